@@ -24,6 +24,7 @@ from .scenarios import (
     compactions,
     latencies,
     machine_limits,
+    old_clients,
     raw_clients,
     storage_scenarios,
 )
@@ -60,6 +61,7 @@ class Plan:
                 LoadedOffsets(effort.offsets),
                 *storage_scenarios(effort.most_bytes, effort.segments),
                 *compactions(),
+                *old_clients(),
             ],
             loads=[*map(Throughput, shapes), *latencies(), CommitLatency(), *raw_clients()],
             memory=True,

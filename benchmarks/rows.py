@@ -21,6 +21,7 @@ class TargetKind(Enum):
     RATIO_AT_LEAST = "ratio at least"
     RATIO_AT_MOST = "ratio at most"
     VALUE_AT_MOST = "value at most"
+    VALUE_AT_LEAST = "value at least"
 
 
 @attrs.frozen
@@ -34,13 +35,15 @@ class Target:
         """Whether tidelog's median or its ratio keeps the bound; None when that was not measured."""
         if self.kind is TargetKind.VALUE_AT_MOST:
             return None if value is None else value <= self.bound
+        if self.kind is TargetKind.VALUE_AT_LEAST:
+            return None if value is None else value >= self.bound
         if ratio is None:
             return None
         return ratio >= self.bound if self.kind is TargetKind.RATIO_AT_LEAST else ratio <= self.bound
 
     def __str__(self) -> str:
-        sign = "≥" if self.kind is TargetKind.RATIO_AT_LEAST else "≤"
-        times = "" if self.kind is TargetKind.VALUE_AT_MOST else "×"
+        sign = "≥" if self.kind in (TargetKind.RATIO_AT_LEAST, TargetKind.VALUE_AT_LEAST) else "≤"
+        times = "" if self.kind in (TargetKind.VALUE_AT_MOST, TargetKind.VALUE_AT_LEAST) else "×"
         return f"{sign} {self.bound:g}{times}"
 
 
@@ -57,6 +60,11 @@ def ratio_at_most(bound: float) -> Target:
 def value_at_most(bound: float) -> Target:
     """tidelog's figure ≤ bound, in the row's unit."""
     return Target(TargetKind.VALUE_AT_MOST, bound)
+
+
+def value_at_least(bound: float) -> Target:
+    """tidelog's figure ≥ bound, in the row's unit."""
+    return Target(TargetKind.VALUE_AT_LEAST, bound)
 
 
 @attrs.frozen

@@ -10,6 +10,7 @@ from .consume import ConsumeResult, ConsumeSpec, consume
 from .end_to_end import end_to_end
 from .heartbeats import HeartbeatsResult, HeartbeatsSpec, heartbeats
 from .machine_limit import MachineLimitResult, MachineLimitSpec, receive_check_write, send_file
+from .old_clients import OldClientResult, OldClientSpec, old_fetch, old_produce
 from .partition_append import AppendCostResult, append_cost, receive_append
 from .process import Load
 from .produce import ProduceResult, ProduceSpec, produce
@@ -33,6 +34,8 @@ ACKNOWLEDGE = Load("acknowledge", acknowledge, LatencySpec, LatencyResult)
 END_TO_END = Load("end-to-end", end_to_end, LatencySpec, LatencyResult)
 RAW_PRODUCE = Load("raw-produce", raw_produce, RawProduceSpec, RawProduceResult)
 RAW_FETCH = Load("raw-fetch", raw_fetch, RawFetchSpec, RawFetchResult)
+OLD_PRODUCE = Load("old-produce", old_produce, OldClientSpec, OldClientResult)
+OLD_FETCH = Load("old-fetch", old_fetch, OldClientSpec, OldClientResult)
 RECEIVE_CHECK_WRITE = Load("receive-check-write", receive_check_write, MachineLimitSpec, MachineLimitResult)
 COMMIT = Load("commit", commit, CommitSpec, CommitResult)
 HEARTBEATS = Load("heartbeats", heartbeats, HeartbeatsSpec, HeartbeatsResult)
@@ -52,6 +55,8 @@ LOADS: dict[str, Load[Any, Any]] = {
         END_TO_END,
         RAW_PRODUCE,
         RAW_FETCH,
+        OLD_PRODUCE,
+        OLD_FETCH,
         COMMIT,
         HEARTBEATS,
         RECEIVE_CHECK_WRITE,

@@ -11,6 +11,7 @@ from .launch import TimeToReady
 from .machine_limits import machine_limits
 from .memory import ROWS as MEMORY_ROWS
 from .memory import idle_memory, memory_after_load
+from .old_clients import old_clients
 from .raw_client import raw_clients
 from .shapes import DEFAULT_MATRIX, FULL_MATRIX, SMOKE_MATRIX, Shape
 from .storage import storage_scenarios
@@ -42,6 +43,7 @@ __all__ = [
     "latencies",
     "machine_limits",
     "memory_after_load",
+    "old_clients",
     "raw_clients",
     "storage_scenarios",
     "warm_up",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.rows import Target, ratio_at_least, ratio_at_most, value_at_most
+from benchmarks.rows import Target, ratio_at_least, ratio_at_most, value_at_least, value_at_most
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,9 @@ from benchmarks.rows import Target, ratio_at_least, ratio_at_most, value_at_most
         (value_at_most(60), 60.0, None, True),
         (value_at_most(60), 61.0, 0.1, False),
         (value_at_most(60), None, None, None),
+        (value_at_least(0.3), 0.3, None, True),
+        (value_at_least(0.3), 0.2, 0.9, False),
+        (value_at_least(0.3), None, None, None),
     ],
 )
 def test_a_target_knows_whether_it_is_met(
@@ -27,7 +30,12 @@ def test_a_target_knows_whether_it_is_met(
 
 @pytest.mark.parametrize(
     ("target", "text"),
-    [(ratio_at_least(1.5), "≥ 1.5×"), (ratio_at_most(0.3), "≤ 0.3×"), (value_at_most(0.4), "≤ 0.4")],
+    [
+        (ratio_at_least(1.5), "≥ 1.5×"),
+        (ratio_at_most(0.3), "≤ 0.3×"),
+        (value_at_most(0.4), "≤ 0.4"),
+        (value_at_least(0.4), "≥ 0.4"),
+    ],
 )
 def test_a_target_reads_as_people_write_it(target: Target, text: str) -> None:
     assert str(target) == text
