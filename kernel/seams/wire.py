@@ -6,7 +6,7 @@ stream and drives it:
     buffer = connection.receive_buffer()      the server reads from the socket into it
     connection.bytes_received(n)
     while (step := connection.next_step()) is not None:
-        a list of parts  → bytes and file regions to send, in order
+        a list of parts  → bytes, file regions and streamed bytes to send, in order
         an awaitable     → the response has to wait (long poll); earlier ones are sent first
 
 Requests of one connection are answered in order, one at a time, as Kafka does (Kafka protocol guide,
@@ -15,8 +15,10 @@ Requests of one connection are answered in order, one at a time, as Kafka does (
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+import attrs
 
 from tidelog.kernel.seams.broker import BrokerContext
 from tidelog.kernel.seams.storage import Region, Storage
@@ -29,7 +31,22 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.features import Features
     from tidelog.kernel.seams.scram import ScramCredentials
 
-Parts: TypeAlias = list[Region]
+
+@attrs.frozen
+class StreamedBytes:
+    """`size` bytes of a response that are computed in pieces while they are sent: together they are too many.
+
+    The server awaits `next_piece()` until they are all sent. Each piece has at least one byte; what the last
+    one has beyond `size` is not sent. A piece that takes long to compute is computed in a thread. It raises
+    nothing: the size was promised.
+    """
+
+    size: int
+    next_piece: Callable[[], Awaitable[bytes]]
+
+
+Part: TypeAlias = Region | StreamedBytes
+Parts: TypeAlias = list[Part]
 
 
 class ProtocolViolation(Exception):

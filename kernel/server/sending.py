@@ -1,4 +1,7 @@
-"""Sending responses: bytes by `send`, file regions by `sendfile`; never blocks on a device or a peer."""
+"""Sending responses: bytes by `send`, file regions by `sendfile`, streamed bytes as they are computed.
+
+It never blocks on a device or a peer.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ from typing import Protocol
 import trio
 
 from tidelog.kernel.seams.storage import FileRegion
-from tidelog.kernel.seams.wire import Parts
+from tidelog.kernel.seams.wire import Parts, StreamedBytes
 
 SENDFILE_CHUNK_BYTES = 1024 * 1024
 """Limit of one `sendfile`; also how far ahead of it a file is read into memory."""
 LONG_BYTES = 64 * 1024
 """A response with a larger file region takes the peer a while to process."""
+_NOT_IN_MEMORY = frozenset((FileRegion, StreamedBytes))
 
 
 class Progress(Protocol):
@@ -24,12 +28,12 @@ class Progress(Protocol):
 
 
 def send_at_once(sock: socket.socket, parts: Parts) -> Parts:
-    """Send what the socket takes at once; return the rest for `send_parts`, all of it if it has file regions.
+    """Send what the socket takes at once; return the rest for `send_parts`, all of it unless it is in memory.
 
     Raises:
         OSError: the peer has closed the connection.
     """
-    if FileRegion in map(type, parts):
+    if not _NOT_IN_MEMORY.isdisjoint(map(type, parts)):
         return parts
     data = parts[0] if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]
     try:
@@ -40,8 +44,8 @@ def send_at_once(sock: socket.socket, parts: Parts) -> Parts:
 
 
 def is_long(parts: Parts) -> bool:
-    """Return whether more than `LONG_BYTES` of a file are among them."""
-    return any(type(part) is FileRegion and part.size > LONG_BYTES for part in parts)
+    """Return whether more than `LONG_BYTES` that are not in memory are among them."""
+    return any(type(part) in _NOT_IN_MEMORY and part.size > LONG_BYTES for part in parts)  # type: ignore[union-attr]
 
 
 async def send_parts(sock: socket.socket, parts: Parts, progress: Progress) -> None:
@@ -52,11 +56,14 @@ async def send_parts(sock: socket.socket, parts: Parts, progress: Progress) -> N
     """
     pending: list[bytes | memoryview] = []
     for part in parts:
-        if type(part) is FileRegion:
+        if type(part) in _NOT_IN_MEMORY:
             if pending:
                 await _send_bytes(sock, b"".join(pending), progress, socket.MSG_MORE)
                 pending.clear()
-            await _send_file(sock, part, progress)
+            if type(part) is FileRegion:
+                await _send_file(sock, part, progress)
+            elif type(part) is StreamedBytes:
+                await _send_streamed(sock, part, progress)
         else:
             pending.append(part)  # type: ignore[arg-type]
     if pending:
@@ -79,6 +86,15 @@ async def _send_bytes(sock: socket.socket, data: bytes | memoryview, progress: P
             rest = rest[sock.send(rest, flags) :]
         except BlockingIOError:
             continue
+
+
+async def _send_streamed(sock: socket.socket, streamed: StreamedBytes, progress: Progress) -> None:
+    left = streamed.size
+    while left > 0:
+        piece = memoryview(await streamed.next_piece())[:left]
+        progress.active_since_sweep = True
+        left -= len(piece)
+        await _send_bytes(sock, piece, progress, socket.MSG_MORE if left else 0)
 
 
 async def _send_file(sock: socket.socket, region: FileRegion, progress: Progress) -> None:

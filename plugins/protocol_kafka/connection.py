@@ -16,7 +16,6 @@ import trio
 
 from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.pace import run_in_steps
-from tidelog.kernel.seams.storage import FileRegion, Region
 from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection
 from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
@@ -27,6 +26,7 @@ from tidelog.plugins.protocol_kafka.codecs import (
     large_encoder,
 )
 from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
+from tidelog.plugins.protocol_kafka.codecs.types import total_size
 from tidelog.plugins.protocol_kafka.context import MAX_MESSAGE_BYTES, RequestContext
 from tidelog.plugins.protocol_kafka.messages.header import RequestHeader, parse_request_header
 from tidelog.plugins.protocol_kafka.receive_buffer import ReceiveBuffer
@@ -179,13 +179,9 @@ def _framed(route: Route, correlation_id: int, parts: Parts) -> Parts:
     body = parts[0]
     if len(parts) == 1 and type(body) is bytes:
         return [_FRAME_HEAD.pack(CORRELATION_ID_BYTES + len(tags) + len(body), correlation_id) + tags + body]
-    size = CORRELATION_ID_BYTES + len(tags) + sum(map(_size, parts))
+    size = CORRELATION_ID_BYTES + len(tags) + total_size(parts)
     parts.insert(0, _FRAME_HEAD.pack(size, correlation_id) + tags)
     return parts
-
-
-def _size(part: Region) -> int:
-    return part.size if type(part) is FileRegion else len(part)  # type: ignore[arg-type]
 
 
 class KafkaCodec:

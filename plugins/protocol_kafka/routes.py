@@ -10,8 +10,7 @@ import importlib
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tidelog.kernel.seams.storage import Region
-from tidelog.kernel.seams.wire import ProtocolViolation
+from tidelog.kernel.seams.wire import Part, ProtocolViolation
 from tidelog.plugins.protocol_kafka.codecs import small_decoder, small_encoder
 from tidelog.plugins.protocol_kafka.context import RequestContext, ServedVersions
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, Api
@@ -114,7 +113,7 @@ class Route(NamedTuple):
     decode: Callable[[memoryview, int], tuple[object, int]]
     handle: Handler
     response_class: type[object]
-    encode: Callable[[Any, list[Region]], None]
+    encode: Callable[[Any, list[Part]], None]
     header_tags: bytes
     abandonable: bool
     request_class: type[object]

@@ -202,3 +202,27 @@ def test_kafka_python_of_each_age_writes_and_reads(
         consumer.assign([partition])
         consumer.seek(partition, 0)
         assert [next(consumer).value for _ in range(100)] == [b"%d" % number for number in range(100)]
+
+
+@pytest.mark.parametrize("api_version", [(0, 8, 2), (0, 10)])
+def test_kafka_python_of_each_age_reads_responses_that_are_converted_while_they_are_sent(
+    api_version: tuple[int, ...], broker: Broker, topic: str
+) -> None:
+    newest = KafkaProducer(bootstrap_servers=broker.bootstrap, batch_size=200_000, linger_ms=20)
+    values = [b"%d" % number * 5_000 for number in range(100, 400)]
+    for value in values:
+        newest.send(topic, value, partition=0)
+    newest.flush(DEADLINE_S)
+    newest.close()
+    partition = TopicPartition(topic, 0)
+    with closing(
+        KafkaConsumer(
+            bootstrap_servers=broker.bootstrap,
+            api_version=api_version,
+            max_partition_fetch_bytes=2_000_000,
+            consumer_timeout_ms=int(DEADLINE_S * 1000),
+        )
+    ) as consumer:
+        consumer.assign([partition])
+        consumer.seek(partition, 0)
+        assert [next(consumer).value for _ in values] == values

@@ -17,7 +17,7 @@ from tests.bad_input.scene import Scene
 from tests.fuzzing.target import Complaints
 from tests.plugins.protocol_kafka.handlers.client import Client
 from tidelog.kernel.seams.storage import FileRegion
-from tidelog.kernel.seams.wire import ProtocolViolation
+from tidelog.kernel.seams.wire import ProtocolViolation, StreamedBytes
 from tidelog.kernel.testing.broker import broker_in_thread
 
 if TYPE_CHECKING:
@@ -82,7 +82,12 @@ class Frames:
                 step = await self._within_time(step)
             for part in step or []:
                 assert not isinstance(part, FileRegion)
-                assert len(part) >= 0
+                if isinstance(part, StreamedBytes):
+                    left = part.size
+                    while left > 0:
+                        left -= len(await part.next_piece())
+                else:
+                    assert len(part) >= 0
         except ProtocolViolation:
             return
         finally:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Typ
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tidelog.kernel.seams.storage import Region
+    from tidelog.kernel.seams.wire import Part as WirePart
 
 T = TypeVar("T")
 
-Part: TypeAlias = "Region"
-"""Part of an encoded message: bytes, or a region of a file for `sendfile`."""
+Part: TypeAlias = "WirePart"
+"""Part of an encoded message: bytes, a region of a file for `sendfile`, or bytes that are streamed."""
 
 Uuid: TypeAlias = bytes
 """Sixteen bytes, most significant first; to construct a `uuid.UUID` would take half as long as a decode."""

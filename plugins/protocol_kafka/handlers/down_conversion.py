@@ -1,88 +1,215 @@
 """Down-conversion of record batches to message sets, for clients of Fetch 0 to 3.
 
-This is the only fetch that reads records, so it runs in a thread. Compressed batches are returned
-uncompressed, which every client reads; control batches, which old clients cannot distinguish from data, are
-omitted. The formats 0 and 1 have no field for record headers. Messages that a log of Apache Kafka before 0.11
-holds keep their format, unless the client only reads format 0.
+This is the only fetch that reads records, so it runs in threads, and a response of many messages is converted
+while it is sent: no more than a piece of it is in memory. Compressed batches are returned uncompressed, which
+every client reads; control batches, which old clients cannot distinguish from data, are omitted. The formats
+0 and 1 have no field for record headers. Messages that a log of Apache Kafka before 0.11 holds keep their
+format, unless the client only reads format 0.
+
+The size of a response is sent before the messages are known: it is that of the log's batches, as in Apache
+Kafka's `LazyDownConversionRecords`. If the messages take more, the last one is cut; if they take less, one
+follows that is cut, which clients ignore.
 
 Source: Kafka documentation, "Old Message Format".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+import struct
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Final, TypeVar
 
-from tidelog.kernel.errors import MessageTooLarge, StorageError
+import attrs
+
+from tidelog.kernel.errors import BrokerError, MessageTooLarge, StorageError
 from tidelog.kernel.pace import ThreadPace
-from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT, BatchHeader
-from tidelog.kernel.records.message_set import MAGIC_V0, MAGIC_V1, encode_message
+from tidelog.kernel.records.batch import HEADER_BYTES, TIMESTAMP_TYPE_BIT, BatchHeader
+from tidelog.kernel.records.message_set import MAGIC_V0, MAGIC_V1, Content, encode_message
 from tidelog.kernel.records.stored import iter_stored, iter_stored_contents, unpacking_memory
 from tidelog.kernel.seams.partition import MemoryBudget
 from tidelog.kernel.seams.storage import LogSlice, Region, region_bytes
+from tidelog.kernel.seams.wire import Part, StreamedBytes
 
 FORMAT_1_SINCE = 2
-MAX_CONVERTED_BYTES = 4 * 1024 * 1024
-"""Most bytes of messages in one response, which stay in memory until they are sent, and the largest record
-that is converted. Clients that old request 1 MB of a partition."""
 BATCHES_SINCE = 4
 """First version of Fetch with record batches; FORMAT_1_SINCE is the first with message format 1."""
+PIECE_BYTES = 256 * 1024
+"""Bytes of messages that are converted at once: some milliseconds of work in a thread."""
+MAX_RECORD_BYTES = 4 * 1024 * 1024
+"""The largest record that is converted, which is in memory as a whole."""
+MAX_FIRST_BYTES = 4 * 1024 * 1024
+"""Most bytes of the first pieces of all partitions, which are in memory until they are sent."""
+KEPT_OPEN_BYTES = 1024 * 1024
+"""A batch whose decompression takes more memory is decompressed again for each piece: between two of them a
+client may wait for as long as it likes."""
+_PLACE = struct.Struct(">qi")
+_NO_OFFSET: Final = -1
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
-def message_set(
-    read: Callable[[int], LogSlice], offset: int, max_bytes: int, fetch_version: int, memory: MemoryBudget
-) -> bytes:
-    """Blocking: return messages from `offset` on, about `max_bytes` of them but at least one if there is any.
+@attrs.define
+class _OpenBatch:
+    """A batch whose records are not all converted; `held_back` is the next one if it was read already."""
 
-    `read(offset)` returns the log's batches from there; decompression waits for `memory`.
+    header: BatchHeader
+    contents: Iterator[Content]
+    memory_bytes: int
+    held_back: Content | None = None
 
-    Raises:
-        BrokerError: what `read` raises; CorruptBatch when records cannot be decoded; MessageTooLarge
-            when the first record is larger than is converted.
+
+class Conversion:
+    """The messages of a partition from `next_offset` on, for one version of Fetch.
+
+    It is used in threads, by one at a time.
     """
-    magic = MAGIC_V1 if fetch_version >= FORMAT_1_SINCE else MAGIC_V0
-    out = bytearray()
-    pace = ThreadPace()
-    next_offset = offset
-    while not out and (batches := _content(read(next_offset))):
-        for header, batch in iter_stored(batches):
-            next_offset = header.next_offset
-            if header.is_control:
-                continue
-            with memory.hold(unpacking_memory(batch, header)):
-                if not _convert(out, header, batch, offset, max_bytes, magic, pace):
-                    break
-    return bytes(out)
 
+    def __init__(
+        self, read: Callable[[int], LogSlice], offset: int, fetch_version: int, memory: MemoryBudget
+    ) -> None:
+        """`read(offset)` returns batches of the log from there; decompression waits for `memory`."""
+        self.next_offset = offset
+        self._read = read
+        self._magic = MAGIC_V1 if fetch_version >= FORMAT_1_SINCE else MAGIC_V0
+        self._memory = memory
+        self._stored: Iterator[tuple[BatchHeader, memoryview]] = iter(())
+        self._batch: _OpenBatch | None = None
 
-def _convert(
-    out: bytearray,
-    header: BatchHeader,
-    batch: memoryview,
-    offset: int,
-    max_bytes: int,
-    magic: int,
-    pace: ThreadPace,
-) -> bool:
-    """Append a batch's records from `offset` on; whether there is room for more."""
-    magic = min(magic, header.magic)
-    attributes = header.attributes & TIMESTAMP_TYPE_BIT if magic == MAGIC_V1 else 0
-    try:
-        for record in iter_stored_contents(batch, header, MAX_CONVERTED_BYTES):
+    def more(self, max_bytes: int) -> bytes:
+        """Blocking: return the next messages, about `max_bytes` of them but at least one if there is any.
+
+        Raises:
+            BrokerError: what `read` raises; CorruptBatch when records cannot be decoded; MessageTooLarge when
+                the next record is larger than is converted.
+        """
+        out = bytearray()
+        pace = ThreadPace()
+        try:
+            while (batch := self._batch or self._next_batch()) is not None:
+                self._batch = batch
+                with self._memory.hold(batch.memory_bytes):
+                    if not self._convert(out, batch, max_bytes, pace):
+                        break
+                self._batch = None
+        except MessageTooLarge:
+            # What comes before it is returned first.
+            self._close()
+            if not out:
+                raise
+        if self._batch is not None and self._batch.memory_bytes > KEPT_OPEN_BYTES:
+            self._close()
+        return bytes(out)
+
+    def _close(self) -> None:
+        """Have the next piece read its batch again."""
+        self._batch, self._stored = None, iter(())
+
+    def _next_batch(self) -> _OpenBatch | None:
+        while True:
+            for header, batch in self._stored:
+                if not header.is_control:
+                    contents = iter_stored_contents(batch, header, MAX_RECORD_BYTES)
+                    return _OpenBatch(header, contents, unpacking_memory(batch, header))
+                self.next_offset = header.next_offset
+            content = _content(self._read(self.next_offset))
+            if not content:
+                return None
+            self._stored = iter_stored(content)
+
+    def _convert(self, out: bytearray, batch: _OpenBatch, max_bytes: int, pace: ThreadPace) -> bool:
+        """Append a batch's records from `next_offset` on; return whether all of them are appended."""
+        magic = min(self._magic, batch.header.magic)
+        attributes = batch.header.attributes & TIMESTAMP_TYPE_BIT if magic == MAGIC_V1 else 0
+        contents = batch.contents
+        if batch.held_back is not None:
+            encode_message(out, batch.held_back, magic, attributes=attributes)
+            self.next_offset = batch.held_back.offset + 1
+            batch.held_back = None
+        for record in contents:
             pace.turn()
-            if record.offset < offset:
+            if record.offset < self.next_offset:
                 continue
             size = len(out)
             encode_message(out, record, magic, attributes=attributes)
-            if len(out) > max_bytes:
-                if size:
-                    del out[size:]
+            if size and len(out) > max_bytes:
+                del out[size:]
+                batch.held_back = record
                 return False
-    except MessageTooLarge:
-        # What comes before it is answered first.
-        if not out:
-            raise
-        return False
-    return True
+            self.next_offset = record.offset + 1
+        self.next_offset = batch.header.next_offset
+        return True
+
+
+@attrs.frozen
+class ConvertedRecords:
+    """Messages of a partition in a response: the first ones, and streamed bytes if there are more."""
+
+    regions: Sequence[Part]
+    size: int
+    held_bytes: int
+    """What of it is in memory."""
+
+
+NO_MESSAGES = ConvertedRecords((), 0, 0)
+
+
+def converted(
+    conversion: Conversion,
+    stored: LogSlice,
+    max_bytes: int,
+    in_thread: Callable[[Callable[[], bytes]], Awaitable[bytes]],
+) -> ConvertedRecords:
+    """Blocking: return the messages of a partition in a response of up to `max_bytes`, or one message.
+
+    `stored` are the batches that they are made of. `in_thread` runs the conversion of what is streamed.
+
+    Raises as `Conversion.more`.
+    """
+    first = conversion.more(min(max_bytes, PIECE_BYTES))
+    if not first:
+        return NO_MESSAGES
+    size = max(min(stored.size, max_bytes), len(first))
+    if max_bytes <= PIECE_BYTES or size == len(first) or conversion.next_offset >= stored.end_offset:
+        return ConvertedRecords((first,), len(first), len(first))
+    rest = _Rest(conversion, size - len(first), in_thread)
+    return ConvertedRecords((first, StreamedBytes(rest.left, rest.next_piece)), size, len(first))
+
+
+class _Rest:
+    """The messages behind the first ones, `left` bytes with what fills the response."""
+
+    def __init__(
+        self,
+        conversion: Conversion,
+        size: int,
+        in_thread: Callable[[Callable[[], bytes]], Awaitable[bytes]],
+    ) -> None:
+        self.left = size
+        self._conversion = conversion
+        self._in_thread = in_thread
+        self._filled = False
+
+    async def next_piece(self) -> bytes:
+        """Return the next bytes, which may be more than are left."""
+        piece = b"" if self._filled else await self._in_thread(self._convert)
+        if not piece:
+            piece = bytes(min(self.left, PIECE_BYTES)) if self._filled else self._cut_message()
+            self._filled = True
+        self.left -= len(piece)
+        return piece
+
+    def _convert(self) -> bytes:
+        try:
+            return self._conversion.more(min(self.left, PIECE_BYTES))
+        except BrokerError as error:
+            # The client is told when it fetches from there.
+            _log.debug("a down-converted response ends at offset %d: %s", self._conversion.next_offset, error)
+            return b""
+
+    def _cut_message(self) -> bytes:
+        """Return the begin of a message that is longer than what is left."""
+        return _PLACE.pack(_NO_OFFSET, max(self.left + 1, HEADER_BYTES))
 
 
 def _content(batches: LogSlice) -> memoryview:

@@ -21,8 +21,12 @@ from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.common_fields import isolation_of
 from tidelog.plugins.protocol_kafka.handlers.down_conversion import (
     BATCHES_SINCE,
-    MAX_CONVERTED_BYTES,
-    message_set,
+    MAX_FIRST_BYTES,
+    NO_MESSAGES,
+    PIECE_BYTES,
+    Conversion,
+    ConvertedRecords,
+    converted,
 )
 from tidelog.plugins.protocol_kafka.handlers.slices import partition_count
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
@@ -117,12 +121,10 @@ class _Read:
         self._max_bytes = min(request.max_bytes, context.fetch_max_bytes)
         self._max_idle_ms = context.max_idle_ms
         self._version = context.api_version
-        if self._version < BATCHES_SINCE:
-            self._max_bytes = min(self._max_bytes, MAX_CONVERTED_BYTES)
         self._request = request
         self.isolation = isolation_of(request.isolation_level)
         self._failed = False
-        self.size = 0
+        self.size = self._held_bytes = 0
         self.partitions: list[Partition] = []
 
     async def in_thread(self) -> FetchResponse:
@@ -170,7 +172,7 @@ class _Read:
         """
         if self._is_large and not wait:
             raise WouldBlock  # it takes long, so a thread reads
-        self.size = 0
+        self.size = self._held_bytes = 0
         self.partitions = []
         self._failed = False
         return FetchResponse(responses=[*map(partial(self._topic, wait), self._request.topics)])
@@ -198,7 +200,7 @@ class _Read:
             high_watermark, last_stable = watermarks.high_watermark, watermarks.last_stable_offset
             records = self._read(partition, asked, wait=wait)
             aborted = None
-            if self.isolation is Isolation.READ_COMMITTED:
+            if self.isolation is Isolation.READ_COMMITTED and isinstance(records, LogSlice):
                 aborted = _aborted(partition, asked.fetch_offset, records, wait=wait)
         except BrokerError as error:
             self._failed = True
@@ -215,7 +217,9 @@ class _Read:
             records=records,
         )
 
-    def _read(self, partition: Partition, asked: FetchPartition, *, wait: bool) -> LogSlice:
+    def _read(
+        self, partition: Partition, asked: FetchPartition, *, wait: bool
+    ) -> LogSlice | ConvertedRecords:
         """Read up to the request's limit; the first partition with data returns its first batch whole."""
         left = self._max_bytes - self.size
         allowed = min(asked.partition_max_bytes, left)
@@ -226,17 +230,23 @@ class _Read:
         records = partition.read(asked.fetch_offset, allowed, self.isolation, wait=wait)
         return EMPTY_SLICE if self.size and records.size > allowed else records
 
-    def _read_message_set(self, partition: Partition, offset: int, allowed: int, *, wait: bool) -> LogSlice:
+    def _read_message_set(
+        self, partition: Partition, offset: int, allowed: int, *, wait: bool
+    ) -> ConvertedRecords:
         if not wait:
             raise WouldBlock
-        messages = message_set(
-            lambda start: partition.read(start, max(allowed, 1), self.isolation, wait=True),
-            offset,
-            allowed,
-            self._version,
-            partition.unpacking.memory,
-        )
-        return LogSlice((messages,), len(messages)) if messages else EMPTY_SLICE
+
+        def read(start: int, max_bytes: int = PIECE_BYTES) -> LogSlice:
+            return partition.read(start, max_bytes, self.isolation, wait=True)
+
+        stored = read(offset, max(allowed, 1))
+        if self._held_bytes >= MAX_FIRST_BYTES:
+            return NO_MESSAGES
+        unpacking = partition.unpacking
+        conversion = Conversion(read, offset, self._version, unpacking.memory)
+        records = converted(conversion, stored, allowed, unpacking.read)
+        self._held_bytes += records.held_bytes
+        return records
 
 
 def _aborted(partition: Partition, offset: int, records: LogSlice, *, wait: bool) -> list[AbortedTransaction]:

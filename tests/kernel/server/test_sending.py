@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from tidelog.kernel.seams.storage import FileRegion
-from tidelog.kernel.seams.wire import Parts
+from tidelog.kernel.seams.wire import Parts, StreamedBytes
 from tidelog.kernel.server.sending import (
     LONG_BYTES,
     SENDFILE_CHUNK_BYTES,
@@ -214,3 +214,30 @@ async def test_a_peer_that_left_ends_the_sending() -> None:
         for parts in ([b"bytes" * 100_000], [FileRegion(file, 0, len(CONTENT))]):
             with pytest.raises(OSError, match=r"Broken pipe|reset"):
                 await send_parts(ours, list(parts), Progress())
+
+
+def streamed(size: int, *pieces: bytes) -> StreamedBytes:
+    """Bytes that come in these pieces."""
+    waiting = list(pieces)
+
+    async def next_piece() -> bytes:
+        await trio.lowlevel.checkpoint()
+        return waiting.pop(0)
+
+    return StreamedBytes(size, next_piece)
+
+
+async def test_send_parts_streams_bytes_up_to_their_size() -> None:
+    with socket_pair() as (server, peer):
+        progress = Progress()
+        await send_parts(server, [b"head", streamed(7, b"ab", b"cdefghi"), streamed(1, b"x"), b"!"], progress)
+        assert progress.active_since_sweep
+        assert peer.recv(100) == b"headabcdefgx!"
+
+
+def test_send_at_once_leaves_streamed_bytes_to_send_parts() -> None:
+    with socket_pair() as (server, _):
+        parts: Parts = [b"head", streamed(1, b"x")]
+        assert send_at_once(server, parts) is parts
+        assert not is_long(parts)
+        assert is_long([streamed(LONG_BYTES + 1)])

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.seams.storage import FileRegion
-from tidelog.kernel.seams.wire import Parts, Peer, WireConnection
+from tidelog.kernel.seams.wire import Parts, Peer, StreamedBytes, WireConnection
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
 from tidelog.plugins.protocol_kafka.codecs import decode
 from tidelog.plugins.protocol_kafka.connection import KafkaConnection
@@ -39,8 +39,23 @@ def joined(parts: Parts) -> bytes:
     """What would be sent."""
     out = bytearray()
     for part in parts:
-        assert not isinstance(part, FileRegion)
+        assert not isinstance(part, FileRegion | StreamedBytes)
         out += part
+    return bytes(out)
+
+
+async def streamed(parts: Parts) -> bytes:
+    """What would be sent, with what is computed meanwhile."""
+    out = bytearray()
+    for part in parts:
+        assert not isinstance(part, FileRegion)
+        if isinstance(part, StreamedBytes):
+            end = len(out) + part.size
+            while len(out) < end:
+                out += await part.next_piece()
+            del out[end:]
+        else:
+            out += part
     return bytes(out)
 
 
@@ -71,7 +86,7 @@ class Client:
     async def finish(self, api: Api, version: int, step: Step) -> Any:
         """The answer that a step leads to."""
         parts = step if isinstance(step, list) else await step
-        return answer_in(api, version, joined(parts))
+        return answer_in(api, version, await streamed(parts))
 
     async def ask(self, api: Api, version: int, request: object) -> Any:
         """Serve a request; its answer."""

@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 import struct
+import threading
+import tracemalloc
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import Any
+from unittest import mock
 
 import pytest
+import trio
 from aiokafka.record.legacy_records import LegacyRecordBatch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 from kafka.record.legacy_records import LegacyRecordBatch as OtherRecordBatch
 
 from tidelog.kernel import pace
+from tidelog.kernel.errors import MessageTooLarge
 from tidelog.kernel.partition.unpacking import MemoryBudget
-from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header, stamp_offset
+from tidelog.kernel.records.compression import compress
+from tidelog.kernel.records.control import EndMarker, marker_batch
 from tidelog.kernel.records.message_set import encode_message
 from tidelog.kernel.records.record import Record
-from tidelog.kernel.seams.storage import LogSlice
+from tidelog.kernel.seams.storage import FileRegion, LogSlice
+from tidelog.kernel.seams.wire import StreamedBytes
 from tidelog.kernel.testing import make_batch
-from tidelog.plugins.protocol_kafka.handlers.down_conversion import message_set
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.topics import NewTopic
+from tidelog.plugins.protocol_kafka.handlers import down_conversion
+from tidelog.plugins.protocol_kafka.handlers.down_conversion import (
+    KEPT_OPEN_BYTES,
+    PIECE_BYTES,
+    Conversion,
+    ConvertedRecords,
+    converted,
+)
+from tidelog.plugins.protocol_kafka.messages.api import FETCH
+from tidelog.plugins.protocol_kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+from .client import Client, streamed
 
 maybe_bytes = st.none() | st.binary(max_size=50)
 records = st.builds(
@@ -81,20 +103,207 @@ def test_encode_message_appends_messages_one_after_another() -> None:
     assert position == len(out)
 
 
-def test_message_set_of_many_small_batches_is_converted_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def log_of(batches: Sequence[bytes | bytearray]) -> Callable[..., LogSlice]:
+    """Reads all batches from an offset on, in slices of some."""
+
+    def read(offset: int, count: int = 100) -> LogSlice:
+        regions = [bytes(batch) for batch in batches if parse_header(batch).next_offset > offset][:count]
+        end = parse_header(regions[-1]).next_offset if regions else offset
+        return LogSlice(regions, sum(map(len, regions)), end)
+
+    return read
+
+
+def values_in(messages: bytes) -> list[bytes]:
+    """The values of the messages in a set, as kafka-python reads them; it ignores one that is cut."""
+    found = MemoryRecords(messages)
+    values: list[bytes] = []
+    while found.has_next():
+        values.extend(record.value for record in found.next_batch())
+    return values
+
+
+def test_conversion_of_many_small_batches_is_done_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """Releasing the interpreter's lock takes longer than converting a batch of one record."""
     releases: list[None] = []
     monkeypatch.setattr(pace, "yield_interpreter", lambda: releases.append(None))
     monkeypatch.setattr(pace, "perf_counter", lambda: 0.0)
-    log = [make_batch([b"%d" % offset], offset) for offset in range(100)]
-
-    def read(offset: int) -> LogSlice:
-        regions = [bytes(batch) for batch in log if parse_header(batch).base_offset >= offset]
-        return LogSlice(regions, sum(map(len, regions)))
-
-    messages = MemoryRecords(message_set(read, 3, 1 << 20, 2, MemoryBudget(1 << 20)))
-    values: list[bytes] = []
-    while messages.has_next():
-        values.extend(record.value for record in messages.next_batch())
-    assert values == [b"%d" % offset for offset in range(3, 100)]
+    log = [make_batch([b"%d" % offset], offset) for offset in range(200)]
+    conversion = Conversion(log_of(log), 3, 2, MemoryBudget(1 << 20))
+    assert values_in(conversion.more(1 << 20)) == [b"%d" % offset for offset in range(3, 200)]
+    assert conversion.next_offset == 200
+    assert conversion.more(1 << 20) == b""
     assert releases == []
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 4), st.booleans()), max_size=6),
+    st.integers(0, 20),
+    st.lists(st.integers(1, 400), min_size=1, max_size=5),
+    st.sampled_from([0, KEPT_OPEN_BYTES]),
+)
+def test_conversion_in_pieces_returns_each_message_once(
+    drawn: list[tuple[int, int, bool]], offset: int, sizes: list[int], kept_open_bytes: int
+) -> None:
+    log: list[bytearray] = []
+    expected: list[bytes] = []
+    end = 0
+    for count, codec, is_marker in drawn:
+        values = [b"%d" % each + b"x" * (each * 37 % 200) for each in range(end, end + count)]
+        if is_marker:
+            marker, _ = marker_batch(7, 1, EndMarker(True, 3), 0)
+            stamp_offset(marker, end, 0)
+            log.append(marker)
+            end += 1
+            continue
+        log.append(recompressed(make_batch(values, end), codec))
+        expected += values[max(offset - end, 0) :]
+        end += count
+    budget = MemoryBudget(1 << 20)
+    conversion = Conversion(log_of(log), offset, 0, budget)
+    found: list[bytes] = []
+    with mock.patch.object(down_conversion, "KEPT_OPEN_BYTES", kept_open_bytes):
+        for size in cycle(sizes):
+            piece = conversion.more(size)
+            if not piece:
+                break
+            values = values_in(piece)
+            assert values
+            assert len(piece) <= size or len(values) == 1
+            found += values
+            assert budget.free_bytes == 1 << 20
+    assert found == expected
+    assert conversion.next_offset == max(end, offset)
+
+
+def recompressed(batch: bytearray, codec: int) -> bytearray:
+    """The batch with another codec."""
+    header = parse_header(batch)
+    packed = compress(codec, batch[HEADER_BYTES:])
+    return pack_batch(header._replace(attributes=codec), packed)
+
+
+async def drained(records: ConvertedRecords) -> bytes:
+    """All bytes of a partition in a response."""
+    content = await streamed(list(records.regions))
+    assert len(content) == records.size
+    return content
+
+
+async def in_thread(job: Callable[[], bytes]) -> bytes:
+    """Run a job in a thread."""
+    return await trio.to_thread.run_sync(job)
+
+
+BIG = [make_batch([b"%d" % offset * 30_000], offset) for offset in range(10, 60)]
+STORED = sum(map(len, BIG))
+
+
+def big_conversion(read: Callable[[int], LogSlice], version: int = 2) -> Conversion:
+    """Of the log `BIG`."""
+    return Conversion(read, 10, version, MemoryBudget(1 << 20))
+
+
+@pytest.mark.parametrize("version", [0, 2])
+async def test_converted_streams_what_is_more_than_a_piece(version: int) -> None:
+    read = log_of(BIG)
+    records = converted(big_conversion(read, version), read(10), 2**30, in_thread)
+    assert records.size == STORED
+    assert records.held_bytes < PIECE_BYTES
+    # A message of format 0 takes fewer bytes than the batch of its record.
+    values = values_in(await drained(records))
+    assert values == [b"%d" % offset * 30_000 for offset in range(10, 60)]
+
+
+async def test_converted_cuts_the_last_message_at_the_size_that_was_promised() -> None:
+    read = log_of(BIG)
+    records = converted(big_conversion(read), read(10), 1_000_000, in_thread)
+    assert records.size == 1_000_000
+    assert len(values_in(await drained(records))) == 1_000_000 // 60_100
+
+
+async def test_converted_ends_with_a_cut_message_where_there_are_no_more() -> None:
+    """The log may be truncated, or damaged, while the response is sent."""
+    there = list(BIG)
+    conversion = big_conversion(lambda offset: log_of(there)(offset, 1))
+    records = converted(conversion, log_of(BIG)(10), 2**30, in_thread)
+    del there[20:]
+    content = await drained(records)
+    assert len(values_in(content)) == 20
+    end = end_of(content)
+    offset, size = struct.unpack_from(">qi", content, end)
+    assert offset == -1
+    assert size > len(content) - end - 12
+
+
+def end_of(content: bytes) -> int:
+    """Where the whole messages in it end."""
+    position = 0
+    while True:
+        offset, size = struct.unpack_from(">qi", content, position)
+        if offset < 0 or position + 12 + size > len(content):
+            return position
+        position += 12 + size
+
+
+async def test_converted_ends_with_a_cut_message_at_a_record_that_is_not_converted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    large = make_batch([b"x" * 70_000], 60)
+    monkeypatch.setattr(down_conversion, "MAX_RECORD_BYTES", 65_000)
+    read = log_of([*BIG, large])
+    records = converted(big_conversion(read), read(10), 2**30, in_thread)
+    assert len(values_in(await drained(records))) == len(BIG)
+    with pytest.raises(MessageTooLarge):
+        converted(Conversion(read, 60, 2, MemoryBudget(1 << 20)), read(60), 2**30, in_thread)
+
+
+async def test_converted_runs_in_threads() -> None:
+    threads: set[int] = set()
+    read = log_of(BIG)
+
+    def noted(offset: int) -> LogSlice:
+        threads.add(threading.get_ident())
+        return read(offset)
+
+    records = converted(big_conversion(noted), read(10), 2**30, in_thread)
+    threads.clear()
+    await drained(records)
+    assert threading.get_ident() not in threads
+
+
+async def test_a_fetch_of_50_megabytes_takes_little_memory() -> None:
+    """Whatever the client asks for, a few pieces are in memory: of the log, and of messages."""
+    async with running_broker({"storage": "memory", "fetch.max.bytes": 1 << 30}) as broker:
+        topic = await broker.topics.create(NewTopic("big", 1, config={"max.message.bytes": str(1 << 20)}))
+        (partition,) = topic.partitions
+        value = bytes(range(250)) * 400
+        for _ in range(100):
+            partition.append_nowait(make_batch([value] * 5))
+        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 30)
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=1 << 30,
+            topics=[FetchTopic(topic="big", partitions=[wanted])],
+        )
+        client = Client(broker)
+        tracemalloc.start()
+        try:
+            step = client.start(FETCH, 3, request)
+            assert not isinstance(step, list)
+            size = 0
+            for part in await step:
+                assert not isinstance(part, FileRegion)
+                if not isinstance(part, StreamedBytes):
+                    size += len(part)
+                    continue
+                end = size + part.size
+                while size < end:
+                    size += len(await part.next_piece())
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert size > 50_000_000
+    assert peak < 8 * PIECE_BYTES

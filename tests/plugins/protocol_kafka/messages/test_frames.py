@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidelog.kernel.seams.storage import FileRegion, LogSlice
+from tidelog.kernel.seams.wire import StreamedBytes
 from tidelog.plugins.protocol_kafka.codecs import decode
 from tidelog.plugins.protocol_kafka.codecs.types import COPIED_BYTES
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, FETCH
@@ -75,7 +76,9 @@ def test_encode_response_keeps_file_regions_as_parts() -> None:
     parts = encode_response(FETCH.key, 12, 7, response)
     assert [part for part in parts if isinstance(part, FileRegion)] == [first, second, second]
 
-    received = b"".join(bytes(part.size) if isinstance(part, FileRegion) else part for part in parts)
+    received = b"".join(
+        bytes(part.size) if isinstance(part, FileRegion | StreamedBytes) else part for part in parts
+    )
     assert int.from_bytes(received[:4], "big") == len(received) - 4
     _, position = parse_response_header(FETCH.key, 12, received[4:])
     decoded = decode(FetchResponse, 12, received[4 + position :])
