@@ -89,7 +89,7 @@ bench-smoke: $(DEV_INSTALLED) ## the benchmark's shortest run, tidelog alone
 mutants: $(DEV_INSTALLED) $(TOOLS)/cosmic-ray ## change one thing at a time in MODULE=kernel/partition/watermarks.py: do tests fail? (JOBS=1 UPDATE=)
 	PYTHONPATH=$(TOOLS)/cosmic-ray $(BIN)/python -m tests.mutation $(MODULE) --jobs $(JOBS) $(if $(UPDATE),--update) $(ARGS)
 
-fuzz: $(DEV_INSTALLED) $(TOOLS)/atheris ## look for inputs that hurt, guided by coverage (TARGET=frames|batches|directory MINUTES=5)
+fuzz: $(DEV_INSTALLED) $(TOOLS)/atheris ## look for inputs that hurt, guided by coverage (TARGET=frames|batches|messages|directory MINUTES=5)
 	PYTHONPATH=tests/import_root:$(TOOLS)/atheris $(BIN)/python -m tests.fuzzing $(TARGET) --minutes $(MINUTES) $(if $(REPLAY),--replay $(REPLAY))
 
 explore: $(DEV_INSTALLED) ## try the property tests with examples at random, again and again (MINUTES=5 TESTS=tests)

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
     from tests.fuzzing.target import Target
 
-TARGETS = {"batches": "Batches", "directory": "Directory", "frames": "Frames"}
+TARGETS = {
+    "batches": "Batches",
+    "directory": "Directory",
+    "frames": "Frames",
+    "messages": "Messages",
+}
 _EXTREMES = (
     b"\x7f\xff\xff\xff",
     b"\x80\0\0\0",
@@ -38,7 +43,11 @@ _LARGEST_MEMORY_MB = 6000
 
 
 def new_target(name: str) -> Target:
-    """Return a target, not entered yet."""
+    """Return a target, not entered yet; this process has the codecs that a broker has."""
+    from tidelog.kernel.records.compression import register_codecs
+    from tidelog.plugins.compression import tidelog_compression_codecs
+
+    register_codecs(tidelog_compression_codecs())
     target: Target = getattr(importlib.import_module(f"tests.fuzzing.{name}"), TARGETS[name])()
     return target
 
