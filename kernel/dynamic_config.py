@@ -52,6 +52,10 @@ class DynamicConfig:
             _log.warning("what was set while the broker ran is not used: %s", error)
         self._events.publish(BrokerConfigChanged())
 
+    def settings(self, node_id: int | None) -> Mapping[str, str]:
+        """Return what is set for this broker, or with None for all brokers."""
+        return self._metadata.broker_config(node_id)
+
     async def alter(self, node_id: int | None, alter: Alter, *, validate_only: bool = False) -> None:
         """Change what is set for this broker, or with None for all brokers, durably."""
         async with self._changing:

@@ -15,7 +15,7 @@ Requests of one connection are answered in order, one at a time, as Kafka does (
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import attrs
@@ -66,6 +66,10 @@ class Peer(NamedTuple):
 
 class DynamicConfig(Protocol):
     """The keys of the broker that are set while it runs."""
+
+    def settings(self, node_id: int | None) -> Mapping[str, str]:
+        """Return what is set for this broker, or with None for all brokers, as text by key."""
+        ...
 
     async def alter(self, node_id: int | None, alter: Alter, *, validate_only: bool = False) -> None:
         """Change what is set for this broker, or with None for all brokers, durably.

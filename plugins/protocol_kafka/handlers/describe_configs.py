@@ -115,7 +115,8 @@ def _entries(context: RequestContext, kind: int, name: str) -> Iterable[Describe
         overrides = context.broker.topics.get(name).overrides
         return (_topic_entry(config, entry) for entry in topic_config_entries(config, overrides))
     if kind == BROKER_RESOURCE:
-        node_named(context, name)
+        if node_named(context, name) is None:
+            return _entries_of_all_brokers(context)
         return (_broker_entry(config, key) for key in config.keys.of_scope("broker"))
     if kind in SCOPES:
         if not name:
@@ -123,6 +124,21 @@ def _entries(context: RequestContext, kind: int, name: str) -> Iterable[Describe
         settings = context.broker.resource_configs.settings(SCOPES[kind], name)
         return _resource_entries(config, SCOPES[kind], settings)
     raise InvalidRequest(f"resources of type {kind} have no configuration here")
+
+
+def _entries_of_all_brokers(context: RequestContext) -> Iterator[DescribeConfigsResourceResult]:
+    """Yield what is set for all brokers, and nothing else, as in Kafka."""
+    config = context.broker.config
+    settings = context.broker.dynamic_config.settings(None)
+    for key in config.keys.of_scope("broker"):
+        if key.name in settings:
+            entry = _broker_entry(config, key)
+            entry.value = None if key.secret else settings[key.name]
+            entry.config_source, entry.is_default = ALL_BROKERS_SOURCE, False
+            entry.synonyms = [
+                DescribeConfigsSynonym(name=key.name, value=entry.value, source=ALL_BROKERS_SOURCE)
+            ]
+            yield entry
 
 
 def _resource_entries(
@@ -212,12 +228,12 @@ def _topic_synonyms(config: Config, entry: TopicConfigEntry) -> list[DescribeCon
         synonyms.append(
             DescribeConfigsSynonym(
                 name=default.broker_key.name,
-                value=None if key.secret else key.type.format(default.value),
+                value=None if key.secret else config.text(default.broker_key.name),
                 source=_broker_source(config, default.broker_key),
             )
         )
-    if key.default is not None:
-        name = key.broker_defaults[0].key.name if key.broker_defaults else key.name
+    if key.broker_defaults and key.broker_defaults[0].key.default is not None:
+        name = key.broker_defaults[0].key.name
         value = None if key.secret else key.type.format(key.default)
         synonyms.append(DescribeConfigsSynonym(name=name, value=value, source=DEFAULT_SOURCE))
     return synonyms

@@ -90,6 +90,13 @@ REMOVALS: Final = (
         f"{_HANDLERS}/test_describe_quorum.py::test_describe_quorum_returns_this_node_as_the_only_voter",
     ),
     Removal(
+        "DescribeConfigs of all brokers returns what is set for them",
+        f"{_HANDLERS}/describe_configs.py",
+        "        if key.name in settings:",
+        "        if key.name:",
+        f"{_HANDLERS}/test_describe_configs.py::test_describe_configs_of_all_brokers_has_what_is_set_for_them",
+    ),
+    Removal(
         "A frame whose length is negative or above `socket.request.max.bytes` closes the connection",
         f"{_KAFKA}/receive_buffer.py",
         "if not 0 <= length <= self._max_frame_bytes:",

@@ -93,9 +93,8 @@ async def test_describe_configs_of_a_topic_with_defaults_of_the_broker(client: C
 
 
 @pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS))
-@pytest.mark.parametrize("name", ["1", ""])
-async def test_describe_configs_of_the_broker(client: Client, version: int, name: str) -> None:
-    result = only(await client.ask(DESCRIBE_CONFIGS, version, request(BROKER_RESOURCE, name)))
+async def test_describe_configs_of_the_broker(client: Client, version: int) -> None:
+    result = only(await client.ask(DESCRIBE_CONFIGS, version, request(BROKER_RESOURCE, "1")))
     assert result.error_code == 0
     configs = by_name(result)
     assert configs["num.partitions"].value == "3"
@@ -145,6 +144,35 @@ async def test_describe_configs_returns_synonyms_on_request(client: Client, vers
             if include
             else []
         )
+
+
+async def test_describe_configs_of_all_brokers_has_what_is_set_for_them(
+    client: Client, broker: Broker
+) -> None:
+    await broker.dynamic_config.alter(None, lambda _: {"message.max.bytes": "6000"})
+    await broker.dynamic_config.alter(1, lambda _: {"message.max.bytes": "7000"})
+    asked = request(BROKER_RESOURCE, "", include_synonyms=True)
+    (config,) = only(await client.ask(DESCRIBE_CONFIGS, 4, asked)).configs
+    assert (config.name, config.value, config.config_source) == ("message.max.bytes", "6000", 3)
+    assert [(synonym.value, synonym.source) for synonym in config.synonyms] == [("6000", 3)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "synonyms"),
+    [
+        ({}, []),
+        ({"log.roll.hours": 1}, [("log.roll.hours", "1", OF_BROKER)]),
+        ({"log.roll.ms": 5}, [("log.roll.ms", "5", OF_BROKER)]),
+    ],
+)
+async def test_describe_configs_has_synonyms_in_the_unit_of_the_broker_key(
+    settings: dict[str, object], synonyms: list[tuple[str, str, int]]
+) -> None:
+    async with running_broker(settings) as broker:
+        await new_topic(broker)
+        asked = request(TOPIC_RESOURCE, "flights", ["segment.ms"], include_synonyms=True)
+        (config,) = only(await Client(broker).ask(DESCRIBE_CONFIGS, 4, asked)).configs
+        assert [(each.name, each.value, each.source) for each in config.synonyms] == synonyms
 
 
 async def test_describe_configs_omits_a_missing_default_from_the_synonyms(client: Client) -> None:
