@@ -62,6 +62,8 @@ class DynamicConfig:
             before = dict(self._metadata.broker_config(node_id))
             after = alter(before)
             self._check(before, after)
+            if node_id is ALL_BROKERS:
+                self._check_scope(before, after)
             if validate_only or after == before:
                 return
             with trio.CancelScope(shield=True):
@@ -78,6 +80,12 @@ class DynamicConfig:
             text = after.get(name)
             if text != before.get(name):
                 self._check_key(name, text)
+
+    def _check_scope(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        for name, text in after.items():
+            key = self._config.keys.find(name, "broker")
+            if key is not None and key.one_broker and text != before.get(name):
+                raise InvalidRequest(f"{name} cannot be set for all brokers; set it for one, by its id")
 
     def _check_key(self, name: str, text: str | None) -> None:
         key = self._config.keys.find(name, "broker")

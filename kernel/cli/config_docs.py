@@ -71,8 +71,8 @@ def render(
         sections.append(
             "\n".join((f"## Keys of sinks of the kind `{kind}`\n", _HEADS["broker"], *rows)) + "\n"
         )
-    here = {key.name for _, keys in by_owner for key in keys}
-    elsewhere = sorted(key for key in unsupported if key.name not in here)
+    here = {(key.scope, key.name) for _, keys in by_owner for key in keys}
+    elsewhere = sorted(key for key in unsupported if (key.scope, key.name) not in here)
     sections.append(_WITHOUT_MEANING + "".join(_accepted(elsewhere)))
     sections.append(_WITHOUT_PART + "".join(_refused(elsewhere)))
     return "\n".join(sections)

@@ -27,8 +27,10 @@ class ConfigKey(Generic[T_co]):
     that is set without it. `not_above` names a topic key of whose value this one's must not be the larger.
     Of a group key, `within` are the broker keys with the least and the largest value, and `below` names a key
     whose value has to be larger.
-    `dynamic`: a broker key that may also be set while the broker runs. `chooses` is the seam, as `tidelog
-    plugins` lists it, whose implementation the value names. `required`: a key of a sink that has to be set.
+    `dynamic`: a broker key that may also be set while the broker runs, with `one_broker` not for all brokers.
+    `inert` is the reason why a key has no effect here: it is kept and described for tools. `chooses` is the
+    seam, as `tidelog plugins` lists it, whose implementation the value names. `required`: a key of a sink
+    that has to be set.
     """
 
     name: str
@@ -43,6 +45,8 @@ class ConfigKey(Generic[T_co]):
     within: tuple[ConfigKey[int], ConfigKey[int]] | None = None
     below: str = ""
     dynamic: bool = False
+    one_broker: bool = False
+    inert: str = ""
     chooses: str = ""
     required: bool = False
 

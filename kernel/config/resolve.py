@@ -100,6 +100,8 @@ def _take_layer(layer: Layer, keys: ConfigKeys, found: _Findings) -> None:
         elif key.name not in found.values:
             found.values[key.name] = value
             found.origins[key.name] = setting.origin
+            if key.inert:
+                found.warnings.append(f"{name} ({setting.origin}) has no meaning here: {key.inert}.")
 
 
 def _find_key(setting: Setting, keys: ConfigKeys) -> tuple[ConfigKey[object] | None, str]:

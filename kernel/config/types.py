@@ -14,6 +14,7 @@ import attrs
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
+SHORT_MIN, SHORT_MAX = -(2**15), 2**15 - 1
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
@@ -36,6 +37,11 @@ class ValueType(Generic[T_co]):
     allowed: str
     parse: Callable[[str], T_co] = attrs.field(eq=False, repr=False)
     format: Callable[[Any], str] = attrs.field(eq=False, repr=False, default=str)
+
+
+def short(minimum: int = SHORT_MIN, maximum: int = SHORT_MAX) -> ValueType[int]:
+    """Return Kafka's type short: a whole number of 16 bits."""
+    return _whole("short", minimum, maximum, SHORT_MIN, SHORT_MAX)
 
 
 def integer(minimum: int = INT_MIN, maximum: int = INT_MAX) -> ValueType[int]:

@@ -93,14 +93,10 @@ _NO_ZOOKEEPER = "no ZooKeeper is involved"
 _REMOVED = "Apache Kafka has removed it"
 
 _WITHOUT_MEANING: dict[str, str] = {
-    "num.network.threads": _NO_THREADS,
-    "num.io.threads": _NO_THREADS,
-    "background.threads": _NO_THREADS,
     "num.replica.alter.log.dirs.threads": _NO_THREADS,
     "group.coordinator.threads": _NO_THREADS,
     "group.coordinator.background.threads": _NO_THREADS,
     "group.coordinator.append.linger.ms": "what a request changes is written immediately",
-    "group.coordinator.cached.buffer.max.bytes": "no buffers are kept for what coordinators write",
     "add.partitions.to.txn.*": "a single broker adds partitions to transactions without asking another one",
     "offsets.commit.timeout.ms": "a single broker has no replicas to wait for before it answers a commit",
     "num.recovery.threads.per.data.dir": "the storage itself decides how much it recovers in parallel",
@@ -125,10 +121,9 @@ _WITHOUT_MEANING: dict[str, str] = {
     "replica.socket.*": _NO_REPLICAS,
     "replica.fetch.*": _NO_REPLICAS,
     "replica.high.watermark.checkpoint.interval.ms": _NO_REPLICAS,
-    "num.replica.fetchers": _NO_REPLICAS,
     "auto.leader.rebalance.enable": _NO_REPLICAS,
     "leader.imbalance.*": _NO_REPLICAS,
-    "unclean.leader.election.*": _NO_REPLICAS,
+    "unclean.leader.election.interval.ms": _NO_REPLICAS,
     "offsets.topic.replication.factor": _NO_REPLICAS,
     "transaction.state.log.replication.factor": _NO_REPLICAS,
     "transaction.state.log.min.isr": _NO_REPLICAS,
@@ -150,9 +145,6 @@ _WITHOUT_MEANING: dict[str, str] = {
 }
 
 _WITHOUT_MEANING_FOR_TOPICS: dict[str, str] = {
-    "unclean.leader.election.enable": _NO_REPLICAS,
-    "leader.replication.throttled.replicas": _NO_REPLICAS,
-    "follower.replication.throttled.replicas": _NO_REPLICAS,
     "message.downconversion.enable": "Apache Kafka accepts it but no longer reads it",
     "message.format.version": "records are kept in message format v2",
 }
@@ -181,7 +173,6 @@ _WITHOUT_PART: dict[str, _Part] = {
     "quota.*": _Part("quotas"),
     "*.quota.window.*": _Part("quotas"),
     "client.quota.callback.class": _Part("quotas"),
-    "max.connection.creation.rate": _Part("connection rate limits", (str(2**31 - 1),)),
     # By name and not as a pattern, which would hide misspelled ones where compaction is there.
     "log.cleaner.enable": _Part("compaction", ("false",)),
     "log.cleaner.backoff.ms": _Part("compaction"),
@@ -207,7 +198,6 @@ _WITHOUT_PART: dict[str, _Part] = {
     "log.dir.failure.timeout.ms": _Part("handling the failure of one of several log directories"),
     "metadata.*": _Part("a metadata log"),
     "internal.metadata.*": _Part("a metadata log"),
-    "min.insync.replicas": _Part("replication", ("1",)),
     "replica.selector.class": _Part("replication"),
     "replica.alter.log.dirs.io.max.bytes.per.second": _Part("moving partitions between directories"),
     "offsets.*": _Part("group coordination"),
@@ -221,9 +211,7 @@ _WITHOUT_PART: dict[str, _Part] = {
     "transaction.*": _Part("transactions"),
     "transactional.id.expiration.ms": _Part("transactions"),
     "remote.*": _Part("tiered storage", ("false",)),
-    "log.local.retention.*": _Part("tiered storage", ("-2",)),
     "log.remote.*": _Part("tiered storage"),
-    "follower.fetch.last.tiered.offset.enable": _Part("tiered storage", ("false",)),
     "config.providers*": _Part("configuration providers", ("",)),
     "create.topic.policy.class.name": _Part("policies in Java"),
     "alter.config.policy.class.name": _Part("policies in Java"),
@@ -247,11 +235,8 @@ _WITHOUT_PART_FOR_TOPICS: dict[str, _Part] = {
     "min.compaction.lag.ms": _Part("compaction", ("0",)),
     "max.compaction.lag.ms": _Part("compaction", _LIMITLESS),
     "min.cleanable.dirty.ratio": _Part("compaction"),
-    "min.insync.replicas": _Part("replication", ("1",)),
-    "remote.storage.enable": _Part("tiered storage", ("false",)),
     "remote.*": _Part("tiered storage"),
     "internal.segment.bytes": _Part("the settings of Apache Kafka's own tests"),
-    "local.retention.*": _Part("tiered storage", ("-2",)),
     "errors.deadletterqueue.*": _Part("dead-letter queues", ("false",)),
     "max.decompressed.message.bytes": _Part("a limit on decompressed sizes"),
 }

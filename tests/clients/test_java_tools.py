@@ -107,3 +107,13 @@ def test_a_group_is_configured(broker: Broker) -> None:
     told = _run(CONFIGS, broker, "--describe", *group)
     assert "consumer.heartbeat.interval.ms=6000" in told
     assert "DEFAULT_CONFIG:group.consumer.heartbeat.interval.ms=5000" in told
+
+
+def test_client_metrics_are_subscribed_to(broker: Broker) -> None:
+    metrics = ["--entity-type", "client-metrics", "--entity-name", "slow-clients"]
+    changed = "interval.ms=10000,metrics=[org.apache.kafka.producer.,a.],match=[client_id=slow.*]"
+    _run(CONFIGS, broker, "--alter", *metrics, "--add-config", changed)
+    told = _run(CONFIGS, broker, "--describe", *metrics)
+    assert "interval.ms=10000" in told
+    assert "metrics=org.apache.kafka.producer.,a." in told
+    assert "match=client_id=slow.*" in told

@@ -39,7 +39,7 @@ SOURCES_SINCE = 1
 KEPT_RESOURCES = 16
 """Most whole descriptions that are cached while a request selects keys of them."""
 UNKNOWN_TYPE = 0
-TYPES = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7, "password": 9}
+TYPES = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7, "password": 9}
 """Kafka's numbers for the types of keys; a type that Kafka does not have is reported as unknown."""
 
 

@@ -119,7 +119,7 @@ def test_a_bad_secret_is_not_shown() -> None:
 
 NEUTRAL = [
     "remote.log.storage.system.enable=false",
-    "min.insync.replicas=1",
+    "allow.everyone.if.no.acl.found=true",
 ]
 
 
@@ -132,12 +132,37 @@ def test_resolve_accepts_a_neutral_value_of_an_unsupported_kafka_key_and_warns(a
     )
 
 
-def test_resolve_accepts_a_key_without_meaning_and_warns() -> None:
-    config = Config(read_sources(environment={"TIDELOG_NUM_IO_THREADS": "8"}), BUNDLE)
-    assert config.warnings == (
-        "num.io.threads (TIDELOG_NUM_IO_THREADS) has no meaning here: one event loop serves every "
-        "connection, so there are no pools of threads.",
-    )
+@pytest.mark.parametrize(
+    ("variable", "value", "warning"),
+    [
+        (
+            "TIDELOG_NUM_IO_THREADS",
+            "8",
+            "num.io.threads (TIDELOG_NUM_IO_THREADS) has no meaning here: one event loop serves every "
+            "connection, so there are no pools of threads.",
+        ),
+        (
+            "TIDELOG_MIN_INSYNC_REPLICAS",
+            "1",
+            "min.insync.replicas (TIDELOG_MIN_INSYNC_REPLICAS) has no meaning here: this broker has no part "
+            "for replication.",
+        ),
+        (
+            "TIDELOG_QUEUED_MAX_REQUESTS",
+            "500",
+            "queued.max.requests (TIDELOG_QUEUED_MAX_REQUESTS) has no meaning here: the requests of a "
+            "connection are served in order, without a queue.",
+        ),
+    ],
+)
+def test_resolve_accepts_a_key_without_meaning_and_warns(variable: str, value: str, warning: str) -> None:
+    config = Config(read_sources(environment={variable: value}), BUNDLE)
+    assert config.warnings == (warning,)
+
+
+def test_resolve_refuses_a_value_that_asks_for_a_missing_part() -> None:
+    with pytest.raises(ConfigError, match=r"min.insync.replicas = '2'.*no part for \(replication\)"):
+        Config(read_sources(assignments=["min.insync.replicas=2"]), BUNDLE)
 
 
 def test_resolve_warns_of_a_setting_overridden_by_another_key() -> None:

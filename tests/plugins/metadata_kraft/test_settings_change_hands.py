@@ -138,7 +138,7 @@ def test_settings_change_hands(tmp_path: Path) -> None:
         client = Client(tidelog.bootstrap)
         client.create("orders", 1, {"flush.ms": "5000"})
         alter(client.admin, ResourceType.TOPIC, "orders", segment_bytes="2000000", flush_ms=None)
-        alter(client.admin, ResourceType.BROKER, BROKER, message_max_bytes="555555")
+        alter(client.admin, ResourceType.BROKER, BROKER, message_max_bytes="555555", num_io_threads="9")
         kept = Kept(tidelog.bootstrap)
         kept.set_quota("alice", 1000.0)
         kept.set_quota(None, 2000.0)
@@ -161,8 +161,10 @@ def test_settings_change_hands(tmp_path: Path) -> None:
             (ResourceType.TOPIC, "orders", "max.message.bytes"),
         ):
             assert told(client.admin, kind, name, key) == ("555555", ConfigSource.DYNAMIC_BROKER_CONFIG)
+        threads = client.admin, ResourceType.BROKER, BROKER, "num.io.threads"
+        assert told(*threads) == ("9", ConfigSource.DYNAMIC_BROKER_CONFIG)
         alter(client.admin, ResourceType.TOPIC, "orders", segment_bytes=None, retention_ms="7777")
-        alter(client.admin, ResourceType.BROKER, BROKER, message_max_bytes="666666")
+        alter(client.admin, ResourceType.BROKER, BROKER, message_max_bytes="666666", num_io_threads="6")
         kept = Kept(kafka.bootstrap)
         kept.set_quota("alice", None)
         kept.set_quota("carl", 3000.0)
@@ -183,6 +185,8 @@ def test_settings_change_hands(tmp_path: Path) -> None:
         assert client.topic_config("orders") == {"retention.ms": "7777"}
         inherited = told(client.admin, ResourceType.TOPIC, "orders", "max.message.bytes")
         assert inherited == ("666666", ConfigSource.DYNAMIC_BROKER_CONFIG)
+        threads = client.admin, ResourceType.BROKER, BROKER, "num.io.threads"
+        assert told(*threads) == ("6", ConfigSource.DYNAMIC_BROKER_CONFIG)
     finally:
         kafka.stop()
         tidelog.stop()

@@ -5,21 +5,27 @@ Kafka has keys of share and streams groups too, which are left out here.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from tests.deadlines import wait_until
 from tidelog.plugins.protocol_kafka.messages.api import (
+    CREATE_TOPICS,
     DESCRIBE_CONFIGS,
     GET_TELEMETRY_SUBSCRIPTIONS,
     INCREMENTAL_ALTER_CONFIGS,
     PUSH_TELEMETRY,
     Api,
 )
+from tidelog.plugins.protocol_kafka.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
+    BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
+    TOPIC_RESOURCE,
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
@@ -35,7 +41,7 @@ from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
 )
 from tidelog.plugins.protocol_kafka.messages.push_telemetry import PushTelemetryRequest
 
-from .asking import Asker, same_answers
+from .asking import Asker, plain, same_answers
 
 CONSUMER_KEYS = [
     f"consumer.{key}" for key in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
@@ -66,6 +72,60 @@ def altered(kind: int, name: str, **changes: str | None) -> tuple[Api, int, Any]
     resource = IncrementalAlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
     return INCREMENTAL_ALTER_CONFIGS, 1, request
+
+
+def create_topic(asker: Asker, name: str) -> None:
+    """Create a topic with the defaults."""
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=60_000)
+    (result,) = asker.ask(CREATE_TOPICS, 5, request).topics
+    assert result.error_code == 0
+
+
+def entries(asker: Asker, kind: int, name: str) -> dict[str, dict[str, Any]]:
+    """The keys of a resource, with everything that describes them."""
+    api, version, request = described(kind, name)
+    (result,) = asker.ask(api, version, request).results
+    assert result.error_code == 0
+    return {entry.name: plain(entry) for entry in result.configs}
+
+
+def differing(expected: Mapping[str, Any], found: Mapping[str, Any]) -> set[str]:
+    """The names whose entries are not the same, or that are missing."""
+    return {name for name in expected if found.get(name) != expected[name]}
+
+
+def test_every_topic_key_of_kafka_is_described_with_its_type_and_source(kafka: Asker, tidelog: Asker) -> None:
+    for asker in (kafka, tidelog):
+        create_topic(asker, "described")
+    expected, found = (entries(asker, TOPIC_RESOURCE, "described") for asker in (kafka, tidelog))
+    # Kafka sets it for all brokers when it formats a directory with eligible leader replicas.
+    assert differing(expected, found) <= {"min.insync.replicas"}
+
+
+SECURITY_KEYS = re.compile(r"ssl\..*|sasl\.(jaas|enabled|mechanism)\..*|principal\.builder\.class")
+OTHER_KEYS = {
+    "cordoned.log.dirs": "no directory can be cordoned here",
+    "config.providers": "a class in Java",
+    "group.consumer.assignment.interval.ms": "read at the start; it can be changed for each group",
+    "listener.security.protocol.map": "there is no TLS",
+    "listeners": "opened at the start",
+    "log.cleaner.io.max.bytes.per.second": "another notation of the same default",
+    "max.connections.per.ip.overrides": "read at the start",
+    "metric.reporters": "a class in Java",
+    "min.insync.replicas": "Kafka sets it for all brokers when it formats a directory",
+    "num.recovery.threads.per.data.dir": "read at the start",
+    "transaction.partition.verification.enable": "read at the start",
+}
+"""Kafka's dynamic keys that tidelog describes in another way or lacks, and why."""
+
+
+def test_every_dynamic_broker_key_of_kafka_is_described_as_dynamic(kafka: Asker, tidelog: Asker) -> None:
+    expected, found = (entries(asker, BROKER_RESOURCE, "1") for asker in (kafka, tidelog))
+    dynamic = {name: entry for name, entry in expected.items() if not entry["read_only"]}
+    assert {
+        name for name in differing(dynamic, found) if not SECURITY_KEYS.fullmatch(name)
+    } == OTHER_KEYS.keys()
 
 
 def test_group_configs_are_as_in_kafka(kafka: Asker, tidelog: Asker) -> None:

@@ -191,7 +191,7 @@ async def test_incremental_alter_configs_of_this_broker_overrides_that_of_all_br
     [
         (("num.partitions", SET, "3"), ErrorCode.INVALID_REQUEST),
         (("listeners", SET, "PLAINTEXT://:1"), ErrorCode.INVALID_REQUEST),
-        (("num.io.threads", SET, "9"), ErrorCode.INVALID_REQUEST),
+        (("num.io.threads", SET, "none"), ErrorCode.INVALID_CONFIG),
         (("log.cleaner.enable", SET, "false"), ErrorCode.INVALID_REQUEST),
         (("sasl.enabled.mechanisms", SET, "PLAIN"), ErrorCode.INVALID_REQUEST),
         (("message.max.byte", SET, "9"), ErrorCode.INVALID_CONFIG),
@@ -205,6 +205,49 @@ async def test_incremental_alter_configs_refuses_read_only_keys_of_the_broker(
     assert result.error_code == code
     assert change[0] in result.error_message
     assert broker.metadata.broker_config(1) == {}
+
+
+async def test_incremental_alter_configs_keeps_keys_without_effect_that_tools_alter(
+    client: Client, broker: Broker
+) -> None:
+    changes = [("sasl.kerberos.min.time.before.relogin", SET, "70000"), ("num.io.threads", SET, "9")]
+    assert (await increment(client, *changes, kind=BROKER_RESOURCE, name="1")).error_code == 0
+    for key, _, value in changes:
+        assert await told(client, key, BROKER_RESOURCE, "1") == (value, THIS_BROKER_SOURCE)
+    resource = DescribeConfigsResource(
+        resource_type=BROKER_RESOURCE, resource_name="1", configuration_keys=["num.io.threads"]
+    )
+    request = DescribeConfigsRequest(resources=[resource], include_documentation=True)
+    ((entry,),) = (result.configs for result in (await client.ask(DESCRIBE_CONFIGS, 4, request)).results)
+    assert "without effect: one event loop serves every connection" in entry.documentation
+
+
+async def test_incremental_alter_configs_sets_keys_of_authentication_for_one_broker_only(
+    client: Client, broker: Broker
+) -> None:
+    change = ("sasl.kerberos.min.time.before.relogin", SET, "70000")
+    result = await increment(client, change, kind=BROKER_RESOURCE, name="")
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert broker.metadata.broker_config(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (("unclean.leader.election.enable", SET, "true"), 0),
+        (("leader.replication.throttled.replicas", SET, "0:1,1:1"), 0),
+        (("remote.storage.enable", SET, "false"), 0),
+        (("remote.storage.enable", SET, "true"), ErrorCode.INVALID_CONFIG),
+        (("min.insync.replicas", SET, "2"), ErrorCode.INVALID_CONFIG),
+        (("local.retention.ms", SET, "5"), ErrorCode.INVALID_CONFIG),
+    ],
+)
+async def test_incremental_alter_configs_of_a_topic_keeps_what_asks_for_nothing(
+    client: Client, broker: Broker, change: Change, code: int
+) -> None:
+    topic = await new_topic(broker)
+    assert (await increment(client, change)).error_code == code
+    assert topic.overrides == ({} if code else {change[0]: change[2]})
 
 
 async def test_incremental_alter_configs_refuses_another_broker(client: Client) -> None:

@@ -1,0 +1,310 @@
+"""Kafka's keys that tools alter and describe, and that have no effect here: kept, with the reason.
+
+They are those that Apache Kafka 4.3 changes while it runs, as far as no part of this broker reads them and
+nothing is lost by that, and those that it lists for each topic. Where a value asks for a part that is missing
+here, only the one that asks for nothing is accepted. Keys of TLS and of authentication are not kept: a user
+relies on them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from tidelog.kernel.config import (
+    BrokerDefault,
+    ConfigKey,
+    ValueType,
+    boolean,
+    comma_list,
+    double,
+    integer,
+    long,
+)
+from tidelog.kernel.config.types import INT_MAX, LONG_MAX, nullable, short, string
+
+_NO_THREADS: Final = "one event loop serves every connection, so there are no pools of threads"
+_NO_REPLICAS: Final = "a single broker has no other replicas"
+_NO_KERBEROS: Final = "this broker does not authenticate clients with SASL"
+_NO_TOKENS: Final = "this broker logs in nowhere with SASL"
+_NO_TIERS: Final = "this broker has no tiered storage"
+_NO_SHARE_GROUPS: Final = "share groups are not coordinated here"
+_TIERS: Final = "tiered storage"
+
+
+def _kept(
+    name: str, kind: ValueType[object], default: object, meaning: str, why: str, *, one_broker: bool = False
+) -> ConfigKey[object]:
+    """Return a broker key without effect, whatever its value."""
+    return ConfigKey(
+        name=name,
+        type=kind,
+        default=default,
+        documentation=f"{meaning} Kept and described, without effect: {why}.",
+        dynamic=True,
+        one_broker=one_broker,
+        inert=why,
+    )
+
+
+def _kept_for_topics(
+    name: str, kind: ValueType[object], default: object, meaning: str, *by_broker: ConfigKey[object]
+) -> ConfigKey[object]:
+    """Return a topic key without effect, whatever its value."""
+    return ConfigKey(
+        name=name,
+        type=kind,
+        default=default,
+        scope="topic",
+        broker_defaults=tuple(map(BrokerDefault, by_broker)),
+        documentation=f"{meaning} Kept and described, without effect: {_NO_REPLICAS}.",
+        inert=_NO_REPLICAS,
+    )
+
+
+def _neutral(
+    name: str, kind: ValueType[object], text: str, part: str, *by_broker: ConfigKey[object], topic: bool
+) -> ConfigKey[object]:
+    """Return a key of a broker or a topic with one value, which asks for nothing of a missing part."""
+    only = kind.parse(text)
+
+    def parse(given: str) -> object:
+        value = kind.parse(given)
+        if value != only:
+            raise ValueError(f"is a Kafka key that this broker has no part for ({part})")
+        return value
+
+    return ConfigKey(
+        name=name,
+        type=attrs.evolve(kind, allowed=text, parse=parse),
+        default=only,
+        scope="topic" if topic else "broker",
+        broker_defaults=tuple(map(BrokerDefault, by_broker)),
+        documentation=f"Only {text}: this broker has no part for {part}.",
+        dynamic=not topic,
+        inert=f"this broker has no part for {part}",
+    )
+
+
+_UNCLEAN_LEADER_ELECTION: Final = _kept(
+    "unclean.leader.election.enable",
+    boolean(),
+    default=False,
+    meaning="Whether a replica that is not in sync may become leader.",
+    why=_NO_REPLICAS,
+)
+_MIN_INSYNC_REPLICAS: Final = _neutral("min.insync.replicas", integer(), "1", "replication", topic=False)
+_LOCAL_RETENTION_MS: Final = _neutral("log.local.retention.ms", long(), "-2", _TIERS, topic=False)
+_LOCAL_RETENTION_BYTES: Final = _neutral("log.local.retention.bytes", long(), "-2", _TIERS, topic=False)
+
+_OF_THREADS: Final = (
+    _kept("background.threads", integer(1), 10, "Threads for background work.", _NO_THREADS),
+    _kept("num.io.threads", integer(1), 8, "Threads that serve requests.", _NO_THREADS),
+    _kept("num.network.threads", integer(1), 3, "Threads that receive and send.", _NO_THREADS),
+    _kept("num.replica.fetchers", integer(), 1, "Threads that replicate from each leader.", _NO_REPLICAS),
+)
+
+_OF_AUTHENTICATION: Final = tuple(
+    _kept(name, kind, default, meaning, why, one_broker=True)
+    for name, kind, default, meaning, why in (
+        (
+            "sasl.kerberos.service.name",
+            nullable(string()),
+            None,
+            "The principal name of the broker's service.",
+            _NO_KERBEROS,
+        ),
+        ("sasl.kerberos.kinit.cmd", string(), "/usr/bin/kinit", "The path of kinit.", _NO_KERBEROS),
+        (
+            "sasl.kerberos.min.time.before.relogin",
+            long(),
+            60_000,
+            "The sleep between attempts to refresh a ticket, in milliseconds.",
+            _NO_KERBEROS,
+        ),
+        (
+            "sasl.kerberos.ticket.renew.window.factor",
+            double(),
+            0.8,
+            "The share of a ticket's life after which it is refreshed.",
+            _NO_KERBEROS,
+        ),
+        (
+            "sasl.kerberos.ticket.renew.jitter",
+            double(),
+            0.05,
+            "The random part of the time of a refresh.",
+            _NO_KERBEROS,
+        ),
+        (
+            "sasl.kerberos.principal.to.local.rules",
+            comma_list(unique=False),
+            ("DEFAULT",),
+            "Rules that make short names of principals.",
+            _NO_KERBEROS,
+        ),
+        (
+            "sasl.login.refresh.window.factor",
+            double(0.5, 1.0),
+            0.8,
+            "The share of a credential's life after which it is refreshed.",
+            _NO_TOKENS,
+        ),
+        (
+            "sasl.login.refresh.window.jitter",
+            double(0.0, 0.25),
+            0.05,
+            "The random part of the time of a refresh.",
+            _NO_TOKENS,
+        ),
+        (
+            "sasl.login.refresh.min.period.seconds",
+            short(0, 900),
+            60,
+            "The least time between refreshes, in seconds.",
+            _NO_TOKENS,
+        ),
+        (
+            "sasl.login.refresh.buffer.seconds",
+            short(0, 3600),
+            300,
+            "The time before the end of a credential in which it is not refreshed, in seconds.",
+            _NO_TOKENS,
+        ),
+    )
+)
+
+_OF_TIERED_STORAGE: Final = tuple(
+    _kept(name, kind, default, meaning, _NO_TIERS)
+    for name, kind, default, meaning in (
+        (
+            "remote.log.manager.fetch.max.bytes.per.second",
+            long(1),
+            LONG_MAX,
+            "Bytes per second that are read from remote storage.",
+        ),
+        (
+            "remote.log.manager.copy.max.bytes.per.second",
+            long(1),
+            LONG_MAX,
+            "Bytes per second that are copied to remote storage.",
+        ),
+        (
+            "remote.fetch.max.wait.ms",
+            integer(1),
+            500,
+            "How long a fetch waits for remote storage, in milliseconds.",
+        ),
+        ("remote.log.reader.threads", integer(1), 10, "Threads that read from remote storage."),
+        (
+            "remote.log.index.file.cache.total.size.bytes",
+            long(1),
+            1024**3,
+            "The size of the cache of indexes of remote segments, in bytes.",
+        ),
+        (
+            "remote.log.manager.copier.thread.pool.size",
+            integer(1),
+            10,
+            "Threads that copy to remote storage.",
+        ),
+        (
+            "remote.log.manager.expiration.thread.pool.size",
+            integer(1),
+            10,
+            "Threads that delete from remote storage.",
+        ),
+        (
+            "remote.log.manager.follower.thread.pool.size",
+            integer(1),
+            2,
+            "Threads that follow what the leader copied.",
+        ),
+        (
+            "remote.list.offsets.request.timeout.ms",
+            long(1),
+            30_000,
+            "How long ListOffsets waits for remote storage, in milliseconds.",
+        ),
+        (
+            "follower.fetch.last.tiered.offset.enable",
+            boolean(),
+            False,
+            "Whether a new replica begins at the last offset in remote storage.",
+        ),
+    )
+)
+
+_OF_GROUPS: Final = (
+    _kept(
+        "group.coordinator.cached.buffer.max.bytes",
+        integer(524_288),
+        1_048_588,
+        "The largest buffer that the group coordinator keeps, in bytes.",
+        "no buffers are kept for what coordinators write",
+    ),
+    _kept(
+        "share.coordinator.cached.buffer.max.bytes",
+        integer(524_288),
+        1_048_588,
+        "The largest buffer that the share coordinator keeps, in bytes.",
+        _NO_SHARE_GROUPS,
+    ),
+    _kept(
+        "group.share.assignment.interval.ms",
+        integer(0),
+        1_000,
+        "The least time between two assignments of a share group, in milliseconds.",
+        _NO_SHARE_GROUPS,
+    ),
+    _kept(
+        "group.streams.assignment.interval.ms",
+        integer(0),
+        1_000,
+        "The least time between two assignments of a streams group, in milliseconds.",
+        "streams groups are not coordinated here",
+    ),
+)
+
+_OF_TOPICS: Final = (
+    _kept_for_topics(
+        "unclean.leader.election.enable",
+        boolean(),
+        False,
+        "Whether a replica that is not in sync may become leader.",
+        _UNCLEAN_LEADER_ELECTION,
+    ),
+    _kept_for_topics(
+        "leader.replication.throttled.replicas",
+        comma_list(unique=False),
+        (),
+        "Replicas whose replication is throttled at the leader.",
+    ),
+    _kept_for_topics(
+        "follower.replication.throttled.replicas",
+        comma_list(unique=False),
+        (),
+        "Replicas whose replication is throttled at the follower.",
+    ),
+    _neutral("min.insync.replicas", integer(1), "1", "replication", _MIN_INSYNC_REPLICAS, topic=True),
+    _neutral("remote.storage.enable", boolean(), "false", _TIERS, topic=True),
+    _neutral("remote.log.copy.disable", boolean(), "false", _TIERS, topic=True),
+    _neutral("remote.log.delete.on.disable", boolean(), "false", _TIERS, topic=True),
+    _neutral("local.retention.ms", long(-2), "-2", _TIERS, _LOCAL_RETENTION_MS, topic=True),
+    _neutral("local.retention.bytes", long(-2), "-2", _TIERS, _LOCAL_RETENTION_BYTES, topic=True),
+)
+
+KEPT_KEYS: Final[tuple[ConfigKey[object], ...]] = (
+    _UNCLEAN_LEADER_ELECTION,
+    _MIN_INSYNC_REPLICAS,
+    _LOCAL_RETENTION_MS,
+    _LOCAL_RETENTION_BYTES,
+    _neutral("max.connection.creation.rate", integer(0), str(INT_MAX), "connection rate limits", topic=False),
+    *_OF_THREADS,
+    *_OF_AUTHENTICATION,
+    *_OF_TIERED_STORAGE,
+    *_OF_GROUPS,
+    *_OF_TOPICS,
+)
+"""All of the above, for the hook `tidelog_config_keys`."""
