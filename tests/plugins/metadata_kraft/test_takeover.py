@@ -66,12 +66,12 @@ async def test_takeover_keeps_foreign_records_through_restarts_and_snapshots(
 async def test_foreign_settings_of_a_broker_are_kept_with_a_warning(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # As Apache Kafka writes it: broker 1 has num.replica.fetchers = 2.
-    value = bytes.fromhex("01040004 0231 15 6e756d2e7265706c6963612e6665746368657273 0232 00")
-    assert "num.replica" not in caplog.text
+    # As Apache Kafka writes it: broker 1 has ssl.keystore.location = 2.
+    value = bytes.fromhex("01040004 0231 16 73736c2e6b657973746f72652e6c6f636174696f6e 0232 00")
+    assert "ssl.keystore" not in caplog.text
     with caplog.at_level(logging.WARNING):
         await reopen_with(scene, [value])
-    assert "and kept for Apache Kafka: num.replica.fetchers (broker 1)" in caplog.text
+    assert "and kept for Apache Kafka: ssl.keystore.location (broker 1)" in caplog.text
 
 
 async def test_takeover_aborts_an_open_transaction_of_the_metadata_log(scene: LogDirectoryScene) -> None:

@@ -113,7 +113,6 @@ OTHER_KEYS = {
     "log.cleaner.io.max.bytes.per.second": "another notation of the same default",
     "max.connections.per.ip.overrides": "read at the start",
     "metric.reporters": "a class in Java",
-    "min.insync.replicas": "Kafka sets it for all brokers when it formats a directory",
     "num.recovery.threads.per.data.dir": "read at the start",
     "transaction.partition.verification.enable": "read at the start",
 }
