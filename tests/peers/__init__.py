@@ -7,6 +7,7 @@ Development only, never part of the wheel. Everything fetched lives in one cache
 from .cache import CACHE_VARIABLE, exclusive, peers_cache
 from .java import QUICK_JVM_OPTIONS, find_java
 from .kafka import NEWEST_KAFKA, OLD_PROTOCOLS_KAFKA, KafkaDistribution, find_kafka, run_kafka_tool
+from .kafka_format import find_kafka_format
 from .kafka_messages import ask_kafka_messages
 from .kafka_server import SHIPPED_JVM_OPTIONS, KafkaServer, running_kafka
 from .maven import resolve_jars
@@ -34,6 +35,7 @@ __all__ = [
     "exclusive",
     "find_java",
     "find_kafka",
+    "find_kafka_format",
     "free_port",
     "free_ports",
     "peers_cache",

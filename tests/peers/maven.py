@@ -47,8 +47,8 @@ class Coordinates:
         return f"{self.group}:{self.artifact}:{self.version}"
 
 
-def resolve_jars(*coordinates: str) -> Path:
-    """A folder that holds the jars of `coordinates` and of all that they need at run time.
+def resolve_jars(*coordinates: str, alone: bool = False) -> Path:
+    """A folder that holds the jars of `coordinates` and, unless `alone`, of all that they need at run time.
 
     The first call fetches them with `mvn`; every later one, of any process, finds them in the cache and
     needs neither Maven nor a network. A failure is remembered until the process ends, so that a suite
@@ -59,26 +59,26 @@ def resolve_jars(*coordinates: str) -> Path:
     wanted = [Coordinates.parse(each) for each in coordinates]
     if not wanted:
         raise ValueError("name at least one artifact as group:artifact:version")
-    folder = peers_cache() / _folder_name(wanted)
+    folder = peers_cache() / _folder_name(wanted, alone)
     if folder.is_dir():
         return folder
     if folder in _failures:
         raise _failures[folder]
     try:
-        _fetch_once(wanted, folder)
+        _fetch_once(wanted, folder, alone)
     except PeerUnavailableError as error:
         _failures[folder] = error
         raise
     return folder
 
 
-def _folder_name(wanted: Sequence[Coordinates]) -> str:
-    told = "\n".join(sorted(map(str, wanted)))
+def _folder_name(wanted: Sequence[Coordinates], alone: bool) -> str:
+    told = "\n".join([*sorted(map(str, wanted)), *(["alone"] if alone else [])])
     digest = hashlib.sha256(told.encode()).hexdigest()[:12]
     return f"{wanted[0].artifact}-{wanted[0].version}-{digest}"
 
 
-def _fetch_once(wanted: Sequence[Coordinates], folder: Path) -> None:
+def _fetch_once(wanted: Sequence[Coordinates], folder: Path, alone: bool) -> None:
     peer = str(wanted[0])
     mvn = shutil.which("mvn")
     if mvn is None:
@@ -87,17 +87,17 @@ def _fetch_once(wanted: Sequence[Coordinates], folder: Path) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with exclusive(folder.with_name(folder.name + ".lock")):
             if not folder.is_dir():
-                _fetch(mvn, wanted, folder)
+                _fetch(mvn, wanted, folder, alone)
     except OSError as error:
         raise PeerUnavailableError(peer, f"the cache {folder.parent} cannot be used: {error}") from error
 
 
-def _fetch(mvn: str, wanted: Sequence[Coordinates], folder: Path) -> None:
+def _fetch(mvn: str, wanted: Sequence[Coordinates], folder: Path, alone: bool) -> None:
     """Fetch into a folder aside and rename it: whoever sees `folder` sees all of it."""
     with tempfile.TemporaryDirectory(prefix=folder.name + ".", dir=folder.parent) as aside:
         pom = Path(aside, "pom.xml")
         jars = Path(aside, "jars")
-        pom.write_text(render_pom(wanted), encoding="utf-8")
+        pom.write_text(render_pom(wanted, alone=alone), encoding="utf-8")
         _run_maven([mvn, "-q", "-B", "-f", str(pom), _COPY_DEPENDENCIES, f"-DoutputDirectory={jars}"], wanted)
         if not any(jars.glob("*.jar")):
             raise PeerUnavailableError(str(wanted[0]), "Maven ended well but left no jar")
@@ -122,11 +122,14 @@ def _first_error(output: str) -> str:
     return errors[0].removeprefix("[ERROR]").strip() if errors else output.strip()[-500:]
 
 
-def render_pom(wanted: Sequence[Coordinates]) -> str:
-    """A project that depends on `wanted` and is nothing else."""
+def render_pom(wanted: Sequence[Coordinates], *, alone: bool = False) -> str:
+    """A project that depends on `wanted`, if `alone` without what that depends on, and is nothing else."""
+    all_of_them = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
+    exclusions = f"<exclusions>{all_of_them}</exclusions>" if alone else ""
     dependencies = "\n".join(
         f"    <dependency><groupId>{escape(each.group)}</groupId>"
-        f"<artifactId>{escape(each.artifact)}</artifactId><version>{escape(each.version)}</version></dependency>"
+        f"<artifactId>{escape(each.artifact)}</artifactId><version>{escape(each.version)}</version>"
+        f"{exclusions}</dependency>"
         for each in wanted
     )
     return (

@@ -71,8 +71,14 @@ def test_jars_are_fetched_once_and_then_need_no_maven(fake_maven: FakeMaven) -> 
 
 def test_other_coordinates_have_another_folder_and_order_does_not_matter(fake_maven: FakeMaven) -> None:
     fake_maven.install(GOOD_MVN)
-    folders = {resolve_jars(WANTED), resolve_jars(WANTED, "a:b:1"), resolve_jars("a:b:1")}
-    assert len(folders) == 3
+    folders = {
+        resolve_jars(WANTED),
+        resolve_jars(WANTED, alone=True),
+        resolve_jars(WANTED, "a:b:1"),
+        resolve_jars("a:b:1"),
+    }
+    assert len(folders) == 4
+    assert resolve_jars("a:b:1", WANTED) in folders
 
 
 def test_who_comes_at_the_same_time_waits_for_the_first(fake_maven: FakeMaven) -> None:
@@ -131,3 +137,9 @@ def test_the_pom_depends_on_what_is_wanted() -> None:
     pom = render_pom([Coordinates.parse("a.b:c_2.13:1.0"), Coordinates.parse("d:e:2")])
     assert "<groupId>a.b</groupId><artifactId>c_2.13</artifactId><version>1.0</version>" in pom
     assert "<groupId>d</groupId><artifactId>e</artifactId><version>2</version>" in pom
+    assert "exclusion" not in pom
+
+
+def test_the_pom_of_jars_alone_excludes_what_they_depend_on() -> None:
+    pom = render_pom([Coordinates.parse("a:b:1"), Coordinates.parse("d:e:2")], alone=True)
+    assert pom.count("<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>") == 2
