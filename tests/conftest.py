@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import Phase, settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests.in_memory import memory_folder
-from tests.order import longest_first
+from tests.order import longest_first, unit_of_work
 from tests.peers import PeerUnavailableError
+from tests.spark_session import running_spark
 from tidelog.kernel.plugins.discovery import ENTRY_POINT_GROUP
 from tidelog.kernel.records import compression
 from tidelog.kernel.records.compression import register_codecs
@@ -27,6 +29,9 @@ from tidelog.plugins.compression import tidelog_compression_codecs
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from pyspark.sql import SparkSession
+    from xdist.remote import Producer
 
 # Machines differ in speed and may be shared: how long an example takes proves nothing.
 # A check on one change must not fail for what another run could have found: there the examples are fixed.
@@ -83,6 +88,18 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest."""
     items.sort(key=lambda item: longest_first(item.nodeid))
+
+
+class _FilesInUnits(LoadFileScheduling):  # type: ignore[misc]
+    """As `--dist loadfile`, but files that share something costly go to one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return unit_of_work(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """Share out files as tests/order.py says."""
+    return _FilesInUnits(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:
@@ -183,3 +200,16 @@ def keeping_the_reason() -> Generator[None]:
         if skipped.msg or skipped.__context__ is None:
             raise
         pytest.skip(str(only_cause(skipped.__context__)))
+
+
+@pytest.fixture(scope="session")
+def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `spark` looks for files with relative names."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="session")
+def spark(spark_folder: Path) -> Generator[SparkSession]:
+    """The session of all tests with Spark in this process; tests/order.py has their files."""
+    with running_spark(spark_folder) as session:
+        yield session

@@ -32,9 +32,20 @@ LONGEST = (
     "tests/clients/test_transactions.py",
     "tests/faults/test_processes.py",
 )
+# Tests on one JVM with Spark, whose start and first queries take longer than all that they do with it.
+SPARK = (
+    "tests/plugins/spark_sink/test_spark.py",
+    "tests/docs/test_spark_page.py",
+)
 _RANKS = {file: rank for rank, file in enumerate(LONGEST)}
 
 
 def longest_first(node_id: str) -> int:
     """Return the place of a test's file among all files, by the test's node id."""
     return _RANKS.get(node_id.partition("::")[0], len(LONGEST))
+
+
+def unit_of_work(node_id: str) -> str:
+    """Return what tests of one process have in common: their file, or the first one of `SPARK`."""
+    file = node_id.partition("::")[0]
+    return SPARK[0] if file in SPARK else file

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import runpy
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import pytest
 
-from tests.docs.examples import DOCS, examples_of, run_example, run_example_on
-from tests.peers import PeerUnavailableError, running_tidelog
-from tidelog.plugins.spark_sink.java import JavaNotFound, find_java
+from tests.docs.examples import DOCS, Example, check, examples_of, run_example, run_example_on
+from tests.peers import running_tidelog
 from tidelog.plugins.spark_sink.rows import SCHEMA_WITH_HEADERS
 from tidelog.plugins.spark_sink.source.options import NAMES, parse_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ADDRESS = "127.0.0.1:9092"
 PAGE = (DOCS / "spark.md").read_text()
@@ -25,24 +28,24 @@ def rows(heading: str) -> list[list[str]]:
     return [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
 
 
-@pytest.fixture
-def bootstrap(tmp_path: Path) -> Iterator[str]:
-    """Where the broker of the page really is."""
-    try:
-        find_java()
-    except JavaNotFound as error:
-        raise PeerUnavailableError("Spark", str(error)) from error
-    with running_tidelog(tmp_path / "broker") as broker:
-        yield broker.bootstrap
+def test_the_examples_work_one_after_the_other(
+    spark: SparkSession, spark_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_script(example: Example) -> None:
+        """In this process, whose session it gets: another JVM would take most of the time."""
+        runpy.run_path(str(spark_folder / example.text.split()[-1]), run_name="__main__")
+        check(capsys.readouterr().out, example)
 
-
-def test_the_examples_work_one_after_the_other(bootstrap: str, tmp_path: Path) -> None:
-    for example in examples_of("spark.md"):
-        there = attrs.evolve(example, text=example.text.replace(ADDRESS, bootstrap))
-        if "tidelog topics" in there.text:
-            run_example_on(there, bootstrap, tmp_path)
-        else:
-            run_example(there, tmp_path)
+    assert spark.version
+    with running_tidelog(tmp_path) as broker:
+        for example in examples_of("spark.md"):
+            there = attrs.evolve(example, text=example.text.replace(ADDRESS, broker.bootstrap))
+            if there.text.startswith("tidelog spark"):
+                run_script(there)
+            elif "tidelog topics" in there.text:
+                run_example_on(there, broker.bootstrap, spark_folder)
+            else:
+                run_example(there, spark_folder)
 
 
 def test_the_table_of_options_has_all_options() -> None:

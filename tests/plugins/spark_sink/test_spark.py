@@ -83,11 +83,8 @@ def test_a_streaming_query_writes_each_record_once_over_its_restarts(
             query = finish(
                 load(spark.readStream, topic, startingOffsets="earliest", maxOffsetsPerTrigger=400), tmp_path
             )
-            assert [progress.numInputRows for progress in query.recentProgress if progress.numInputRows] == [
-                400,
-                400,
-                200,
-            ]
+            progress = query.recentProgress
+            assert [each.numInputRows for each in progress if each.numInputRows] == [400, 400, 200], progress
     rows = spark.read.parquet(str(tmp_path / "table"))
     assert rows.count() == 2000
     assert rows.select("partition", "offset").distinct().count() == 2000
