@@ -10,6 +10,7 @@ LONGEST = (
     "tests/clients/groups/test_consumer_protocol.py",
     "tests/plugins/spark_sink/test_spark.py",
     "tests/docs/test_spark_page.py",
+    "tests/plugins/spark_sink/test_beside_kafkas_format.py",
     "tests/clients/exactly_once/test_exactly_once.py",
     "tests/plugins/protocol_kafka/messages/test_fuzz.py",
     "tests/bad_input/test_bystander.py",
@@ -36,6 +37,7 @@ LONGEST = (
 SPARK = (
     "tests/plugins/spark_sink/test_spark.py",
     "tests/docs/test_spark_page.py",
+    "tests/plugins/spark_sink/test_beside_kafkas_format.py",
 )
 _RANKS = {file: rank for rank, file in enumerate(LONGEST)}
 
