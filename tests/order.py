@@ -11,6 +11,7 @@ LONGEST = (
     "tests/plugins/spark_sink/test_spark.py",
     "tests/docs/test_spark_page.py",
     "tests/plugins/spark_sink/test_beside_kafkas_format.py",
+    "tests/plugins/spark_sink/test_flights.py",
     "tests/clients/exactly_once/test_exactly_once.py",
     "tests/plugins/protocol_kafka/messages/test_fuzz.py",
     "tests/bad_input/test_bystander.py",
@@ -38,6 +39,7 @@ SPARK = (
     "tests/plugins/spark_sink/test_spark.py",
     "tests/docs/test_spark_page.py",
     "tests/plugins/spark_sink/test_beside_kafkas_format.py",
+    "tests/plugins/spark_sink/test_flights.py",
 )
 _RANKS = {file: rank for rank, file in enumerate(LONGEST)}
 

