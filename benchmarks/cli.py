@@ -37,7 +37,7 @@ _RESULTS = Path(__file__).parent / "results"
 
 _EXAMPLES = """\b
 Examples:
-  python -m benchmarks                              about twenty minutes, beside Apache Kafka
+  python -m benchmarks                              about half an hour, beside Apache Kafka
   python -m benchmarks --smoke                      a few seconds, tidelog alone: does everything run?
   python -m benchmarks --only ready --only memory   some rows
   python -m benchmarks --only 'produce-1KB-16KB-*' --repeat 5

@@ -36,6 +36,8 @@ class Effort:
     """Of the log that is opened after a clean stop."""
     compacted_bytes: int
     """Of record values in the log that is compacted."""
+    spark_records: int
+    """That Spark reads in one query; 0 for no rows with Spark."""
 
 
 WHOLE = Effort(
@@ -53,6 +55,7 @@ WHOLE = Effort(
     offsets=1_000_000,
     segments=2_000,
     compacted_bytes=600_000_000,
+    spark_records=2_000_000,
 )
 SMOKE = Effort(
     repeats=1,
@@ -69,4 +72,5 @@ SMOKE = Effort(
     offsets=1_000,
     segments=50,
     compacted_bytes=1_000_000,
+    spark_records=0,
 )

@@ -26,6 +26,7 @@ from .scenarios import (
     machine_limits,
     old_clients,
     raw_clients,
+    spark_reads,
     storage_scenarios,
 )
 
@@ -62,6 +63,7 @@ class Plan:
                 *storage_scenarios(effort.most_bytes, effort.segments),
                 *compactions(),
                 *old_clients(),
+                *spark_reads(effort.spark_records),
             ],
             loads=[*map(Throughput, shapes), *latencies(), CommitLatency(), *raw_clients()],
             memory=True,

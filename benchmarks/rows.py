@@ -20,8 +20,11 @@ class TargetKind(Enum):
 
     RATIO_AT_LEAST = "ratio at least"
     RATIO_AT_MOST = "ratio at most"
-    VALUE_AT_MOST = "value at most"
     VALUE_AT_LEAST = "value at least"
+    VALUE_AT_MOST = "value at most"
+
+
+_OF_VALUES = (TargetKind.VALUE_AT_LEAST, TargetKind.VALUE_AT_MOST)
 
 
 @attrs.frozen
@@ -33,17 +36,18 @@ class Target:
 
     def is_met(self, value: float | None, ratio: float | None) -> bool | None:
         """Whether tidelog's median or its ratio keeps the bound; None when that was not measured."""
-        if self.kind is TargetKind.VALUE_AT_MOST:
-            return None if value is None else value <= self.bound
-        if self.kind is TargetKind.VALUE_AT_LEAST:
-            return None if value is None else value >= self.bound
-        if ratio is None:
+        figure = value if self.kind in _OF_VALUES else ratio
+        if figure is None:
             return None
-        return ratio >= self.bound if self.kind is TargetKind.RATIO_AT_LEAST else ratio <= self.bound
+        return figure >= self.bound if self._is_least else figure <= self.bound
+
+    @property
+    def _is_least(self) -> bool:
+        return self.kind in (TargetKind.RATIO_AT_LEAST, TargetKind.VALUE_AT_LEAST)
 
     def __str__(self) -> str:
-        sign = "≥" if self.kind in (TargetKind.RATIO_AT_LEAST, TargetKind.VALUE_AT_LEAST) else "≤"
-        times = "" if self.kind in (TargetKind.VALUE_AT_MOST, TargetKind.VALUE_AT_LEAST) else "×"
+        sign = "≥" if self._is_least else "≤"
+        times = "" if self.kind in _OF_VALUES else "×"
         return f"{sign} {self.bound:g}{times}"
 
 
@@ -57,14 +61,14 @@ def ratio_at_most(bound: float) -> Target:
     return Target(TargetKind.RATIO_AT_MOST, bound)
 
 
-def value_at_most(bound: float) -> Target:
-    """tidelog's figure ≤ bound, in the row's unit."""
-    return Target(TargetKind.VALUE_AT_MOST, bound)
-
-
 def value_at_least(bound: float) -> Target:
     """tidelog's figure ≥ bound, in the row's unit."""
     return Target(TargetKind.VALUE_AT_LEAST, bound)
+
+
+def value_at_most(bound: float) -> Target:
+    """tidelog's figure ≤ bound, in the row's unit."""
+    return Target(TargetKind.VALUE_AT_MOST, bound)
 
 
 @attrs.frozen

@@ -27,6 +27,7 @@ from .segments import (
     open_log,
     recover,
 )
+from .spark import SparkResult, SparkSpec, read_with_spark
 
 PRODUCE = Load("produce", produce, ProduceSpec, ProduceResult)
 CONSUME = Load("consume", consume, ConsumeSpec, ConsumeResult)
@@ -45,6 +46,7 @@ APPEND_COST = Load("append-cost", append_cost, MachineLimitSpec, AppendCostResul
 OPEN_LOG = Load("open-log", open_log, OpenSpec, OpenResult)
 RECOVER = Load("recover", recover, RecoverSpec, RecoverResult)
 LOOK_UP = Load("look-up", look_up, LookUpSpec, LookUpResult)
+SPARK = Load("spark", read_with_spark, SparkSpec, SparkResult)
 
 LOADS: dict[str, Load[Any, Any]] = {
     load.name: load
@@ -66,5 +68,6 @@ LOADS: dict[str, Load[Any, Any]] = {
         OPEN_LOG,
         RECOVER,
         LOOK_UP,
+        SPARK,
     )
 }

@@ -14,6 +14,7 @@ from .memory import idle_memory, memory_after_load
 from .old_clients import old_clients
 from .raw_client import raw_clients
 from .shapes import DEFAULT_MATRIX, FULL_MATRIX, SMOKE_MATRIX, Shape
+from .spark import spark_reads
 from .storage import storage_scenarios
 from .throughput import Throughput
 from .warm_up import warm_up
@@ -45,6 +46,7 @@ __all__ = [
     "memory_after_load",
     "old_clients",
     "raw_clients",
+    "spark_reads",
     "storage_scenarios",
     "warm_up",
 ]

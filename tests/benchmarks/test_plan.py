@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.effort import WHOLE
+from benchmarks.effort import SMOKE, WHOLE
 from benchmarks.plan import Plan
 from benchmarks.scenarios import DEFAULT_MATRIX, FULL_MATRIX
 
@@ -71,6 +71,12 @@ def test_a_scenario_can_be_picked_by_its_own_name() -> None:
         "connections-memory",
         "connections-files",
     ]
+
+
+def test_rows_with_spark_need_more_than_a_smoke_run() -> None:
+    """They would take minutes, and jars."""
+    assert "spark-noop-lz4-times" in names(WHOLE_PLAN)
+    assert not [name for name in names(Plan.of(DEFAULT_MATRIX, SMOKE)) if name.startswith("spark")]
 
 
 def test_a_pattern_that_fits_nothing_is_refused() -> None:

@@ -14,12 +14,12 @@ from benchmarks.rows import Target, ratio_at_least, ratio_at_most, value_at_leas
         (ratio_at_most(0.3), 9.0, 0.3, True),
         (ratio_at_most(0.3), 9.0, 0.31, False),
         (ratio_at_most(0.3), None, None, None),
+        (value_at_least(1.5), 1.5, 0.1, True),
+        (value_at_least(1.5), 1.4, 2.0, False),
+        (value_at_least(1.5), None, 2.0, None),
         (value_at_most(60), 60.0, None, True),
         (value_at_most(60), 61.0, 0.1, False),
         (value_at_most(60), None, None, None),
-        (value_at_least(0.3), 0.3, None, True),
-        (value_at_least(0.3), 0.2, 0.9, False),
-        (value_at_least(0.3), None, None, None),
     ],
 )
 def test_a_target_knows_whether_it_is_met(
