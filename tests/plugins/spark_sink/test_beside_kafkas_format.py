@@ -124,7 +124,7 @@ def test_a_batch_query_has_equal_rows(spark: SparkSession, sides: list[Side], qu
     assert of_tidelog.dtypes == of_kafka.dtypes
     rows = sorted_rows(of_tidelog.collect())
     assert rows == sorted_rows(of_kafka.collect())
-    assert bool(rows) == (query != "timestamps after the end")
+    assert rows
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
@@ -155,14 +155,14 @@ def test_rows_are_written_as_equal_records(
     frame = spark.range(300).selectExpr(
         "cast(concat('key ', id) AS binary) AS key",
         "if(id % 7 = 0, null, cast(concat('value ', id) AS binary)) AS value",
-        "if(id % 3 = 0, null, array(named_struct('key', 'h', 'value', cast(id AS binary)))) AS headers",
+        "if(id % 3 = 0, null, array(named_struct('key', 'h', 'value', binary(string(id))))) AS headers",
         "if(id % 4 = 0, cast(id % 8 / 4 AS int), null) AS partition",
     )
     written: list[list[dict[str, Any]]] = []
     for format_name, bootstrap in (("kafka", shared_tidelog), ("tidelog", shared_kafka)):
         with new_topic(bootstrap, 3) as topic:
             options = {"kafka.bootstrap.servers": bootstrap, "topic": topic.name}
-            frame.coalesce(1).write.format(format_name).options(**options).save()
+            frame.coalesce(1).write.format(format_name).options(**options).mode("append").save()
             rows = Side(format_name, topic).load(spark.read, {"includeHeaders": "true"})
             written.append(sorted_rows(rows.drop("topic", "timestamp").collect()))
     assert written[0] == written[1]
