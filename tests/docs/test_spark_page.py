@@ -12,8 +12,11 @@ import pytest
 
 from tests.docs.examples import DOCS, Example, check, examples_of, run_example, run_example_on
 from tests.peers import running_tidelog
+from tidelog.plugins.spark_sink.connection_options import CONNECTION_NAMES
 from tidelog.plugins.spark_sink.rows import SCHEMA_WITH_HEADERS
 from tidelog.plugins.spark_sink.source.options import NAMES, parse_options
+from tidelog.plugins.spark_sink.writer.options import NAMES as WRITER_NAMES
+from tidelog.plugins.spark_sink.writer.options import parse_writer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +66,24 @@ def test_the_table_of_options_has_the_defaults() -> None:
     }
     assert len(table) > 15
     assert parse_options({**base, **table}, streaming=True) == parse_options(base, streaming=True)
+
+
+def test_the_table_of_options_of_writing_has_all_options_but_those_of_connections() -> None:
+    named = {name for cells in rows("Options of writing") for name in re.findall(r"`([\w.]+)`", cells[0])}
+    assert set(WRITER_NAMES) - set(CONNECTION_NAMES) <= named <= set(WRITER_NAMES)
+
+
+def test_the_table_of_options_of_writing_has_the_defaults() -> None:
+    base = {"kafka.bootstrap.servers": ADDRESS}
+    table = {
+        cells[0].strip("`"): value[1]
+        for cells in rows("Options of writing")
+        if (value := re.match(r"`([\w.]+)`", cells[1]))
+    }
+    assert len(table) == 10
+    assert parse_writer_options({**base, **table}, streaming=True) == parse_writer_options(
+        base, streaming=True
+    )
 
 
 def test_the_table_of_columns_has_all_columns() -> None:
