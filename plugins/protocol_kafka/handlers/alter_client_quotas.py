@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tidelog.kernel.errors import BrokerError, InvalidRequest, StorageError
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.client_quotas import QuotaEntity
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -22,7 +23,11 @@ async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> 
 
     An entity that is named twice is refused, with one result, and so is one with a key twice.
     """
-    entries = [(_entity(entry), entry) for entry in request.entries]
+    pace = Pace()
+    entries: list[tuple[QuotaEntity, EntryData]] = []
+    for entry in request.entries:
+        entries.append((_entity(entry), entry))
+        await pace.turn()
     times = Counter(entity for entity, _ in entries)
     errors: dict[QuotaEntity, BrokerError] = {}
     alterations: dict[QuotaEntity, dict[str, float | None]] = {}
@@ -40,9 +45,11 @@ async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> 
         errors |= dict.fromkeys(alterations, error)
     else:
         errors |= refused
-    return AlterClientQuotasResponse(
-        entries=[_result(context, entity, errors.get(entity)) for entity in times]
-    )
+    results: list[EntryResponseData] = []
+    for entity in times:
+        results.append(_result(context, entity, errors.get(entity)))
+        await pace.turn()
+    return AlterClientQuotasResponse(entries=results)
 
 
 def _entity(entry: EntryData) -> QuotaEntity:
