@@ -6,6 +6,7 @@ DATA ?= data
 VENV ?= .venv
 PYTEST_ARGS ?=
 ROUNDS ?= 10
+KILLS ?= 50
 MINUTES ?= 5
 # Files of tests are shared out among so many processes, a file never among several: it may have a broker of its own.
 # Their order is that of tests/order.py. Half of their time they wait for peers, so there are two for each of two cores.
@@ -29,7 +30,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-spark test lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands docs news clean
+.PHONY: help run run-spark test lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands spark-kills docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +80,9 @@ soak: $(DEV_INSTALLED) ## real clients against a broker that is killed, loses po
 hands: $(DEV_INSTALLED) ## one directory in the hands of tidelog and Apache Kafka in turn (ROUNDS=10 SEED=...)
 	@scripts/install_peers.sh
 	$(BIN)/python -m tests.hands --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
+
+spark-kills: $(DEV_INSTALLED) ## kill broker, Spark's driver and workers at random: is each record there once? (KILLS=50 SEED=...)
+	$(BIN)/python -m tests.spark_kills --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 
 bench: $(DEV_INSTALLED) ## measure tidelog and Apache Kafka side by side
 	$(BIN)/python -m benchmarks

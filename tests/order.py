@@ -12,6 +12,7 @@ LONGEST = (
     "tests/docs/test_spark_page.py",
     "tests/plugins/spark_sink/test_beside_kafkas_format.py",
     "tests/plugins/spark_sink/test_flights.py",
+    "tests/spark_kills/test_spark_kills.py",
     "tests/clients/exactly_once/test_exactly_once.py",
     "tests/plugins/protocol_kafka/messages/test_fuzz.py",
     "tests/bad_input/test_bystander.py",

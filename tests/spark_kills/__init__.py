@@ -1,0 +1,1 @@
+"""Random `kill -9` of broker, Spark driver and Python workers, under queries that write exactly once."""
