@@ -14,6 +14,7 @@ from tidelog.kernel import pace
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import InvalidRecord, InvalidTransactionState, MessageTooLarge
 from tidelog.kernel.partition import AppendResult, record_checks, validation
+from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.partition.validation import (
     QUICK_BYTES,
     QUICK_RECORDS,
@@ -215,6 +216,27 @@ async def test_check_records_runs_on_an_event_loop_that_is_idle(
     batch = compressed(batch_of(5000), ZSTD)
     await check_in_steps(open_partition(), batch)
     assert steps_in_threads == []
+
+
+@pytest.mark.parametrize(("turn_seconds", "turns"), [(0.0, 1000), (60.0, 1)])
+async def test_take_steps_takes_steps_for_a_while_before_other_tasks_get_a_turn(
+    turn_seconds: float, turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_checks, "OTHERS_SECONDS", 60.0)
+    monkeypatch.setattr(record_checks, "TURN_SECONDS", turn_seconds)
+    others = 0
+
+    async def count_turns() -> None:
+        nonlocal others
+        while True:
+            others += 1
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(count_turns)
+        await record_checks.take_steps((None for _ in range(1000)), 0, Unpacking(), on_event_loop=True)
+        nursery.cancel_scope.cancel()
+    assert turns <= others <= turns + 3
 
 
 async def test_check_records_continues_in_a_thread_when_other_tasks_are_ready(
