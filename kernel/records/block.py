@@ -84,7 +84,7 @@ class RecordBlock:
 
     @property
     def headers(self) -> list[BatchHeader]:
-        """Return the headers of the batches, made anew."""
+        """Return the headers of the batches; each call builds them again."""
         return [batch.header for batch in self.batches]
 
     @property

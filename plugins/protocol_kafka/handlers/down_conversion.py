@@ -203,7 +203,7 @@ class _Rest:
         try:
             return self._conversion.more(min(self.left, PIECE_BYTES))
         except BrokerError as error:
-            # The client is told when it fetches from there.
+            # The next fetch, which starts there, returns the error.
             _log.debug("a down-converted response ends at offset %d: %s", self._conversion.next_offset, error)
             return b""
 

@@ -24,4 +24,4 @@ def report_data_loss(message: str, *, fail: bool) -> None:
             f"{message}. Some records may be lost: they were deleted by retention or with their topic before "
             "the query read them. To go on without them, set the option failOnDataLoss to false"
         )
-    log.warning("%s. Some records may be lost; the query goes on, as failOnDataLoss is false", message)
+    log.warning("%s. Some records may be lost; the query continues, as failOnDataLoss is false", message)
