@@ -49,7 +49,7 @@ class Follower:
         partition.check_online()
         for header, data, marker in list(_checked(memoryview(batches), partition.log_end_offset)):
             epoch = header.leader_epoch
-            partition.write(data, header, header.base_offset, header.last_offset, epoch, marker)
+            partition.writer.write(data, header, header.base_offset, header.last_offset, epoch, marker)
             partition.leader_epoch = max(partition.leader_epoch, epoch)
 
     def advance_high_watermark(self, offset: int) -> None:

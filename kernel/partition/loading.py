@@ -50,7 +50,7 @@ def _read_log(partition: Partition, *, epochs_lost: bool) -> None:
         high_watermark = max(min(store.checkpointed_high_watermark, end), start)
     # Transactions that end above the high watermark hold readers back: no snapshot has these.
     newest = min(high_watermark, store.aborted_known_until)
-    partition.replay_log(newest_snapshot=newest, whole_log=epochs_lost)
+    partition.changes.replay_log(newest_snapshot=newest, whole_log=epochs_lost)
     producers.remove_stray_snapshots()
     producers.write_missing_snapshot()
     partition.watermarks.reset(start, high_watermark, end)

@@ -23,21 +23,21 @@ _STOPS = "SIGTERM stops gracefully, a second one immediately; the deletion of a 
 _CRASHES: Final = (
     Removal(
         _KILLED,
-        f"{_PARTITION}/partition.py",
+        f"{_PARTITION}/log_changes.py",
         "if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:",
         "if header.base_offset < 0:",
         "crash/test_every_step.py::test_a_recording_leads_to_the_same_files",
     ),
     Removal(
         "`kill -9` of a real process before every file operation",
-        f"{_PARTITION}/partition.py",
+        f"{_PARTITION}/log_changes.py",
         "if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:",
         "if header.base_offset < 0:",
         "crash/test_killed_process.py::test_a_process_may_be_killed_at_any_operation",
     ),
     Removal(
         "Repeated `kill -9` of a real process under load",
-        f"{_PARTITION}/partition.py",
+        f"{_PARTITION}/log_changes.py",
         "if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:",
         "if header.base_offset < 0:",
         "crash/test_killed_broker.py::test_nothing_acknowledged_is_lost_or_doubled",

@@ -54,8 +54,8 @@ _PRODUCERS: Final = (
     ),
     Removal(
         _WHEN,
-        f"{_PARTITION}/partition.py",
-        "self.producers.snapshot_soon(base_offset)",
+        f"{_PARTITION}/log_writer.py",
+        "self._producers.snapshot_soon(base_offset)",
         "pass",
         f"{_PARTITION}/test_append.py::test_append_writes_a_producer_snapshot_at_every_roll",
     ),
@@ -75,14 +75,14 @@ _PRODUCERS: Final = (
     ),
     Removal(
         _WHEN,
-        f"{_PARTITION}/partition.py",
-        "self.producers.remove_stray_snapshots()",
+        f"{_PARTITION}/log_changes.py",
+        "self._producers.remove_stray_snapshots()",
         "pass",
         f"{_PARTITION}/test_producer_state_manager.py::test_replace_segments_removes_the_snapshots_of_segments_that_are_gone",
     ),
     Removal(
         _WHEN,
-        f"{_PARTITION}/partition.py",
+        f"{_PARTITION}/log_changes.py",
         "if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:",
         "if header.base_offset < 0:",
         f"{_PARTITION}/test_loading.py::test_load_partition_after_a_kill_restores_all_producer_batches_of_the_log",
@@ -159,7 +159,7 @@ _PRODUCERS: Final = (
     ),
     Removal(
         _VERIFIED,
-        f"{_PARTITION}/partition.py",
+        f"{_PARTITION}/appends.py",
         "if header.attributes & TRANSACTIONAL_BIT and not in_transaction:",
         "if header.attributes < 0:",
         f"{_PARTITION}/test_append_marker.py::test_append_refuses_a_transactional_batch_that_is_not_verified",

@@ -127,7 +127,7 @@ _LOOKING_UP: Final = (
 _OFFSETS: Final = (
     Removal(
         "log start ≤ last stable ≤ high watermark ≤ log end; the log start never exceeds the high",
-        f"{_PARTITION}/partition.py",
+        f"{_PARTITION}/log_changes.py",
         "if not 0 <= offset <= watermarks.high_watermark:",
         "if not 0 <= offset <= watermarks.log_end_offset:",
         f"{_PARTITION}/test_following.py::test_raise_log_start_is_bounded_by_the_high_watermark",
@@ -157,8 +157,8 @@ _OFFSETS: Final = (
     ),
     Removal(
         "DeleteRecords raises the log start offset, truncates epochs and snapshots, and deletes the",
-        f"{_PARTITION}/partition.py",
-        "self.store.raise_log_start(offset)",
+        f"{_PARTITION}/log_changes.py",
+        "self._store.raise_log_start(offset)",
         "pass",
         "kernel/topics/test_changing_topics.py::test_delete_records_before_survives_a_restart",
     ),
@@ -178,8 +178,8 @@ _OFFSETS: Final = (
     ),
     Removal(
         "DeleteRecords raises the log start offset, truncates epochs and snapshots, and deletes the",
-        f"{_PARTITION}/partition.py",
-        "lambda: self.store.delete_segments_before(start)",
+        f"{_PARTITION}/log_changes.py",
+        "lambda: self._store.delete_segments_before(start)",
         "lambda: None",
         "kernel/topics/test_changing_topics.py::test_delete_records_before_survives_a_restart",
     ),

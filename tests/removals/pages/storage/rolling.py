@@ -112,8 +112,8 @@ REMOVALS: Final = (
     ),
     Removal(
         "Snapshot of the producers at the new base offset, old segment flushed in the background",
-        "kernel/partition/partition.py",
-        "self.producers.snapshot_soon(base_offset)",
+        "kernel/partition/log_writer.py",
+        "self._producers.snapshot_soon(base_offset)",
         "pass",
         "kernel/partition/test_append.py::test_append_writes_a_producer_snapshot_at_every_roll",
     ),

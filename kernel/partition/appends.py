@@ -1,0 +1,213 @@
+"""Appends to a partition that this broker leads: what is checked, converted and stamped before the write.
+
+Batches come from clients (`append`), from the coordinator (`append_nowait`), as messages of the formats 0
+and 1 (`append_message_set`), and as markers (`append_marker`). Source: Apache Kafka's
+`UnifiedLog.appendAsLeader`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tidelog.kernel.errors import InvalidTransactionState
+from tidelog.kernel.partition.record_checks import (
+    CheckedAppend,
+    CheckedBatch,
+    RecordChecks,
+    check_records,
+    finish,
+    recompress,
+    up_convert,
+)
+from tidelog.kernel.partition.validation import (
+    LOG_APPEND_TIME,
+    QUICK_SET_BYTES,
+    ChecksTakeLong,
+    PartitionConfig,
+    needs_record_checks,
+    recompressed_in_steps,
+    up_conversion,
+    validate_batch,
+    validate_records,
+)
+from tidelog.kernel.records.batch import (
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    parse_header,
+    stamp_append_time,
+    stamp_create_time,
+)
+from tidelog.kernel.records.control import EndMarker, marker_batch
+from tidelog.kernel.records.up_conversion import source_codec, up_convert_in_steps
+from tidelog.kernel.seams.partition import AppendOrigin, AppendResult
+
+if TYPE_CHECKING:
+    from tidelog.kernel.clock import Clock
+    from tidelog.kernel.partition.group_commit import GroupCommit
+    from tidelog.kernel.partition.log_writer import LogWriter
+    from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
+    from tidelog.kernel.partition.producers import SentBatch
+    from tidelog.kernel.partition.unpacking import Unpacking
+
+
+class Appends:
+    """The appends of one partition; the methods are described in the `Partition` of the seam.
+
+    `config` may be replaced between two appends.
+    """
+
+    __slots__ = (
+        "_check_online",
+        "_clock",
+        "_commit",
+        "_name",
+        "_producers",
+        "_unpacking",
+        "_writer",
+        "config",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        config: PartitionConfig,
+        clock: Clock,
+        producers: ProducerStateManager,
+        writer: LogWriter,
+        commit: GroupCommit,
+        unpacking: Unpacking,
+        check_online: Callable[[], None],
+    ) -> None:
+        """`name` of the partition is for messages; `check_online` raises why it is offline, if it is."""
+        self.config = config
+        self._name = name
+        self._clock = clock
+        self._producers = producers
+        self._writer = writer
+        self._commit = commit
+        self._unpacking = unpacking
+        self._check_online = check_online
+
+    def append(
+        self, batch: bytearray | memoryview, verify: Callable[[], bool] | None = None
+    ) -> AppendResult | Awaitable[AppendResult]:
+        """Append one batch of a client; return an awaitable if checking its records takes long."""
+        try:
+            return self._append(batch, RecordChecks.QUICK, in_transaction=verify is not None and verify())
+        except ChecksTakeLong as checks:
+            return CheckedAppend(partial(self._append_checked, batch, checks.header, verify))
+
+    def append_nowait(
+        self,
+        batch: bytearray | memoryview,
+        *,
+        in_transaction: bool = False,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendResult:
+        """Append one batch at once, however long its records take to check."""
+        if origin is AppendOrigin.COORDINATOR:
+            return self._append(batch, RecordChecks.DONE, in_transaction=in_transaction, sequenced=False)
+        return self._append(batch, RecordChecks.ALL, in_transaction=in_transaction)
+
+    def append_message_set(self, messages: bytearray | memoryview) -> AppendResult | Awaitable[AppendResult]:
+        """Append the messages of a client before Kafka 0.11; return an awaitable if converting takes long."""
+        if len(messages) > QUICK_SET_BYTES or source_codec(messages) or self.config.compression is not None:
+            return CheckedAppend(partial(self._convert_and_append, messages))
+        conversion = up_conversion(self.config, self._clock())
+        return self._append_converted(finish(up_convert_in_steps(messages, conversion)))
+
+    async def _convert_and_append(self, messages: bytearray | memoryview) -> AppendResult:
+        conversion = up_conversion(self.config, self._clock())
+        return self._append_converted(await up_convert(messages, conversion, self._unpacking))
+
+    def _append_converted(self, batch: bytearray) -> AppendResult:
+        header = parse_header(batch)
+        checked = CheckedBatch(header, header.max_timestamp)
+        return self._append(batch, RecordChecks.DONE, in_transaction=False, checked=checked)
+
+    async def _append_checked(
+        self, batch: bytearray | memoryview, header: BatchHeader, verify: Callable[[], bool] | None
+    ) -> AppendResult:
+        """Check the records step by step, and append the batch."""
+        config, now_ms = self.config, self._clock()
+        max_timestamp = header.max_timestamp
+        if needs_record_checks(header, config, now_ms):
+            max_timestamp = await check_records(batch, header, config, now_ms, self._unpacking)
+        if config.recompresses(header):
+            batch = await recompress(batch, header, config, self._unpacking)
+            header = parse_header(batch)
+        in_transaction = verify is not None and verify()
+        checked = CheckedBatch(header, max_timestamp)
+        return self._append(batch, RecordChecks.DONE, in_transaction=in_transaction, checked=checked)
+
+    def _append(
+        self,
+        batch: bytearray | memoryview,
+        checks: RecordChecks,
+        *,
+        in_transaction: bool,
+        sequenced: bool = True,
+        checked: CheckedBatch | None = None,
+    ) -> AppendResult:
+        """Append one batch, whose header and records were perhaps checked before.
+
+        Raises:
+            ChecksTakeLong: with `RecordChecks.QUICK`; nothing was appended.
+            BrokerError: see `append`.
+        """
+        self._check_online()
+        config = self.config
+        header = checked.header if checked else validate_batch(batch, config, sequenced=sequenced)
+        if header.attributes & TRANSACTIONAL_BIT and not in_transaction:
+            raise InvalidTransactionState(
+                f"{self._name} was not added to a transaction of producer {header.producer_id}"
+            )
+        if header.producer_id > NO_PRODUCER_ID:
+            sent = self._producers.check(header, sequenced=sequenced)
+            if sent is not None:
+                return self._as_answered_then(sent)
+        now_ms = self._clock()
+        max_timestamp = checked.max_timestamp if checked else header.max_timestamp
+        if checks is not RecordChecks.DONE and needs_record_checks(header, config, now_ms):
+            max_timestamp = validate_records(
+                batch, header, config, now_ms, quick=checks is RecordChecks.QUICK
+            )
+            if config.recompresses(header):
+                batch = finish(recompressed_in_steps(batch, header, config))
+                header = parse_header(batch)
+        if config.message_timestamp_type == LOG_APPEND_TIME:
+            stamp_append_time(batch, header, now_ms)
+            return self._writer.append(batch, header._replace(max_timestamp=now_ms), now_ms)
+        if header.attributes & TIMESTAMP_TYPE_BIT or max_timestamp != header.max_timestamp:
+            header = stamp_create_time(batch, header, max_timestamp)
+        return self._writer.append(batch, header, NO_TIMESTAMP)
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        *,
+        commit: bool,
+        transaction_version: int = 1,
+    ) -> AppendResult:
+        """End the producer's transaction in this partition with a control batch."""
+        self._check_online()
+        self._producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        marker, now_ms = EndMarker(commit, coordinator_epoch), self._clock()
+        batch, header = marker_batch(producer_id, producer_epoch, marker, now_ms)
+        append_time = NO_TIMESTAMP
+        if self.config.message_timestamp_type == LOG_APPEND_TIME:
+            append_time = now_ms
+            stamp_append_time(batch, header, append_time)
+        return self._writer.append(batch, header, append_time, marker)
+
+    def _as_answered_then(self, sent: SentBatch) -> AppendResult:
+        stamped = self.config.message_timestamp_type == LOG_APPEND_TIME
+        time = sent.timestamp if stamped else NO_TIMESTAMP
+        return AppendResult(sent.base_offset, sent.last_offset, time, flush_due=self._commit.is_due)
