@@ -1,7 +1,7 @@
 """Generation of decoders: straight-line Python for one version of one message.
 
-Fixed-width values that follow each other, and the length or first byte of a length behind them, are read by
-one `struct.unpack_from`. Structures are built without calling a constructor: their attributes are assigned.
+Values that follow each other are read together where that can be (`run_writer`). Structures are built without
+calling a constructor: their attributes are assigned.
 The code only detects malformed bytes; `decoding_fault` finds the reason afterwards.
 
 Names in the generated code: `buf` the buffer, `pos` the position in it, `size` its length, `room` how many
@@ -11,6 +11,7 @@ more elements and tagged fields the message may have.
 from __future__ import annotations
 
 import struct
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.plugins.protocol_kafka.codecs.errors import Malformed, TooManyElements
@@ -19,14 +20,15 @@ from tidelog.plugins.protocol_kafka.codecs.layout import (
     Budget,
     element_size,
     is_number,
-    length_code,
     message_layout,
 )
 from tidelog.plugins.protocol_kafka.codecs.reference import decoding_fault
+from tidelog.plugins.protocol_kafka.codecs.run_writer import RunWriter
 from tidelog.plugins.protocol_kafka.codecs.source import Source
 from tidelog.plugins.protocol_kafka.codecs.types import (
     BYTES,
     MAX_STRING_BYTES,
+    RECORDS,
     STRING,
     Array,
     Primitive,
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelog.plugins.protocol_kafka.codecs.layout import Field, Layout
-    from tidelog.plugins.protocol_kafka.codecs.types import Kind
+    from tidelog.plugins.protocol_kafka.codecs.run_writer import Variable
 
 ELEMENTS_PER_STEP: Final = 64
 
@@ -55,6 +57,7 @@ _RUNTIME: Final[tuple[tuple[str, Any], ...]] = (
     ("FAULTS", _FAULTS),
     ("fault_of", decoding_fault),
     ("new", object.__new__),
+    ("repeat", repeat),
     ("unpack_from", struct.unpack_from),
     ("continue_uvarint", continue_uvarint),
     ("read_uvarint", read_uvarint),
@@ -97,50 +100,65 @@ def _decoder_source(cls: type[Any], version: int, budget: Budget) -> Source:
     return source
 
 
-class _DecoderWriter:
+class _DecoderWriter(RunWriter):
     """Generator of one decoder: each method writes the code that reads a value and assigns it to `target`."""
 
     def __init__(self, source: Source, budget: Budget) -> None:
-        self.source = source
+        super().__init__(source, count_numbers=budget.numbers_in_full)
         self._budget = budget
-        self._pending: list[tuple[str, str]] = []
 
     def struct(self, layout: Layout, target: str) -> None:
-        """Write the code for a structure: its fields, its tagged fields, its object."""
-        frozen = _is_frozen(layout.cls)
+        """Write the code for a structure: its object, its fields, its tagged fields."""
+        cls = self.source.refer(layout.cls, layout.cls.__name__)
+        if _is_frozen(layout.cls):
+            targets = {field.name: self.source.fresh("v") for field in layout.every_field}
+            self._fields(layout, targets)
+            arguments = ", ".join(f"{name}={value}" for name, value in targets.items())
+            self.source.line(f"{target} = {cls}({arguments})")
+            return
         built = self.source.fresh("s")
-        if not frozen:
-            self.source.line(f"{built} = new({self.source.refer(layout.cls, layout.cls.__name__)})")
-        targets = {
-            field.name: self.source.fresh("v") if frozen else f"{built}.{field.name}"
-            for field in layout.fields + layout.tagged + layout.absent
-        }
+        self.source.line(f"{built} = new({cls})")
+        self._attributes(layout, built)
+        self.source.line(f"{target} = {built}")
+
+    def _attributes(self, layout: Layout, built: str) -> None:
+        """Write the code that assigns the attributes of an object that has none yet."""
+        self._fields(layout, {field.name: f"{built}.{field.name}" for field in layout.every_field})
+
+    def _fields(self, layout: Layout, targets: dict[str, str]) -> None:
         for field in layout.absent:
             self._default(field, targets[field.name])
         for field in layout.fields:
-            self._value(layout, field.kind, targets[field.name], nullable=field.nullable)
+            self._value(layout, field, targets[field.name])
         if layout.flexible:
             self._tagged_fields(layout, targets)
-        self._flush()
-        if frozen:
-            arguments = ", ".join(f"{name}={value}" for name, value in targets.items())
-            built = f"{self.source.refer(layout.cls, layout.cls.__name__)}({arguments})"
-        self.source.line(f"{target} = {built}")
+        self.flush()
 
-    def _value(self, layout: Layout, kind: Kind, target: str, *, nullable: bool) -> None:
-        if isinstance(kind, Struct):
-            self._nested(layout, kind, target, nullable=nullable)
-        elif isinstance(kind, Primitive) and kind.code:
-            self._pending.append((kind.code, target))
+    def _value(self, layout: Layout, field: Field, target: str) -> None:
+        if isinstance(field.kind, Struct):
+            self._nested(layout, field.kind, target, nullable=field.nullable)
+        elif isinstance(field.kind, Primitive) and field.kind.code:
+            self.add(field.kind.code, target)
         else:
-            length = self._length(layout, kind)
-            if nullable:
-                with self.source.indented(f"if {length} == -1:"):
-                    self.source.line(f"{target} = None")
-                with self.source.indented("else:"):
-                    self._variable(layout, kind, target, length)
+            empty = field.kind is not RECORDS and (field.nullable or field.default_is_factory)
+            self.add_variable(layout, field.kind, target, nullable=field.nullable, usually_empty=empty)
+
+    def whole_value(self, value: Variable) -> None:
+        """See `RunWriter.whole_value`."""
+        length = value.length
+        if value.layout.flexible:
+            if value.kind is RECORDS:
+                self._continue_size(length)
             else:
-                self._variable(layout, kind, target, length)
+                self._continue_uvarint(length)
+            self.source.line(f"{length} -= 1")
+        if not value.nullable:
+            self._variable(value.layout, value.kind, value.target, length)
+            return
+        with self.source.indented(f"if {length} == -1:"):
+            self.source.line(f"{value.target} = None")
+        with self.source.indented("else:"):
+            self._variable(value.layout, value.kind, value.target, length)
 
     def _variable(self, layout: Layout, kind: Array | Primitive[Any], target: str, length: str) -> None:
         if isinstance(kind, Array):
@@ -150,33 +168,18 @@ class _DecoderWriter:
         else:
             self._bytes(kind, target, length)
 
-    def _flush(self) -> None:
-        """Write the code that reads the pending fixed-width values."""
-        if not self._pending:
-            return
-        codes = "".join(code for code, _ in self._pending)
-        targets = ", ".join(target for _, target in self._pending)
-        self._pending.clear()
-        if codes == "B":
-            self.source.line(f"{targets} = buf[pos]")
-            self.source.line("pos += 1")
-            return
-        unpack = self.source.struct_method("unpack_from", codes)
-        self.source.line(f"{targets}{'' if len(codes.replace('16s', 's')) > 1 else ','} = {unpack}(buf, pos)")
-        self.source.line(f"pos += {struct.calcsize('>' + codes)}")
-
     def _nested(self, layout: Layout, kind: Struct, target: str, *, nullable: bool) -> None:
         if not nullable:
             self.struct(layout.nested(kind), target)
             return
         present = self.source.fresh("n")
-        self._pending.append(("b", present))
-        self._flush()
+        self.add("b", present)
+        self.flush()
         self._struct_unless(f"{present} < 0", layout, kind, target)
 
     def _tagged_value(self, layout: Layout, field: Field, target: str) -> None:
         if not (isinstance(field.kind, Struct) and field.nullable):
-            self._value(layout, field.kind, target, nullable=field.nullable)
+            self._value(layout, field, target)
             return
         present = self.source.fresh("n")
         self._uvarint(present)
@@ -188,22 +191,24 @@ class _DecoderWriter:
         with self.source.indented("else:"):
             self.struct(layout.nested(kind), target)
 
-    def _length(self, layout: Layout, kind: Array | Primitive[Any]) -> str:
-        """Write the code that reads a length or count; -1 is null in every version."""
-        length = self.source.fresh("n")
-        if not layout.flexible:
-            self._pending.append((length_code(kind), length))
-            self._flush()
-            return length
-        self._uvarint(length)
-        self.source.line(f"{length} -= 1")
-        return length
-
     def _uvarint(self, target: str) -> None:
-        self._pending.append(("B", target))
-        self._flush()
+        self.add("B", target)
+        self.flush()
+        self._continue_uvarint(target)
+
+    def _continue_uvarint(self, target: str) -> None:
+        """Write the code that reads the rest of a varint whose first byte was read."""
         with self.source.indented(f"if {target} > 127:"):
             self.source.line(f"{target}, pos = continue_uvarint(buf, pos, {target})")
+
+    def _continue_size(self, target: str) -> None:
+        """Write the same for the size of records, which has two bytes most often: no call for those."""
+        with self.source.indented(f"if {target} > 127:"):
+            with self.source.indented("if buf[pos] < 128:"):
+                self.source.line(f"{target} += (buf[pos] - 1) * 128")
+                self.source.line("pos += 1")
+            with self.source.indented("else:"):
+                self.source.line(f"{target}, pos = continue_uvarint(buf, pos, {target})")
 
     def _refuse_if(self, condition: str) -> None:
         with self.source.indented(f"if {condition}:"):
@@ -223,11 +228,20 @@ class _DecoderWriter:
         self.source.line("pos = end")
 
     def _array(self, layout: Layout, kind: Array, target: str, count: str) -> None:
+        with self.source.indented(f"if not {count}:"):
+            self.source.line(f"{target} = []")
+        with self.source.indented("else:"):
+            self._elements(layout, kind, target, count)
+
+    def _elements(self, layout: Layout, kind: Array, target: str, count: str) -> None:
         least = element_size(layout, kind.element)
         self._refuse_if(f"{count} < 0 or {count} * {least} > size - pos")
         self._spend(count, self._budget.share(kind))
         if isinstance(kind.element, Primitive) and is_number(kind.element):
             self._numbers(kind.element, target, count)
+            return
+        if isinstance(kind.element, Struct) and not (_is_frozen(kind.element.cls) or self._budget.in_steps):
+            self._structs(layout.nested(kind.element), target, count)
             return
         elements, element = self.source.fresh("a"), self.source.fresh("e")
         self.source.line(f"{target} = {elements} = []")
@@ -235,9 +249,26 @@ class _DecoderWriter:
             if self._budget.in_steps:
                 with self.source.indented(f"if not i % {ELEMENTS_PER_STEP}:"):
                     self.source.line("yield")
-            self._value(layout, kind.element, element, nullable=False)
-            self._flush()
+            self._element(layout, kind.element, element)
             self.source.line(f"{elements}.append({element})")
+
+    def _structs(self, layout: Layout, target: str, count: str) -> None:
+        """Write the code for an array of structures, all of which are created before they are read."""
+        elements, element = self.source.fresh("a"), self.source.fresh("e")
+        new = f"new({self.source.refer(layout.cls, layout.cls.__name__)})"
+        many = f"list(map(new, repeat({new[4:-1]}, {count})))"
+        self.source.line(f"{target} = {elements} = [{new}] if {count} == 1 else {many}")
+        with self.source.indented(f"for {element} in {elements}:"):
+            self._attributes(layout, element)
+
+    def _element(self, layout: Layout, kind: Primitive[Any] | Struct, target: str) -> None:
+        if isinstance(kind, Struct):
+            self.struct(layout.nested(kind), target)
+        elif kind.code:
+            self.add(kind.code, target)
+        else:
+            self.add_variable(layout, kind, target, nullable=False, usually_empty=False)
+        self.flush()
 
     def _spend(self, count: str, share: int = 1) -> None:
         """Write the code that takes `count` elements from the budget."""
@@ -254,8 +285,8 @@ class _DecoderWriter:
 
     def _tagged_fields(self, layout: Layout, targets: dict[str, str]) -> None:
         count = self.source.fresh("n")
-        self._pending.append(("B", count))
-        self._flush()
+        self.add("B", count)
+        self.flush()
         for field in layout.tagged:
             self._default(field, targets[field.name])
         with self.source.indented(f"if {count}:"):
@@ -263,8 +294,7 @@ class _DecoderWriter:
                 self._spend(count)
                 self.source.line(f"pos = skip_tagged_fields(buf, pos, {count}, size)")
                 return
-            with self.source.indented(f"if {count} > 127:"):
-                self.source.line(f"{count}, pos = continue_uvarint(buf, pos, {count})")
+            self._continue_uvarint(count)
             self._refuse_if(f"{count} > {MAX_TAGGED_FIELDS}")
             self._spend(count)
             with self.source.indented(f"for _ in range({count}):"):
@@ -280,7 +310,7 @@ class _DecoderWriter:
                 f"{'if' if field is layout.tagged[0] else 'elif'} {tag} == {field.tag}:"
             ):
                 self._tagged_value(layout, field, targets[field.name])
-                self._flush()
+                self.flush()
                 self._refuse_if(f"pos != {stop}")
         with self.source.indented("else:"):
             self.source.line(f"pos = {stop}")

@@ -67,6 +67,11 @@ class Layout(NamedTuple):
     tagged: tuple[Field, ...]
     absent: tuple[Field, ...]
 
+    @property
+    def every_field(self) -> tuple[Field, ...]:
+        """Return all fields of the class."""
+        return self.fields + self.tagged + self.absent
+
     def nested(self, struct: Struct) -> Layout:
         """Return the layout of a structure within this one."""
         return struct_layout(struct.cls, self.version, self.flexible)
