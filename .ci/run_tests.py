@@ -1,0 +1,105 @@
+"""Runs `make test`, and a few tests that failed once more: one that passes then is reported as unstable.
+
+The second run has one worker. It only counts if each of these tests was run and passed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parent.parent
+FAILED = Path(".pytest_cache/v/cache/lastfailed")
+REPORT = Path("build/tests-run-again.xml")
+# A change that breaks something mostly breaks more tests than that.
+MOST_RUN_AGAIN: Final = 3
+
+
+# The last line of make: what ended the target, in the language of the machine.
+ENDED = re.compile(r"\*\*\* \[(?:.*: )?test\] \S+ (\d+)$")
+PASSED: Final = 0
+TESTS_FAILED: Final = 1  # pytest's status after a run that was not interrupted
+UNKNOWN: Final = -1
+
+
+def make_test(root: Path, *arguments: str) -> int:
+    """The status with which pytest ended: make's own is the same for failures and for an interrupted run."""
+    command = ["make", "test", *arguments]
+    print(f"+ {' '.join(command)}", flush=True)
+    status = UNKNOWN
+    with subprocess.Popen(
+        command, cwd=root, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
+    ) as make:
+        assert make.stderr is not None
+        for line in make.stderr:
+            sys.stderr.write(line)
+            ended = ENDED.search(line.rstrip())
+            status = int(ended[1]) if ended else status
+    return PASSED if make.returncode == 0 else status
+
+
+def failed_tests(root: Path) -> list[str]:
+    """The node ids that pytest remembers: of tests, and of files that it could not collect."""
+    file = root / FAILED
+    return sorted(json.loads(file.read_text())) if file.exists() else []
+
+
+def may_run_again(failed: list[str]) -> bool:
+    """Whether it can have been chance: a few tests failed, all of which could be collected."""
+    return 0 < len(failed) <= MOST_RUN_AGAIN and all("::" in each for each in failed)
+
+
+def passed_again(root: Path, failed: list[str]) -> bool:
+    """Run them, and check that none was left out or skipped."""
+    (root / REPORT).unlink(missing_ok=True)
+    options = f"--last-failed --last-failed-no-failures=none --junitxml={REPORT}"
+    status = make_test(root, "PYTEST_WORKERS=1", f"PYTEST_ARGS={options}")
+    if status != PASSED or failed_tests(root):
+        return False
+    results = [list(case) for case in ElementTree.parse(root / REPORT).iter("testcase")]
+    unwanted = {"error", "failure", "skipped"}
+    passed = [parts for parts in results if not any(part.tag in unwanted for part in parts)]
+    return len(results) == len(passed) == len(failed)
+
+
+def run_tests(root: Path, unstable: Path | None) -> bool:
+    """Whether every test passed, in the first run or in the second one.
+
+    The node ids of those that needed the second one are written to the file `unstable`.
+    """
+    # What an earlier run left behind is not this one's failure.
+    (root / FAILED).unlink(missing_ok=True)
+    status = make_test(root)
+    if status == PASSED:
+        return True
+    failed = failed_tests(root)
+    if status != TESTS_FAILED or not may_run_again(failed):
+        print(
+            f"pytest ended with {status}, {len(failed)} failed: at most {MOST_RUN_AGAIN} are run again",
+            flush=True,
+        )
+        return False
+    print("\n===== run again, alone =====", *failed, sep="\n", flush=True)
+    if not passed_again(root, failed):
+        print("\n===== failed again =====", flush=True)
+        return False
+    lines = "".join(f"{each}\n" for each in failed)
+    print(f"\n===== UNSTABLE: failed at first, passed when run again =====\n{lines}", flush=True)
+    if unstable is not None:
+        unstable.write_text(lines)
+    return True
+
+
+def main() -> None:
+    name = os.environ.get("UNSTABLE_TESTS")
+    sys.exit(0 if run_tests(ROOT, Path(name) if name else None) else 1)
+
+
+if __name__ == "__main__":
+    main()

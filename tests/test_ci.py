@@ -1,0 +1,107 @@
+"""CI runs a few tests that failed once more, and fails unless every one of them was run and passed then."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.deadlines import DEADLINE_S
+
+SCRIPT = Path(__file__).parents[1] / ".ci" / "run_tests.py"
+PYTEST = """
+test:
+\t{python} -m pytest -p xdist --numprocesses $(or $(PYTEST_WORKERS),1) --dist loadfile $(PYTEST_ARGS)
+"""
+# The first argument of a run that is not the first one is the file of its report.
+FAKE = """
+test:
+\t@python3 fake.py $(if $(PYTEST_ARGS),$(lastword $(subst =, ,$(PYTEST_ARGS))))
+"""
+FAKE_PYTEST = """
+import json, sys
+from pathlib import Path
+
+runs = json.loads(Path("runs").read_text())
+status, failed, report = runs[len(sys.argv) - 1]
+cache = Path(".pytest_cache/v/cache/lastfailed")
+cache.parent.mkdir(parents=True, exist_ok=True)
+cache.write_text(json.dumps(dict.fromkeys(failed, True)))
+for name in sys.argv[1:]:
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).write_text(f"<testsuites><testsuite>{report}</testsuite></testsuites>")
+sys.exit(status)
+"""
+PASSED = "<testcase name='t'/>"
+SKIPPED = "<testcase name='t'><skipped/></testcase>"
+
+
+def run_tests(root: Path, makefile: str) -> subprocess.CompletedProcess[str]:
+    """Run a copy of the script in a project that has that Makefile."""
+    (root / ".ci").mkdir()
+    script = root / ".ci" / SCRIPT.name
+    script.write_text(SCRIPT.read_text())
+    (root / "Makefile").write_text(makefile)
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "UNSTABLE_TESTS": str(root / "unstable"),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    return subprocess.run(
+        [sys.executable, str(script)],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+
+
+def test_unstable_tests_pass_when_run_again_and_are_named(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\nfrom pathlib import Path\n\n"
+        "def test_that_passes():\n    pass\n\n"
+        "@pytest.mark.parametrize('case', ['plain', 'a [b] ::c'])\n"
+        "def test_unstable(case):\n"
+        "    file = Path('run' + str(len(case)))\n"
+        "    was_there = file.exists()\n"
+        "    file.touch()\n"
+        "    assert was_there\n"
+    )
+    ended = run_tests(tmp_path, PYTEST.format(python=sys.executable))
+    assert ended.returncode == 0, ended
+    assert "2 failed, 1 passed" in ended.stdout
+    assert "2 passed" in ended.stdout
+    names = ["test_it.py::test_unstable[a [b] ::c]", "test_it.py::test_unstable[plain]"]
+    assert "UNSTABLE: failed at first, passed when run again =====\n" + "\n".join(names) in ended.stdout
+    assert (tmp_path / "unstable").read_text().splitlines() == names
+
+
+CASES: dict[str, tuple[list[tuple[int, list[str], str]], int]] = {
+    "all pass": ([(0, [], "")], 0),
+    "two pass when run again": ([(1, ["t::1", "t::2"], ""), (0, [], 2 * PASSED)], 0),
+    "one fails again": ([(1, ["t::1", "t::2"], ""), (1, ["t::2"], 2 * PASSED)], 1),
+    "one fails again, and the status is wrong": ([(1, ["t::1"], ""), (0, ["t::1"], PASSED)], 1),
+    "one was not run again": ([(1, ["t::1", "t::2"], ""), (0, [], PASSED)], 1),
+    "one was skipped": ([(1, ["t::1", "t::2"], ""), (0, [], PASSED + SKIPPED)], 1),
+    "none was run again": ([(1, ["t::1"], ""), (5, [], "")], 1),
+    "too many": ([(1, ["t::1", "t::2", "t::3", "t::4"], ""), (0, [], 4 * PASSED)], 1),
+    "a file without tests": ([(1, ["test_file.py"], ""), (0, [], PASSED)], 1),
+    "interrupted": ([(2, ["t::1"], ""), (0, [], PASSED)], 1),
+    "no test failed": ([(1, [], ""), (0, [], "")], 1),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_fails_unless_each_failed_test_passes_when_run_again(tmp_path: Path, case: str) -> None:
+    runs, status = CASES[case]
+    (tmp_path / "runs").write_text(json.dumps(runs))
+    (tmp_path / "fake.py").write_text(FAKE_PYTEST)
+    ended = run_tests(tmp_path, FAKE)
+    assert ended.returncode == status, ended
+    failed_once = runs[0][1] if status == 0 else []
+    assert (tmp_path / "unstable").exists() == bool(failed_once)
