@@ -20,6 +20,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.in_memory import memory_folder
 from tests.order import longest_first, unit_of_work
+from tests.patient_clock import install_patient_clocks
 from tests.peers import PeerUnavailableError
 from tests.spark_session import running_spark
 from tidelog.kernel.plugins.discovery import ENTRY_POINT_GROUP
@@ -44,6 +45,8 @@ settings.register_profile(
 settings.register_profile("explore", deadline=None, derandomize=False, max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any speed"))
 
+
+install_patient_clocks(pytest.MonkeyPatch())
 
 # Most tests use parts of a broker that has loaded no plugins.
 register_codecs(tidelog_compression_codecs())

@@ -107,7 +107,7 @@ async def reaches(partition: Partition, high_watermark: int) -> bool:
 
 
 async def test_what_a_client_sent_that_left_is_flushed_and_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
 ) -> None:
     """The server notices that it has left while the disk is still busy with what came before."""
     settings = {"storage": "file", "log.dirs": str(tmp_path)}
@@ -120,7 +120,9 @@ async def test_what_a_client_sent_that_left_is_flushed_and_shown(
         assert await trio.to_thread.run_sync(flushes.reached.wait, DEADLINE_S)
         await send_and_leave(broker, produce_without_answer("safe") * 3)
         # The sweep that looks for peers that left comes once a second.
-        await trio.sleep(5)
+        for _ in range(5):
+            await wait_all_tasks_blocked(0.01)
+            mock_clock.jump(1)
         flushes.may_go_on.set()
         assert await reaches(partition, 4)
         assert partition.commit.durable_offset == 4

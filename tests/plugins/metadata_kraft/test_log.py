@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import os
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from tests.plugins.metadata_kraft.scenes import LOG, logged, metadata_dir, metadata_of, snapshots
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene
 from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.ids import encode_uuid_bytes
@@ -266,8 +267,11 @@ async def test_put_topic_succeeds_although_write_snapshot_of_the_metadata_log_fa
 
 @pytest.mark.parametrize("name", ["pwrite", "sync_data"])
 async def test_put_topic_changes_nothing_when_the_metadata_log_cannot_be_written(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    # Without background tasks: files that they write meanwhile would be refused, too.
+    scene = LogDirectoryScene(tmp_path, IdleTasks())
+    await scene.open()
     await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
 
     def refuse(*_: object) -> None:
@@ -289,3 +293,4 @@ async def test_put_topic_changes_nothing_when_the_metadata_log_cannot_be_written
         assert [topic.name for topic in metadata_of(scene).topics()] in (["t"], ["t", "u"])
     else:
         await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))
+    await scene.close()
