@@ -90,6 +90,19 @@ def read_up_to(fd: int, size: int, position: int) -> bytes:
     return content
 
 
+def will_need(fd: int, size: int, position: int) -> None:
+    """Let the system begin to read `size` bytes from `position` on, without waiting for them.
+
+    It does nothing where there is no such call.
+
+    Raises:
+        OSError: the system refused.
+    """
+    # To the system a size of 0 means all up to the end.
+    if size > 0 and hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(fd, position, size, os.POSIX_FADV_WILLNEED)
+
+
 def read_file(path: str | Path) -> bytes | None:
     """Return a small file's content, None when it does not exist."""
     try:

@@ -55,8 +55,8 @@ BESIDE_COUNTING = Row(
     Better.LOWER,
     (),
 )
-_COUNT = "import os; os.nice(5)\nwhile True: pass"
-"""A process as nice as the one that compacts, which needs a processor and nothing else."""
+_COUNT = "from tidelog.kernel.scheduling import run_in_background as run; run()\nwhile True: pass"
+"""A process scheduled as the one that compacts, which needs a processor and nothing else."""
 
 _SETTINGS = {"log.cleaner.backoff.ms": "100", "log.initial.task.delay.ms": "0"}
 _CHECKPOINT = "cleaner-offset-checkpoint"

@@ -91,6 +91,9 @@ class MemorySegmentSource:
         """Return `size` bytes from `position` on, or those up to the end."""
         return self._content[position : position + size]
 
+    def will_need(self, position: int, size: int) -> None:
+        """Do nothing: everything is in memory."""
+
     def close(self) -> None:
         """Do nothing: nothing was opened."""
 

@@ -7,7 +7,6 @@ work begins or ends with a message.
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -26,14 +25,13 @@ from tidelog.kernel.cleanup.worker.messages import (
 from tidelog.kernel.cleanup.worker.rewriter import Rewriter
 from tidelog.kernel.cleanup.worker.throttle import ByteRate
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.scheduling import run_in_background
 from tidelog.kernel.seams.compression import register_codecs
 
 REPORT_INTERVAL_S = 0.5
 """How often a worker that waits reports: the rate may have changed, or the log may be gone."""
 PROGRESS_INTERVAL_S = 0.1
 """How often a worker that works reports: each message holds up the broker's clients."""
-NICENESS = 5
-"""The broker comes first where there are not enough processors."""
 
 OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 """A filter may make circles: without any collection they would stay for as long as the process."""
@@ -111,7 +109,7 @@ def do_job(job: RewriteJob, connection: Connection[Any, Any]) -> object:
 
 def main() -> None:
     """Do jobs until the broker hangs up."""
-    os.nice(NICENESS)
+    run_in_background()
     # A job makes many tuples, none of them in a circle, and looking for circles takes a tenth of the time.
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     with Connection(int(sys.argv[1])) as connection:

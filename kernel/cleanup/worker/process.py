@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -17,8 +17,24 @@ from tidelog.kernel.errors import TidelogError
 _MODULE = "tidelog.kernel.cleanup.worker"
 
 
+_ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""The library for arrays starts no threads: nothing here uses them, and each takes memory and time."""
+_KEEP_MEMORY: Final = {
+    # The size of what is allocated for one step and freed after it, which the C library would otherwise
+    # return to the system and get back, filled with zeros, in each step.
+    "MALLOC_MMAP_THRESHOLD_": str(16 * 1024 * 1024),
+    "MALLOC_TRIM_THRESHOLD_": str(32 * 1024 * 1024),
+    "MALLOC_TOP_PAD_": str(1024 * 1024),
+}
+"""Settings of the GNU C library; others ignore them."""
+
+
 class WorkerDied(TidelogError):
     """The worker process has ended in the middle of its work; the message says how."""
+
+
+def _path() -> str:
+    return os.pathsep.join(filter(None, sys.path))
 
 
 class WorkerProcess:
@@ -41,7 +57,7 @@ class WorkerProcess:
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 # Plugins may come from anywhere that the broker found them.
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={**os.environ, **_ONE_THREAD, **_KEEP_MEMORY, "PYTHONPATH": _path()},
             )
             self._connection: Connection[Any, Any] = Connection(ours.detach())
 

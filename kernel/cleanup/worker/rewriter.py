@@ -33,7 +33,9 @@ from tidelog.kernel.seams.storage import SegmentSource, WrittenBatch
 
 _NOT_PLAIN = CONTROL_BIT | TRANSACTIONAL_BIT
 _MOST_UNPACKED_BYTES = 4 * 1024 * 1024
-"""Records that are looked at together, unless those of one batch are more."""
+"""Bytes of records that are looked at together, unless those of one batch are more."""
+_MOST_RECORDS = 2**14
+"""Records that are looked at together, unless one batch has more: each takes some hundred bytes meanwhile."""
 
 
 class Broker(Protocol):
@@ -279,11 +281,14 @@ class _Copier:
 
 def _blocks(chunk: Chunk, batches: PlacedBatches) -> Iterator[RecordBlock]:
     """Iterate over the records of batches: a small chunk may decompress to gigabytes."""
-    done = 0
+    ends = np.cumsum(batches.record_count)
+    done = done_records = 0
     while done < len(batches):
-        block = RecordBlock(chunk.content, batches[done:], _MOST_UNPACKED_BYTES)
+        after = max(int(np.searchsorted(ends, done_records + _MOST_RECORDS, "right")), done + 1)
+        block = RecordBlock(chunk.content, batches[done:after], _MOST_UNPACKED_BYTES)
         yield block
         done += len(block.batches)
+        done_records = int(ends[done - 1])
 
 
 def _joined(batches: PlacedBatches, kept: Mapping[int, KeptBatch]) -> tuple[Buffer, list[WrittenBatch]]:

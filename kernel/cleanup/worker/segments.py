@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from struct import Struct
 from typing import NamedTuple
@@ -62,18 +61,17 @@ def chunks(source: SegmentSource, chunk_bytes: int, message_horizon_ms: int = NE
         OSError: the disk refused, or the segment was removed.
     """
     chunk_bytes = max(chunk_bytes, HEADER_BYTES)
-    position = 0
-    with closing(source), ThreadPoolExecutor(1) as ahead:
-        reading = ahead.submit(source.read, position, chunk_bytes)
+    position, size = 0, chunk_bytes
+    with closing(source):
         while position < source.size_bytes:
-            content = reading.result()
+            content = _read_all(source, position, min(position + size, source.size_bytes))
             chunk = _whole_batches(content, message_horizon_ms)
             if not chunk.size:
-                reading = ahead.submit(source.read, position, _size_of_first(content, source, position))
+                size = _size_of_first(content, source, position)
                 continue
-            position += chunk.size
-            # The next one is read while this one is worked on.
-            reading = ahead.submit(source.read, position, chunk_bytes)
+            position, size = position + chunk.size, chunk_bytes
+            # The system reads the next one while this one is worked on.
+            source.will_need(position, size)
             yield chunk
 
 
@@ -118,16 +116,17 @@ def _with_messages(content: bytes, positions: list[int], begin: int, horizon_ms:
 
 def chosen_chunks(source: SegmentSource, batches: PlacedBatches, chunk_bytes: int) -> Iterator[Chunk]:
     """Iterate over some batches of a segment, whose positions there are known; `chunks` has the errors."""
-    with closing(source), ThreadPoolExecutor(1) as ahead:
-        waiting: Future[Chunk] | None = None
+    with closing(source):
+        waiting: PlacedBatches | None = None
         for some in _of_about(batches, max(chunk_bytes, HEADER_BYTES)):
-            reading = ahead.submit(_read_batches, source, some)
+            # The system reads these while those before them are worked on.
+            for begin, end in _runs(some):
+                source.will_need(begin, end - begin)
             if waiting is not None:
-                yield waiting.result()
-            # The next ones are read while these are worked on.
-            waiting = reading
+                yield _read_batches(source, waiting)
+            waiting = some
         if waiting is not None:
-            yield waiting.result()
+            yield _read_batches(source, waiting)
 
 
 def _of_about(batches: PlacedBatches, most_bytes: int) -> Iterator[PlacedBatches]:
@@ -142,18 +141,24 @@ def _of_about(batches: PlacedBatches, most_bytes: int) -> Iterator[PlacedBatches
 
 def _read_batches(source: SegmentSource, batches: PlacedBatches) -> Chunk:
     """Return batches that lie apart, one behind the other; those that follow each other are read at once."""
-    ends = batches.position + batches.size
-    begins_run = np.append(True, batches.position[1:] != ends[:-1])
-    ends_run = np.append(begins_run[1:], True)
-    runs = zip(batches.position[begins_run].tolist(), ends[ends_run].tolist(), strict=True)
-    content = b"".join([_read_all(source, begin, end) for begin, end in runs])
+    content = b"".join([_read_all(source, begin, end) for begin, end in _runs(batches)])
     return Chunk(content, batches.at(np.cumsum(batches.size) - batches.size), len(content))
 
 
+def _runs(batches: PlacedBatches) -> Iterator[tuple[int, int]]:
+    """Iterate over where batches that follow each other begin and end."""
+    ends = batches.position + batches.size
+    begins_run = np.append(True, batches.position[1:] != ends[:-1])
+    ends_run = np.append(begins_run[1:], True)
+    return zip(batches.position[begins_run].tolist(), ends[ends_run].tolist(), strict=True)
+
+
 def _read_all(source: SegmentSource, begin: int, end: int) -> bytes:
+    """Return the bytes from `begin` to `end`, which were there when the job began."""
     content = source.read(begin, end - begin)
     if len(content) != end - begin:
-        raise CorruptBatch(f"the segment at {source.base_offset} ends in a batch, at byte {begin}")
+        found = begin + len(content)
+        raise CorruptBatch(f"the segment at {source.base_offset} was cut off meanwhile, at byte {found}")
     return content
 
 

@@ -82,6 +82,16 @@ class SegmentSource(Protocol):
         """
         ...
 
+    def will_need(self, position: int, size: int) -> None:
+        """Begin to read what is read next, `size` bytes from `position` on, without waiting for it.
+
+        Bytes beyond the end are ignored. A store that cannot read ahead does nothing.
+
+        Raises:
+            OSError: the disk refused, or the segment was removed.
+        """
+        ...
+
     def close(self) -> None:
         """Release what reading opened; the next read opens it again."""
         ...

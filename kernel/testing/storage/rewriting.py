@@ -68,6 +68,7 @@ class Rewriting:
         for _ in range(100):
             position, size = choose.randrange(len(content)), choose.randrange(2500)
             assert source.read(position, size) == content[position : position + size]
+            source.will_need(*choose.choices(range(2500), k=2))
             if not choose.randrange(10):
                 source.close()
         assert source.read(len(content), 1) == source.read(len(content) + 5, 10) == source.read(3, 0) == b""

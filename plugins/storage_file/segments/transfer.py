@@ -44,9 +44,19 @@ class FileSegmentSource:
         Raises:
             OSError: the disk refused, or the segment was removed.
         """
-        if self._log is None:
-            self._log = LogFile(self._path, os.O_RDONLY)
-        return disk.read_up_to(self._log.fd, max(min(size, self.size_bytes - position), 0), position)
+        return disk.read_up_to(self._open().fd, max(min(size, self.size_bytes - position), 0), position)
+
+    def will_need(self, position: int, size: int) -> None:
+        """Have the system begin to read `size` bytes from `position` on, or those up to the end.
+
+        Raises:
+            OSError: the disk refused, or the segment was removed.
+        """
+        disk.will_need(self._open().fd, min(size, self.size_bytes - position), position)
+
+    def _open(self) -> LogFile:
+        log = self._log = self._log or LogFile(self._path, os.O_RDONLY)
+        return log
 
     def close(self) -> None:
         """Close the file."""

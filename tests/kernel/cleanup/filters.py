@@ -42,6 +42,21 @@ class EvenOffsets(Filter):
 
 
 @attrs.define
+class CountThreads(Filter):
+    """Keeps everything, and counts the threads of its process meanwhile."""
+
+    threads: int = 0
+
+    def keep(self, block: RecordBlock) -> Sequence[bool]:
+        self.threads = max(self.threads, len(os.listdir("/proc/self/task")))  # noqa: PTH208 - to be counted
+        return super().keep(block)
+
+    def counts(self) -> Mapping[str, float]:
+        """The most that there were."""
+        return {"threads": self.threads}
+
+
+@attrs.define
 class OneOffsetAtATime(EvenOffsets):
     """Has room for so many records."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -16,7 +17,15 @@ import trio
 import trio.testing
 
 from tests.deadlines import DEADLINE_S
-from tests.kernel.cleanup.filters import Broken, Deadly, EvenOffsets, Filter, OneOffsetAtATime, TooShort
+from tests.kernel.cleanup.filters import (
+    Broken,
+    CountThreads,
+    Deadly,
+    EvenOffsets,
+    Filter,
+    OneOffsetAtATime,
+    TooShort,
+)
 from tests.kernel.partition.parts import compressed
 from tidelog.kernel.cleanup.log_cleanup import LogCleanup
 from tidelog.kernel.cleanup.rewriting import RewriteAborted, Rewritten, Worker
@@ -241,6 +250,15 @@ async def test_rewrite_with_a_filter_that_fails_leaves_the_log_and_passes_it_ove
         assert (statistics.rewrites, statistics.unrewritable_partitions) == (1, 1)
         assert offsets(broken)[:6] == [0, 2, 4, 6, 8, 10]
     assert not [name for name in os.listdir(tmp_path / f"{TOPIC}-0") if name.endswith(".cleaned")]  # noqa: PTH208
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+async def test_rewrite_has_one_thread_in_the_worker(tmp_path: Path) -> None:
+    """Each other one would run at times when the broker needs a processor."""
+    async with running(tmp_path, "file") as broker:
+        await filled(broker)
+        statistics = await Cleanup(broker, Rewriting(CountThreads)).run()
+        assert statistics.counts == {"threads": 1}
 
 
 async def test_rewrite_survives_workers_that_die(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.kernel.cleanup.worker import surveyed
+from tidelog.kernel.cleanup.worker import rewriter, surveyed
 from tidelog.kernel.cleanup.worker.messages import JobDone, RewriteJob
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
@@ -395,6 +395,9 @@ class ChangedSource:
         """Read some of them."""
         return self.content[position : position + size]
 
+    def will_need(self, position: int, size: int) -> None:
+        """Do nothing."""
+
     def close(self) -> None:
         """Do nothing."""
 
@@ -626,6 +629,40 @@ class OddFilter:
     def counts(self) -> Mapping[str, float]:
         """Count nothing."""
         return {}
+
+
+class NotingFilter(OddFilter):
+    """Notes how many records it is asked about at once."""
+
+    def __init__(self) -> None:
+        super().__init__(100)
+        self._sizes: list[int] = []
+
+    def survey(self, block: RecordBlock) -> int | None:
+        """Note them."""
+        self._sizes.append(len(block))
+        return None
+
+    def keep(self, block: RecordBlock) -> Sequence[bool]:
+        """Note them."""
+        self._sizes.append(len(block))
+        return super().keep(block)
+
+    def counts(self) -> Mapping[str, float]:
+        """Return the noted numbers in their order."""
+        return {f"block {number}": size for number, size in enumerate(self._sizes)}
+
+
+def test_records_are_taken_some_at_a_time_in_whole_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewriter, "_MOST_RECORDS", 4)
+    history = History()
+    for count in (3, 1, 2, 9, 2, 2, 1):
+        history.write([(b"key", b"value")] * count)
+    odd = [record for record in history.committed if record.offset % 2]
+    done = history.rewrite(attrs.evolve(rolled(history).job(), filter=NotingFilter()))
+    assert list(done.counts.values()) == [4, 2, 9, 4, 1] * 2
+    assert records_of(history) == odd
+    assert done.records_kept == len(odd)
 
 
 @pytest.mark.parametrize("append_time", [False, True])

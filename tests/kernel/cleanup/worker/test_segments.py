@@ -32,12 +32,17 @@ class Source:
     time_index_bytes: int = 0
     content: bytes = b""
     reads: list[int] = attrs.Factory(list)
+    needed: list[tuple[int, int]] = attrs.Factory(list)
     closed: bool = False
 
     def read(self, position: int, size: int) -> bytes:
         """Read some of them."""
         self.reads.append(size)
         return self.content[position : position + size]
+
+    def will_need(self, position: int, size: int) -> None:
+        """Note the range."""
+        self.needed.append((position, size))
 
     def close(self) -> None:
         """Note it."""
@@ -182,12 +187,47 @@ def test_chosen_chunks_read_batches_that_follow_each_other_at_once() -> None:
     assert chunk.content == b"".join(batches[:3] + batches[5:])
 
 
-def test_chosen_chunks_refuse_a_segment_that_was_cut_off() -> None:
+def test_chosen_chunks_refuse_a_segment_that_was_cut_off_meanwhile() -> None:
     source = source_of(some_batches([10] * 3))
     placed = placed_in(source)
     source.content = source.content[:-1]
-    with pytest.raises(CorruptBatch, match=f"the segment at 0 ends in a batch, at byte {placed[2].position}"):
+    cut_off = f"the segment at 0 was cut off meanwhile, at byte {len(source.content)}"
+    with pytest.raises(CorruptBatch, match=cut_off):
         list(chosen_chunks(source, PlacedBatches.of([placed[0], placed[2]]), 2**20))
+    assert source.closed
+
+
+def test_chosen_chunks_begin_to_read_the_next_one_before_this_one_is_worked_on() -> None:
+    batches = some_batches([10] * 5)
+    size = len(batches[0])
+    source = source_of(batches)
+    placed = placed_in(source)
+    source.needed.clear()
+    begun: list[int] = []
+    for _ in chosen_chunks(source, PlacedBatches.of([placed[0], placed[2], placed[3], placed[4]]), size * 2):
+        begun.append(len(source.needed))
+    assert source.needed == [(0, size), (2 * size, size), (3 * size, 2 * size)]
+    assert begun == [3, 3]
+
+
+def test_chunks_begin_to_read_the_next_one_before_this_one_is_worked_on() -> None:
+    batches = some_batches([10] * 5)
+    size = len(batches[0])
+    source = source_of(batches)
+    iterator = chunks(source, size * 2)
+    next(iterator)
+    assert source.needed == [(2 * size, 2 * size)]
+    assert source.reads == [2 * size]
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 100, 150, 10_000])
+@pytest.mark.parametrize("missing", [1, 60, 199, 200, 240, 300])
+def test_chunks_refuse_a_segment_that_was_cut_off_meanwhile(missing: int, chunk_bytes: int) -> None:
+    source = source_of(some_batches([10, 200]))
+    source.content = source.content[:-missing]
+    cut_off = f"the segment at 0 was cut off meanwhile, at byte {len(source.content)}"
+    with pytest.raises(CorruptBatch, match=cut_off):
+        list(chunks(source, chunk_bytes))
     assert source.closed
 
 
