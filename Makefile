@@ -15,6 +15,8 @@ PYTEST_WORKERS ?= 4
 TOOLS := .tools
 JOBS ?= 1
 TARGET ?= frames
+SERVER ?= tidelog
+CLIENTS ?=
 TESTS ?= tests
 
 BIN := $(VENV)/bin
@@ -30,7 +32,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-spark test lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands spark-kills docs news clean
+.PHONY: help run run-spark test lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands interop spark-kills docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +82,10 @@ soak: $(DEV_INSTALLED) ## real clients against a broker that is killed, loses po
 hands: $(DEV_INSTALLED) ## one directory in the hands of tidelog and Apache Kafka in turn (ROUNDS=10 SEED=...)
 	@scripts/install_peers.sh
 	$(BIN)/python -m tests.hands --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
+
+interop: $(DEV_INSTALLED) ## real clients of every age, and docs/interop.md (SERVER=tidelog|kafka CLIENTS="kcat,kafka-clients 0.")
+	@scripts/install_peers.sh
+	$(BIN)/python -m tests.interop --server $(SERVER) --clients "$(CLIENTS)" $(ARGS)
 
 spark-kills: $(DEV_INSTALLED) ## kill broker, Spark's driver and workers at random: is each record there once? (KILLS=50 SEED=...)
 	$(BIN)/python -m tests.spark_kills --kills $(KILLS) $(if $(SEED),--seed $(SEED))

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _SOURCES = Path(__file__).parent / "java"
 # What a client logs is not what a test reads.
-_SLF4J = "org.slf4j:slf4j-nop:1.7.36"
-_JVM_OPTIONS = ("-Xmx256M", *QUICK_JVM_OPTIONS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
+SLF4J = "org.slf4j:slf4j-nop:1.7.36"
+JVM_OPTIONS = ("-Xmx256M", *QUICK_JVM_OPTIONS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
 
 
 def run_java(program: str, clients: str, arguments: Sequence[str], stdin: str = "") -> str:
@@ -55,7 +55,7 @@ def java_command(program: str, clients: str, arguments: Sequence[str]) -> list[s
         # Its client library is in Kafka's own jars, of which there is an archive.
         return _command_inside_kafka(program, arguments)
     java = find_java("the Java client")
-    jars = resolve_jars(f"org.apache.kafka:kafka-clients:{clients}", _SLF4J)
+    jars = resolve_jars(f"org.apache.kafka:kafka-clients:{clients}", SLF4J)
     return _command(java, (), jars, program, arguments)
 
 
@@ -68,33 +68,39 @@ def _command(
     java: str, options: Sequence[str], jars: Path, program: str, arguments: Sequence[str]
 ) -> list[str]:
     # The jars come first: an archive serves only what they are the beginning of.
-    classes = f"{jars}/*:{_compiled(program, jars)}"
-    return [java, *_JVM_OPTIONS, *options, "-cp", classes, program, *arguments]
+    classes = f"{jars}/*:{compiled([_SOURCES / f'{program}.java'], jars)}"
+    return [java, *JVM_OPTIONS, *options, "-cp", classes, program, *arguments]
+
+
+def compiled(sources: Sequence[Path], jars: Path) -> Path:
+    """Return the folder of the classes of some sources; they are kept beside the jars until a text changes.
+
+    Raises PeerUnavailableError without a JDK, AssertionError with the compiler's messages.
+    """
+    return _compiled(tuple(sources), jars)
 
 
 @cache
-def _compiled(program: str, jars: Path) -> Path:
-    """Return the folder of a program's classes; they are kept beside the jars until its text changes."""
+def _compiled(sources: tuple[Path, ...], jars: Path) -> Path:
     javac = shutil.which("javac")
     if javac is None:
         raise PeerUnavailableError("the Java client", "no `javac` is on the PATH; install a JDK")
-    source = _SOURCES / f"{program}.java"
-    version = hashlib.sha256(f"{Path(javac).resolve()} {jars}".encode() + source.read_bytes()).hexdigest()[
-        :12
-    ]
-    classes = jars.parent / f"java-{program}-{version}"
+    version = hashlib.sha256(f"{Path(javac).resolve()} {jars}".encode())
+    for source in sources:
+        version.update(source.read_bytes())
+    classes = jars.parent / f"java-{sources[0].stem}-{version.hexdigest()[:12]}"
     with exclusive(classes.with_name(classes.name + ".lock")):
         if not classes.exists():
-            _compile(javac, source, jars, classes)
+            _compile(javac, sources, jars, classes)
     return classes
 
 
-def _compile(javac: str, source: Path, jars: Path, classes: Path) -> None:
+def _compile(javac: str, sources: Sequence[Path], jars: Path, classes: Path) -> None:
     with TemporaryDirectory(dir=classes.parent) as unfinished:
         target = Path(unfinished) / "classes"
         target.mkdir()
         ended = subprocess.run(
-            [javac, "-nowarn", "-cp", f"{jars}/*", "-d", str(target), str(source)],
+            [javac, "-nowarn", "-cp", f"{jars}/*", "-d", str(target), *map(str, sources)],
             capture_output=True,
             text=True,
             timeout=DEADLINE_S,

@@ -1,0 +1,12 @@
+"""The clients of the suite, a file for each family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from . import console, jvm, python
+
+if TYPE_CHECKING:
+    from ..client import Client
+
+CLIENTS: Final[tuple[Client, ...]] = (*python.CLIENTS, *jvm.CLIENTS, *console.CLIENTS)
