@@ -18,9 +18,11 @@ from .scenarios import (
     LaunchScenario,
     LoadedOffsets,
     MachineScenario,
+    PackageScenario,
     Scenario,
     Throughput,
     TimeToReady,
+    codecs,
     compactions,
     latencies,
     machine_limits,
@@ -45,6 +47,7 @@ class Plan:
     """Scenarios by what they need: nothing, a launch of their own, a broker that runs and is warm."""
 
     machine: Sequence[MachineScenario]
+    packages: Sequence[PackageScenario]
     launches: Sequence[LaunchScenario]
     loads: Sequence[BrokerScenario]
     memory: bool
@@ -54,6 +57,7 @@ class Plan:
         """Everything, with these shapes of throughput load."""
         return cls(
             machine=[*machine_limits(), LatencyLimit()],
+            packages=codecs(),
             launches=[
                 TimeToReady(),
                 ImportTime(),
@@ -83,6 +87,7 @@ class Plan:
         chosen_limits = _chosen(self.machine, patterns)
         return Plan(
             machine=[each for each in self.machine if each in chosen_limits or each.name in limits],
+            packages=_chosen(self.packages, patterns),
             launches=launches,
             loads=loads,
             memory=self.memory and any(_fits(row.name, patterns) for row in MEMORY_ROWS),
@@ -91,7 +96,7 @@ class Plan:
     @property
     def rows(self) -> list[Row]:
         """All rows, in the order of the table."""
-        first: list[Scenario] = [*self.machine, *self.launches]
+        first: list[Scenario] = [*self.machine, *self.packages, *self.launches]
         return [
             *(row for scenario in first for row in scenario.rows),
             *(MEMORY_ROWS if self.memory else ()),
@@ -100,7 +105,7 @@ class Plan:
 
     @property
     def _names(self) -> set[str]:
-        scenarios: list[Scenario] = [*self.machine, *self.launches, *self.loads]
+        scenarios: list[Scenario] = [*self.machine, *self.packages, *self.launches, *self.loads]
         return {row.name for row in self.rows} | {scenario.name for scenario in scenarios}
 
 

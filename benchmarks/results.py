@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from .brokers import KAFKA, TIDELOG
+from .rows import Better
 from .summaries import Summary, ratio
 
 if TYPE_CHECKING:
@@ -49,8 +50,16 @@ class Results:
 
     def ratio(self, row: str) -> float | None:
         """Return tidelog's median as a multiple of the peer's; None when one is missing."""
-        ours, theirs = self.summary(row, TIDELOG), self.summary(row, self.peer)
-        return ratio(ours.median, theirs.median) if ours and theirs else None
+        ours, theirs = self.summary(row, TIDELOG), self._beside(row)
+        return ratio(ours.median, theirs) if ours and theirs is not None else None
+
+    def _beside(self, name: str) -> float | None:
+        """Return the median that tidelog's is divided by: the peer's, or that of the best package."""
+        row = next((row for row in self.rows if row.name == name), None)
+        subjects = (row.packages if row else ()) or (self.peer,)
+        medians = [found.median for subject in subjects if (found := self.summary(name, subject))]
+        best = max if row and row.better is Better.HIGHER else min
+        return best(medians, default=None)
 
     def share_of_limit(self, row: Row, subject: str) -> float | None:
         """A broker's median as a share of what the machine reaches without one."""
@@ -60,7 +69,7 @@ class Results:
 
     def verdicts(self, row: Row) -> list[bool | None]:
         """Return for each target of the row whether it is met; None without Apache Kafka to compare with."""
-        if self.peer != KAFKA:
+        if self.peer != KAFKA and not row.packages:
             return [None for _ in row.targets]
         ours = self.summary(row.name, TIDELOG)
         value = ours.median if ours else None

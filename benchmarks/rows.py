@@ -76,6 +76,7 @@ class Row:
     """`name` is for scripts and `--only`, `title` for people.
 
     `limit` names the row whose figure is as far as this machine goes; this one is shown as a share of it.
+    `packages` are measured beside tidelog in the place of Apache Kafka; the ratio is to the best of them.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Row:
     better: Better
     targets: tuple[Target, ...] = ()
     limit: str | None = None
+    packages: tuple[str, ...] = ()
 
 
 @attrs.frozen

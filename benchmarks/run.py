@@ -53,7 +53,7 @@ class Run:
         Every process that was started has ended when this returns or raises.
         """
         with self.progress.of(self._count_steps()):
-            for step in (*self._machine_steps(), *self._launch_steps()):
+            for step in (*self._machine_steps(), *self._package_steps(), *self._launch_steps()):
                 self._do(step)
             if self.plan.loads or self.plan.memory:
                 self._load_brokers()
@@ -61,7 +61,8 @@ class Run:
 
     def _count_steps(self) -> int:
         repeats, plan = self.bench.effort.repeats, self.plan
-        steps = len(list(self._machine_steps())) + len(list(self._launch_steps()))
+        first = (self._machine_steps(), self._package_steps(), self._launch_steps())
+        steps = sum(len(list(each)) for each in first)
         if plan.loads or plan.memory:
             # Beside the loads: start, warm-up.
             steps += (2 + repeats * len(plan.loads) + plan.memory) * len(self.kinds)
@@ -81,6 +82,13 @@ class Run:
         for scenario in self.plan.machine:
             for _ in range(self.bench.effort.repeats):
                 yield Step(MACHINE, scenario.name, partial(scenario.measure, self.bench))
+
+    def _package_steps(self) -> Iterator[Step]:
+        for scenario in self.plan.packages:
+            for _ in range(self.bench.effort.repeats):
+                for subject in (TIDELOG, *scenario.rows[0].packages):
+                    measure = partial(scenario.measure, self.bench, subject)
+                    yield Step(subject, f"{scenario.name}, {subject}", measure)
 
     def _launch_steps(self) -> Iterator[Step]:
         for scenario in self.plan.launches:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from benchmarks.brokers import TIDELOG
 from benchmarks.results import MACHINE
 
 from .figures import MISSING, figure, multiple, share, spread
@@ -35,8 +36,12 @@ def print_report(
     `details` adds who was busy during each load.
     """
     measured = [row for row in results.rows if results.subjects(row.name)]
-    console.print(_limits(results, measured))
-    console.print(_figures(results, measured, titles))
+    beside = [row for row in measured if row.packages]
+    if not beside or len(beside) < len(measured):
+        console.print(_limits(results, measured))
+        console.print(_figures(results, [row for row in measured if not row.packages], titles))
+    if beside:
+        console.print(_beside_packages(results, beside))
     if details:
         console.print(_busy(results, measured, titles))
     for line in (*_summary(results, measured), *_warnings(results, measured), *_unfilled(results, measured)):
@@ -73,6 +78,31 @@ def _figures(results: Results, measured: Sequence[Row], titles: dict[str, str]) 
     return table
 
 
+def _beside_packages(results: Results, measured: Sequence[Row]) -> Table:
+    packages = list(dict.fromkeys(package for row in measured for package in row.packages))
+    table = Table(title="Beside other packages, on the same bytes", title_justify="left")
+    table.add_column("", min_width=44)
+    table.add_column("unit")
+    for package in (TIDELOG, *packages):
+        table.add_column(package, justify="right")
+    table.add_column("ratio to the best", justify="right")
+    table.add_column("target", justify="right")
+    table.add_column("")
+    for row in measured:
+        medians = [spread(results.summary(row.name, package)) for package in (TIDELOG, *packages)]
+        table.add_row(row.title, row.unit, *medians, *_judged(results, row))
+    return table
+
+
+def _judged(results: Results, row: Row) -> list[str]:
+    """Return the cells of the ratio, the targets and the verdicts."""
+    return [
+        multiple(results.ratio(row.name)),
+        "\n".join(map(str, row.targets)),
+        "\n".join(_VERDICTS[met] for met in results.verdicts(row)),
+    ]
+
+
 def _cells(results: Results, row: Row, brokers: Sequence[str]) -> list[str]:
     shares = [results.share_of_limit(row, key) for key in brokers]
     noisy = any(_is_noisy(results.samples(row.name, key)) for key in brokers)
@@ -80,9 +110,7 @@ def _cells(results: Results, row: Row, brokers: Sequence[str]) -> list[str]:
         f"{row.title} {_NOISY_MARK}" if noisy else row.title,
         row.unit,
         *(spread(results.summary(row.name, key)) for key in brokers),
-        multiple(results.ratio(row.name)),
-        "\n".join(map(str, row.targets)),
-        "\n".join(_VERDICTS[met] for met in results.verdicts(row)),
+        *_judged(results, row),
         " / ".join(map(share, shares)) if row.limit else "",
     ]
 

@@ -1,8 +1,17 @@
 """What is measured: each scenario fills the rows that it declares."""
 
+from .codecs import codecs
 from .comfort import Comfort
 from .compaction import compactions
-from .context import Bench, BrokerScenario, LaunchScenario, MachineScenario, RunningBroker, Scenario
+from .context import (
+    Bench,
+    BrokerScenario,
+    LaunchScenario,
+    MachineScenario,
+    PackageScenario,
+    RunningBroker,
+    Scenario,
+)
 from .groups import CommitLatency, Heartbeats, LoadedOffsets
 from .imports import ImportTime
 from .latency import latencies
@@ -34,11 +43,13 @@ __all__ = [
     "LaunchScenario",
     "LoadedOffsets",
     "MachineScenario",
+    "PackageScenario",
     "RunningBroker",
     "Scenario",
     "Shape",
     "Throughput",
     "TimeToReady",
+    "codecs",
     "compactions",
     "idle_memory",
     "latencies",

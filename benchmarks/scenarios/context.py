@@ -67,6 +67,12 @@ class MachineScenario(Scenario, Protocol):
     def measure(self, bench: Bench) -> list[Sample]: ...
 
 
+class PackageScenario(Scenario, Protocol):
+    """Measures tidelog's code and that of other packages, which its rows name, without a broker."""
+
+    def measure(self, bench: Bench, subject: str) -> list[Sample]: ...
+
+
 class LaunchScenario(Scenario, Protocol):
     """Starts and stops a broker of its own, in an empty folder, while no other runs."""
 

@@ -11,7 +11,7 @@ from benchmarks.brokers import TIDELOG
 from benchmarks.report import document, print_report
 from benchmarks.report.figures import figure, multiple, share, spread
 from benchmarks.results import Results
-from benchmarks.rows import Sample
+from benchmarks.rows import Better, Row, Sample, ratio_at_most
 from benchmarks.summaries import Summary
 from tests.benchmarks.some_results import PRODUCE, some_results
 
@@ -71,6 +71,25 @@ def test_the_table_shows_ratio_target_verdict_and_share() -> None:
     assert any("bare loop" in line and "1,000" in line for line in lines)
     assert not any("never measured" in line for line in lines)
     assert "1 of 2 targets met" in lines
+
+
+def test_packages_have_a_table_of_their_own() -> None:
+    codec = Row("codec", "decode it", "µs", Better.LOWER, (ratio_at_most(0.5),), packages=("slow", "quick"))
+    results = Results([codec])
+    for subject, value in ((TIDELOG, 2.0), ("slow", 8.0), ("quick", 5.0)):
+        results.add(subject, [Sample("codec", value)])
+    lines = printed(results).splitlines()
+    assert [cell.strip() for line in lines if "decode it" in line for cell in line.strip("│").split("│")] == [
+        "decode it",
+        "µs",
+        "2.00",
+        "8.00",
+        "5.00",
+        "0.40×",
+        "≤ 0.5×",
+        "met",
+    ]
+    assert not any("of the limit" in line for line in lines)
 
 
 def test_details_show_who_was_busy() -> None:

@@ -14,7 +14,7 @@ from benchmarks.effort import SMOKE
 from benchmarks.plan import Plan
 from benchmarks.progress import Progress
 from benchmarks.results import MACHINE
-from benchmarks.rows import Better, Row, Sample
+from benchmarks.rows import Better, Row, Sample, ratio_at_most
 from benchmarks.run import Run
 from benchmarks.scenarios import Bench, RunningBroker
 from tests.peers import ServerFailedError
@@ -115,11 +115,31 @@ class FakeLimit:
         return [Sample(self.name, 7.0)]
 
 
+@attrs.define
+class FakePackages:
+    """A figure per package."""
+
+    figures: Mapping[str, float]
+    name: str = "codec"
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        others = tuple(name for name in self.figures if name != TIDELOG)
+        return [Row(self.name, self.name, "µs", Better.LOWER, (ratio_at_most(0.5),), packages=others)]
+
+    def measure(self, bench: Bench, subject: str) -> list[Sample]:
+        return [Sample(self.name, self.figures[subject])]
+
+
 def a_run(
-    tmp_path: Path, loads: Sequence[FakeLoad], kinds: Sequence[FakeKind], output: io.StringIO | None = None
+    tmp_path: Path,
+    loads: Sequence[FakeLoad],
+    kinds: Sequence[FakeKind],
+    output: io.StringIO | None = None,
+    packages: Sequence[FakePackages] = (),
 ) -> Run:
     effort = attrs.evolve(SMOKE, repeats=2, settle_s=0.0)
-    plan = Plan(machine=[FakeLimit()], launches=[], loads=loads, memory=False)
+    plan = Plan(machine=[FakeLimit()], packages=packages, launches=[], loads=loads, memory=False)
     progress = Progress(Console(file=output or io.StringIO(), width=100))
     return Run(Bench(effort, tmp_path), plan, kinds, progress)
 
@@ -186,6 +206,19 @@ def test_ratios_divide_by_the_broker_beside_tidelog(tmp_path: Path, peer: str) -
     assert ours is not None
     assert theirs is not None
     assert results.ratio("load") == ours.median / theirs.median
+
+
+def test_packages_are_measured_beside_each_other_without_a_broker(tmp_path: Path) -> None:
+    packages = FakePackages({TIDELOG: 2.0, "slow": 8.0, "quick": 5.0})
+    results = a_run(tmp_path, [], [], packages=[packages]).execute()
+    assert results.failures == []
+    assert {subject: len(results.samples("codec", subject)) for subject in packages.figures} == {
+        TIDELOG: 2,
+        "slow": 2,
+        "quick": 2,
+    }
+    assert results.ratio("codec") == 2.0 / 5.0
+    assert results.verdicts(packages.rows[0]) == [True]
 
 
 def test_baseline_runs_with_its_settings_and_in_its_checkout(tmp_path: Path) -> None:

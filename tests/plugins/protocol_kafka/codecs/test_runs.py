@@ -38,7 +38,7 @@ class Mixed:
 
 
 NAMES = (None, "", "x", "é" * 63, "y" * (MAX_SHORT_BYTES + 1), "z" * (MAX_SHORT_BYTES + 2))
-INNER = ([], [Inner(text="")], [Inner(text="a"), Inner(text="b")])
+INNER: tuple[list[Inner], ...] = ([], [Inner(text="")], [Inner(text="a"), Inner(text="b")])
 NOTES = (None, "", "note")
 
 
