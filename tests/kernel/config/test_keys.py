@@ -20,6 +20,7 @@ from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
 from tidelog.plugins.coordinator.assignors.range import RangeAssignor
 from tidelog.plugins.coordinator.assignors.uniform import UniformAssignor
 from tidelog.plugins.coordinator.consumer_groups import keys as consumer_groups
+from tidelog.plugins.spark_sink.pipelines.keys import KEYS as PIPELINE_KEYS
 
 ROOT = Path(__file__).parents[3]
 KEY_MODULES = sorted(
@@ -92,7 +93,7 @@ def test_config_keys_of_kernel_and_plugins_are_all_found() -> None:
 
 def test_config_keys_of_all_modules_are_in_the_default_bundle() -> None:
     """Keys that are kept for tools alone, and without effect, need no constants."""
-    in_bundle = {key.name for key in (*BUNDLE, *COMMON_SINK_KEYS) if not key.inert}
+    in_bundle = {key.name for key in (*BUNDLE, *COMMON_SINK_KEYS, *PIPELINE_KEYS) if not key.inert}
     assert {key.name for _, key in KEYS.values()} == in_bundle
 
 

@@ -1,0 +1,62 @@
+"""What the broker and the process of a pipeline write to each other: a JSON object in each line.
+
+The broker writes the pipeline first (`Pipeline.to_text`), then `NEWS` whenever there is any, at last `STOP`.
+When it has died, its end of the pipe is closed. The process writes reports.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Literal
+
+import attrs
+
+NEWS: Final = "news"
+"""Something is committed, or partitions have come or gone."""
+STOP: Final = "stop"
+"""No micro-batch is to begin any more."""
+
+DriverState = Literal["starting", "running", "stopping", "failed"]
+
+
+@attrs.frozen
+class Report:
+    """What the process of a pipeline writes.
+
+    Attributes:
+        state: what it does now
+        error: why it has failed
+        position: offsets by topic and partition that are delivered, as in Spark's checkpoint
+        batch: number of the last micro-batch
+        batch_rows: records in it
+        batch_ms: how long it took, in milliseconds
+        batch_time: when it began, in ISO's form, in UTC
+    """
+
+    state: DriverState
+    error: str | None = None
+    position: dict[str, Any] | None = None
+    batch: int | None = None
+    batch_rows: int | None = None
+    batch_ms: int | None = None
+    batch_time: str | None = None
+
+    def to_line(self) -> str:
+        """Return it as a line."""
+        return json.dumps(attrs.asdict(self, filter=lambda _, value: value is not None)) + "\n"
+
+    @classmethod
+    def from_line(cls, line: bytes | str) -> Report:
+        """Return the report in a line; what a newer process adds is left out.
+
+        Raises:
+            ValueError: it is none.
+        """
+        try:
+            found: object = json.loads(line)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or "state" not in found:
+            raise ValueError(f"the process of the pipeline writes {line[:80]!r}, which is no report")
+        known = {field.name for field in attrs.fields(cls)}
+        return cls(**{name: value for name, value in found.items() if name in known})
