@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from tidelog.kernel.errors import LogBusy, OffsetOutOfRange
+from tidelog.kernel.errors import LogBusy
 from tidelog.kernel.seams.storage import (
-    EMPTY_SLICE,
     AbortedTransaction,
     LogSlice,
     SegmentDraft,
     SegmentSource,
     SegmentView,
-    WouldBlock,
 )
 from tidelog.plugins.storage_file.disk_errors import reports_disk_errors
 from tidelog.plugins.storage_file.log.drafts import Drafts
 from tidelog.plugins.storage_file.log.operations import Operation, Operations
+from tidelog.plugins.storage_file.log.reads import LogReads
 from tidelog.plugins.storage_file.log.replacement import Replacement
 from tidelog.plugins.storage_file.log_config import LogConfig
 
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from tidelog.plugins.storage_file.log.drafts import FileSegmentDraft
     from tidelog.plugins.storage_file.log.future_replica import FutureReplica
     from tidelog.plugins.storage_file.log.local_log import LocalLog
-    from tidelog.plugins.storage_file.segments.log_segments import LogSegments
     from tidelog.plugins.storage_file.services import Services
 
 _Found = TypeVar("_Found")
@@ -51,6 +49,7 @@ class FilePartitionStore:
         "_aborted_known_until",
         "_drafts",
         "_noting_rewritten",
+        "_reads",
         "_start_offset",
         "_writing_side_files",
         "checkpointed_high_watermark",
@@ -75,6 +74,7 @@ class FilePartitionStore:
         self.future_replica: FutureReplica | None = None
         self.checkpointed_high_watermark = 0
         self.rewritten: dict[str, int] = {}
+        self._reads = LogReads(str(topic_partition), log, lambda: self.log_start_offset)
         self._drafts = Drafts(self.operations)
         self._noting_rewritten = threading.Lock()
         self._start_offset = log_start_offset
@@ -135,18 +135,11 @@ class FilePartitionStore:
         Raises:
             OSError: the disk refused, or the partition was deleted.
         """
-        while True:
-            log = self.log
-            changes = log.segments.changes
-            try:
-                return log.segments.views()
-            except FileNotFoundError:
-                if not self._has_changed(log, changes):
-                    raise
+        return self._reads.segments()
 
     def first_timestamp(self, base_offset: int) -> int:
         """Blocking: return the largest timestamp of the first batch of a segment, -1 without one."""
-        return self._look_up(lambda segments: segments.first_timestamp(base_offset))
+        return self._reads.first_timestamp(base_offset)
 
     def rewritten_until(self, policy: str) -> int | None:
         """Return the offset below which a cleanup policy has rewritten the log."""
@@ -238,40 +231,7 @@ class FilePartitionStore:
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
         """Return batches from the one that holds `offset` on. See `PartitionStore` for errors."""
-        if offset >= limit_offset:
-            return EMPTY_SLICE
-        log = self.log
-        active = log.segments.active
-        try:
-            if offset >= active.base_offset:
-                return active.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
-            return self._read_inactive(log, offset, max_bytes, limit_offset, wait)
-        except OSError as error:
-            if isinstance(error, FileNotFoundError) and self.log.segments.active is not active:
-                # The partition has moved to another log directory meanwhile.
-                return self.read(offset, max_bytes, limit_offset, wait=wait)
-            log.report_disk_error(error)
-            raise
-
-    def _read_inactive(
-        self, log: LocalLog, offset: int, max_bytes: int, limit_offset: int, wait: bool
-    ) -> LogSlice:
-        changes = log.segments.changes
-        try:
-            for segment in log.segments.from_offset(offset):
-                found = segment.read(offset, max_bytes, limit_offset, wait)
-                if found is not None:
-                    return found
-        except FileNotFoundError:
-            # The segment was removed between taking the list and opening its file.
-            if offset < self.log_start_offset:
-                raise OffsetOutOfRange(f"{self.topic_partition}: offset {offset} was deleted") from None
-            if not wait:
-                raise WouldBlock from None
-            if not self._has_changed(log, changes):
-                raise
-            return self.read(offset, max_bytes, limit_offset, wait=wait)
-        return EMPTY_SLICE
+        return self._reads.read(offset, max_bytes, limit_offset, wait=wait)
 
     def aborted_transactions(
         self, from_offset: int, to_offset: int, *, wait: bool = False
@@ -281,51 +241,19 @@ class FilePartitionStore:
         Raises:
             WouldBlock: they are not in memory (never with `wait`).
         """
-        return self._look_up(
-            lambda segments: segments.aborted_transactions(from_offset, to_offset, wait=wait), wait=wait
-        )
+        return self._reads.aborted_transactions(from_offset, to_offset, wait=wait)
 
     def batch_at_timestamp(self, timestamp_ms: int) -> bytes | None:
         """Blocking: return the first batch whose max timestamp is at least `timestamp_ms`."""
-        return self._look_up(lambda segments: segments.batch_at_timestamp(timestamp_ms))
+        return self._reads.batch_at_timestamp(timestamp_ms)
 
     def batch_of_max_timestamp(self) -> bytes | None:
         """Blocking: return the first batch with the largest timestamp of all."""
-        return self._look_up(lambda segments: segments.batch_of_max_timestamp())
-
-    def _look_up(self, look: Callable[[LogSegments], _Found], *, wait: bool = True) -> _Found:
-        """Repeat a lookup as long as it meets segments that were removed meanwhile."""
-        while True:
-            log = self.log
-            changes = log.segments.changes
-            try:
-                return look(log.segments)
-            except OSError as error:
-                if isinstance(error, FileNotFoundError):
-                    if not wait:
-                        raise WouldBlock from None
-                    if self._has_changed(log, changes):
-                        continue
-                log.report_disk_error(error)
-                raise
+        return self._reads.batch_of_max_timestamp()
 
     def headers(self, from_offset: int) -> Iterator[BatchHeader]:
         """Blocking: iterate over the headers of the batches from the one that holds `from_offset` on."""
-        while True:
-            log = self.log
-            changes = log.segments.changes
-            try:
-                for header in log.segments.headers(from_offset):
-                    yield header
-                    from_offset = header.next_offset
-                return
-            except FileNotFoundError:
-                if not self._has_changed(log, changes):
-                    raise
-
-    def _has_changed(self, log: LocalLog, changes: int) -> bool:
-        """Blocking: return whether segments were removed since, or the partition has moved."""
-        return log.segments.changed_since(changes) or self.log is not log
+        return self._reads.headers(from_offset)
 
     # --- removal and replacement of segments
 
@@ -493,7 +421,7 @@ class FilePartitionStore:
             new.services = services
             new.configure(old.config)
             self._start_offset = max(self._start_offset, copy._start_offset)
-            self.log = new
+            self.log = self._reads.log = new
             self.future_replica = None
             old.abandon()
         return True

@@ -138,7 +138,7 @@ _REFUSALS: Final = (
     ),
     Removal(
         _EIO,
-        f"{_FILE}/partition_store.py",
+        f"{_FILE}/log/reads.py",
         "            log.report_disk_error(error)\n            raise\n\n    def _read_inactive",
         "            raise\n\n    def _read_inactive",
         f"{_FILE}/directories/test_failed_directories.py",
