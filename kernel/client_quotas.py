@@ -51,6 +51,7 @@ class ClientQuotas:
 
     def __init__(self, metadata: MetadataStore) -> None:
         self._metadata = metadata
+        self.revision = 0
 
     def all(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
         """Return a view of the quotas of each entity."""
@@ -80,6 +81,8 @@ class ClientQuotas:
             await self._metadata.alter_client_quotas(changes)
         except (OSError, StorageError) as error:
             raise StorageError(f"client quotas cannot be changed: {error}") from error
+        finally:
+            self.revision += 1
         _log.info("changed client quotas of %d entities", len({change.entity for change in changes}))
 
 

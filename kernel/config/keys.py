@@ -195,6 +195,14 @@ MAX_CONNECTIONS_PER_IP_OVERRIDES = ConfigKey(
     default={},
     documentation="Limits for single addresses or host names that replace `max.connections.per.ip`.",
 )
+MAX_CONNECTION_CREATION_RATE = ConfigKey(
+    name="max.connection.creation.rate",
+    type=integer(0),
+    default=INT_MAX,
+    dynamic=True,
+    documentation="The largest number of connections created per second; above it a listener pauses for up "
+    "to a second before it serves the next one. The quota `connection_creation_rate` is for one address.",
+)
 CONNECTIONS_MAX_IDLE_MS = ConfigKey(
     name="connections.max.idle.ms",
     type=long(-1),

@@ -45,7 +45,13 @@ class QuotaFilter(NamedTuple):
 
 
 class ClientQuotas(Protocol):
-    """The client quotas of the cluster."""
+    """The client quotas of the cluster.
+
+    Attributes:
+        revision: another number after each change, for those who keep what they have computed from `all`
+    """
+
+    revision: int
 
     def all(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
         """Return a view of the quotas of each entity."""

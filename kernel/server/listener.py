@@ -40,11 +40,15 @@ class BoundListener:
         self.host, self.port = self._socket.getsockname()[:2]
 
     async def accept_forever(
-        self, room: Callable[[], Awaitable[None]], handle: Callable[[socket.socket, tuple[str, int]], None]
+        self,
+        room: Callable[[], Awaitable[None]],
+        pause: Callable[[], float],
+        handle: Callable[[socket.socket, tuple[str, int]], None],
     ) -> None:
         """Hand every accepted socket, non-blocking, and its address to `handle`, one after each `room`.
 
-        Without descriptors or memory it waits and tries again.
+        `pause` returns for how many seconds each of them has to wait first. Without descriptors or memory
+        the listener waits and tries again.
         """
         accepted = 0
         while True:
@@ -59,6 +63,8 @@ class BoundListener:
                 await self._recover_from(error)
             else:
                 sock.setblocking(False)
+                if seconds := pause():
+                    await _hold(sock, seconds, room)
                 handle(sock, (_plain(address[0]), address[1]))
                 accepted += 1
                 if accepted % ACCEPTED_BEFORE_YIELD == 0:
@@ -81,6 +87,16 @@ class BoundListener:
         else:
             _log.debug("an accept failed: %s", error)
             await trio.lowlevel.checkpoint()
+
+
+async def _hold(sock: socket.socket, seconds: float, room: Callable[[], Awaitable[None]]) -> None:
+    """Wait, then for room again; close the socket if that is cancelled."""
+    try:
+        await trio.sleep(seconds)
+        await room()
+    except BaseException:
+        sock.close()
+        raise
 
 
 def _plain(host: str) -> str:

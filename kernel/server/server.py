@@ -14,6 +14,7 @@ from tidelog.kernel.seams.events import BrokerConfigChanged, Event
 from tidelog.kernel.seams.wire import Peer, WireCodec, WireContext
 from tidelog.kernel.server.busy_poll import BusyPoll, Processors
 from tidelog.kernel.server.connection import Connection
+from tidelog.kernel.server.connection_rates import AddressRates, ConnectionRate
 from tidelog.kernel.server.limits import ConnectionLimits, limits_by_address
 from tidelog.kernel.server.listener import BoundListener
 
@@ -23,6 +24,8 @@ SWEEP_SECONDS = 1.0
 SWEPT_BEFORE_YIELD = 1000
 """Connections swept in a row before other tasks run: about 2 ms."""
 RELEASE_MEMORY_AFTER_SECONDS = 10
+MOST_HELD_BEFORE_CLOSING = 1000
+"""Connections above the quota of their address that wait to be closed; further ones are closed at once."""
 
 
 class Server:
@@ -40,6 +43,11 @@ class Server:
             config[keys.MAX_CONNECTIONS_PER_IP],
             limits_by_address(config[keys.MAX_CONNECTIONS_PER_IP_OVERRIDES]),
         )
+        self._creation_rate = ConnectionRate()
+        self._most_created = config[keys.MAX_CONNECTION_CREATION_RATE]
+        self._address_rates = AddressRates()
+        self._quota_revision = -1
+        self._held = 0
         self._busy_poll = BusyPoll(config[keys.SOCKET_BUSY_POLL_US] / 1e6, Processors())
         self._idle_sweeps: dict[Connection, int] = {}
         self._one_ended = trio.Event()
@@ -52,6 +60,7 @@ class Server:
             return
         config = self._broker.config
         self._limits.change(config[keys.MAX_CONNECTIONS], config[keys.MAX_CONNECTIONS_PER_IP])
+        self._most_created = config[keys.MAX_CONNECTION_CREATION_RATE]
 
     def bind(self) -> dict[str, tuple[str, int]]:
         """Bind all listeners: name → (host, port) as bound.
@@ -99,6 +108,9 @@ class Server:
     async def _accept(self, bound: BoundListener, connections: trio.Nursery) -> None:
         def handle(sock: socket.socket, address: tuple[str, int]) -> None:
             peer = Peer(address[0], address[1], bound.listener.name)
+            if seconds := self._address_pause(peer.host, connections):
+                connections.start_soon(self._close_after, sock, seconds)
+                return
             refusal = self._limits.refusal(peer.host)
             if refusal is None:
                 self._limits.opened(peer.host)
@@ -108,9 +120,43 @@ class Server:
                 self._broker.peer_warnings.warn(peer, "refusing a connection of", refusal)
 
         try:
-            await bound.accept_forever(self._limits.wait_for_room, handle)
+            await bound.accept_forever(self._limits.wait_for_room, self._creation_pause, handle)
         except trio.ClosedResourceError:
             return
+
+    def _creation_pause(self) -> float:
+        return self._creation_rate.pause(trio.current_time(), self._most_created)
+
+    def _address_pause(self, host: str, nursery: trio.Nursery) -> float:
+        """Return for how many seconds a connection is held and then closed, 0 if it is served."""
+        quotas = self._broker.client_quotas
+        if quotas.revision != self._quota_revision:
+            self._quota_revision = quotas.revision
+            if hosts := self._address_rates.use(quotas.all()):
+                nursery.start_soon(self._resolve_quotas, hosts, quotas.revision)
+        return self._address_rates.pause(host, trio.current_time())
+
+    async def _resolve_quotas(self, hosts: list[str], revision: int) -> None:
+        """Apply the quotas of host names, unless there are other quotas by then."""
+        addresses: dict[str, list[str]] = {}
+        for host in hosts:
+            try:
+                found = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            except (OSError, UnicodeError):
+                _log.warning("the quota of connections of %r is not applied: no such host", host)
+            else:
+                addresses[host] = [str(address[0]) for *_, address in found]
+        if revision == self._quota_revision:
+            self._address_rates.use_hosts(self._broker.client_quotas.all(), addresses)
+
+    async def _close_after(self, sock: socket.socket, seconds: float) -> None:
+        with sock:
+            if self._held < MOST_HELD_BEFORE_CLOSING:
+                self._held += 1
+                try:
+                    await trio.sleep(seconds)
+                finally:
+                    self._held -= 1
 
     async def _serve(self, sock: socket.socket, peer: Peer) -> None:
         try:

@@ -22,7 +22,7 @@ from tidelog.kernel.config import (
     integer,
     long,
 )
-from tidelog.kernel.config.types import INT_MAX, LONG_MAX, nullable, short, string
+from tidelog.kernel.config.types import LONG_MAX, nullable, short, string
 
 _NO_THREADS: Final = "one event loop serves every connection, so there are no pools of threads"
 _NO_REPLICAS: Final = "a single broker has no other replicas"
@@ -300,7 +300,6 @@ KEPT_KEYS: Final[tuple[ConfigKey[object], ...]] = (
     _MIN_INSYNC_REPLICAS,
     _LOCAL_RETENTION_MS,
     _LOCAL_RETENTION_BYTES,
-    _neutral("max.connection.creation.rate", integer(0), str(INT_MAX), "connection rate limits", topic=False),
     *_OF_THREADS,
     *_OF_AUTHENTICATION,
     *_OF_TIERED_STORAGE,

@@ -22,8 +22,10 @@ import trio
 
 from tidelog.kernel.config import Config
 from tidelog.kernel.peer_warnings import PeerWarnings
+from tidelog.kernel.seams.client_quotas import IP, QuotaEntity
 from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection, WireContext
 from tidelog.kernel.server import Server
+from tidelog.kernel.server.connection_rates import CONNECTION_CREATION_RATE
 
 ROOM_BYTES = 64 * 1024
 
@@ -100,6 +102,20 @@ class ToyConnection:
         self.closed += 1
 
 
+class ToyQuotas:
+    """Quotas of addresses."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self.addresses: dict[str | None, float] = {}
+
+    def all(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        """As the broker has them."""
+        return {
+            frozenset({(IP, name)}): {CONNECTION_CREATION_RATE: rate} for name, rate in self.addresses.items()
+        }
+
+
 class Toy:
     """The codec, and the part of a broker that a server asks."""
 
@@ -110,6 +126,7 @@ class Toy:
             {"storage": "memory", "listeners": "PLAINTEXT://127.0.0.1:0", **settings}
         )
         self.peer_warnings = PeerWarnings()
+        self.client_quotas = ToyQuotas()
         self.gate = trio.Event()
         self.waiting = 0
         self.served = 0

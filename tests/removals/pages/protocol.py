@@ -295,6 +295,21 @@ REMOVALS: Final = (
         "kernel/server/test_limits.py::test_refusal_of_connections_beyond_max_per_ip_until_one_is_closed",
     ),
     Removal(
+        "`max.connection.creation.rate`, also for an address by its quota",
+        "kernel/server/listener.py",
+        "if seconds := pause():",
+        "if (seconds := pause()) < 0:",
+        "kernel/server/test_connection_rates.py"
+        "::test_max_connection_creation_rate_makes_connections_above_it_wait",
+    ),
+    Removal(
+        "`max.connection.creation.rate`, also for an address by its quota",
+        "kernel/server/server.py",
+        "if seconds := self._address_pause(peer.host, connections):",
+        "if (seconds := self._address_pause(peer.host, connections)) < 0:",
+        "kernel/server/test_connection_rates.py::test_quota_of_an_address_holds_connections_and_closes_them",
+    ),
+    Removal(
         "`connections.max.idle.ms`, also while a request waits",
         "kernel/server/server.py",
         "sweeps = self._idle_sweeps[connection] = self._idle_sweeps[connection] + 1",

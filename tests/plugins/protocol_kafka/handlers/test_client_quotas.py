@@ -214,3 +214,12 @@ async def test_describe_client_quotas_refuses_filters(
     client: Client, components: list[tuple[str, int, str | None]], code: ErrorCode
 ) -> None:
     assert await describe(client, *components) == code
+
+
+async def test_alter_client_quotas_changes_the_revision(client: Client, broker: Broker) -> None:
+    """By which the server sees that the rates of addresses are others."""
+    before = broker.client_quotas.revision
+    await alter(client, entry(ALICE, {RATE: 1.0}), validate_only=True)
+    assert broker.client_quotas.revision == before
+    await alter(client, entry(ALICE, {RATE: 1.0}))
+    assert broker.client_quotas.revision != before
