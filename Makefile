@@ -32,7 +32,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-spark test lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands interop spark-kills docs news clean
+.PHONY: help run run-spark test lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands interop spark-kills load-kills docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ interop: $(DEV_INSTALLED) ## real clients of every age, and docs/interop.md (SER
 
 spark-kills: $(DEV_INSTALLED) ## kill broker, Spark's driver and workers at random: is each record there once? (KILLS=50 SEED=...)
 	$(BIN)/python -m tests.spark_kills --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+
+load-kills: $(DEV_INSTALLED) ## kill `tidelog load`, its workers and the broker at random: is each record there once? (KILLS=50 SEED=...)
+	$(BIN)/python -m tests.load_kills --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 
 bench: $(DEV_INSTALLED) ## measure tidelog and Apache Kafka side by side
 	$(BIN)/python -m benchmarks

@@ -12,6 +12,7 @@ LONGEST = (
     "tests/docs/test_spark_page.py",
     "tests/plugins/spark_sink/test_beside_kafkas_format.py",
     "tests/plugins/spark_sink/test_flights.py",
+    "tests/plugins/spark_sink/load/test_load_with_spark.py",
     "tests/spark_kills/test_spark_kills.py",
     "tests/clients/exactly_once/test_exactly_once.py",
     "tests/plugins/protocol_kafka/messages/test_fuzz.py",
@@ -41,6 +42,7 @@ SPARK = (
     "tests/docs/test_spark_page.py",
     "tests/plugins/spark_sink/test_beside_kafkas_format.py",
     "tests/plugins/spark_sink/test_flights.py",
+    "tests/plugins/spark_sink/load/test_load_with_spark.py",
 )
 _RANKS = {file: rank for rank, file in enumerate(LONGEST)}
 

@@ -1,4 +1,4 @@
-"""Spark: batch and streaming queries over topics, without a jar, and the command `tidelog spark`.
+"""Spark: queries over topics, without a jar, and the commands `tidelog spark` and `tidelog load`.
 
 Nothing of Spark, Arrow or numpy is imported here: a broker that has the plugin does not need them.
 """
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def tidelog_commands() -> Iterable[click.Command]:
-    """Return the command `spark`."""
+    """Return the commands `spark` and `load`."""
     from tidelog.plugins.spark_sink.command import spark
+    from tidelog.plugins.spark_sink.load.command import load
 
-    return [spark]
+    return [load, spark]

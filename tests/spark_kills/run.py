@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Assigned
 
-from benchmarks.procfs import process_tree
 from tests.deadlines import DEADLINE_S, wait_until
 from tests.peers import ServerProcess, TidelogServer, free_port
 from tests.spark_kills.feeder import Feeder
 from tests.spark_kills.names import FINISH, RECORDS, RESULT, TABLE, TRANSFORMED
+from tests.spark_kills.workers import python_workers
 from tidelog.plugins.client import BlockingClient, NewTopic, TopicPartition, or_raise
 
 ROOT = Path(__file__).parents[2]
@@ -92,8 +92,8 @@ class Kills:
         return "Spark's driver"
 
     def _kill_worker(self) -> str:
-        wait_until(lambda: bool(self._workers()), "a Python worker of Spark")
-        workers = self._workers()
+        wait_until(lambda: bool(python_workers(self._driver.pid)), "a Python worker of Spark")
+        workers = python_workers(self._driver.pid)
         with suppress(ProcessLookupError):
             os.kill(self._chance.choice(workers), signal.SIGKILL)
         return f"one of {len(workers)} Python workers"
@@ -103,10 +103,6 @@ class Kills:
         time.sleep(self._chance.uniform(0, LONGEST_DOWNTIME_S))
         self._broker.start()
         return "the broker"
-
-    def _workers(self) -> list[int]:
-        """The processes that read, write and plan, and the daemons that fork them."""
-        return [pid for pid in process_tree(self._driver.pid) if b"pyspark" in _python_module(pid)]
 
     def _micro_batches(self) -> list[int]:
         """How many each query has finished."""
@@ -185,12 +181,3 @@ def read_committed(bootstrap: str) -> list[bytes]:
             ended.add(message.partition())
     consumer.close()
     return values
-
-
-def _python_module(pid: int) -> bytes:
-    """The module that a Python process was started with, empty if there is none."""
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return b""
-    return words[2] if words[1:2] == [b"-m"] else b""

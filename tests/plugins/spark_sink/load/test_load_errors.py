@@ -1,0 +1,155 @@
+"""`tidelog load`: what is wrong is one sentence, before Spark starts, and leaves no trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.kernel.cli.running import tidelog
+from tests.peers import free_port
+from tests.plugins.spark_sink.load.running import arguments
+from tests.plugins.spark_sink.queries import Topic, new_topic
+from tidelog.kernel.errors import TidelogError
+from tidelog.plugins.spark_sink.load.command import load
+from tidelog.plugins.spark_sink.load.times import iso_time, timestamp_ms
+
+
+@pytest.fixture(scope="module")
+def topic(shared_tidelog: str) -> Iterator[Topic]:
+    """Offsets 3 to 9 in the first partition, whose timestamps begin with 1003; nothing in the second one."""
+    with new_topic(shared_tidelog, 2) as topic:
+        topic.produce(0, [str(index) for index in range(10)])
+        topic.delete_records(0, 3)
+        yield topic
+
+
+def offsets(topic: Topic, first: int, second: int = 0) -> str:
+    """The value of a flag."""
+    return f'{{"{topic.name}": {{"0": {first}, "1": {second}}}}}'
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            lambda topic: ["--from-time", "2020-01-01"],
+            "has no records with --from-time 2020-01-01T00:00:00Z.",
+        ),
+        (lambda topic: ["--to-time", "01000"], "has no records with --to-time 1970-01-01T00:00:01Z."),
+        (lambda topic: ["--from-offsets", offsets(topic, 10)], "There is nothing to load: topic"),
+        (
+            lambda topic: ["--from-offsets", offsets(topic, 1)],
+            "Offsets 1 to 2 of {topic}-0 were deleted, by retention or on request. With --skip-deleted",
+        ),
+        (
+            lambda topic: ["--to-offsets", offsets(topic, 11)],
+            "{topic}-0 ends at offset 10, so nothing can be loaded up to 11 (--to-offsets).",
+        ),
+        (
+            lambda topic: ["--from-offsets", offsets(topic, 8), "--to-offsets", offsets(topic, 5)],
+            "{topic}-0 would be loaded from offset 8 to 5, which is below it.",
+        ),
+        (
+            lambda topic: ["--from-offsets", '{"other": {"0": 1}}'],
+            "The option --from-offsets has to have all partitions of the query and no others",
+        ),
+    ],
+)
+def test_load_of_a_range_that_is_not_there(
+    topic: Topic, tmp_path: Path, flags: Callable[[Topic], list[str]], message: str
+) -> None:
+    with pytest.raises(TidelogError) as raised:
+        load.main(arguments(topic, tmp_path / "t", *flags(topic)), standalone_mode=False)
+    assert message.format(topic=topic.name) in str(raised.value)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["no-such-topic"], "Topic 'no-such-topic' does not exist. `tidelog topics list` lists the topics."),
+        (["--pattern", "^no-such"], "No topic matches the pattern '^no-such': `tidelog topics list`"),
+    ],
+)
+def test_load_of_a_topic_that_is_not_there(
+    shared_tidelog: str, tmp_path: Path, given: list[str], message: str
+) -> None:
+    flags = ["--into", str(tmp_path / "t"), "--bootstrap-server", shared_tidelog]
+    with pytest.raises(TidelogError) as raised:
+        load.main([*given, *flags], standalone_mode=False)
+    assert message in str(raised.value)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "Name topics, or a --pattern of their names."),
+        (["t", "--pattern", "t"], "Name topics, or a --pattern of their names."),
+        (
+            ["t", "--from-time", "1000000", "--from-offsets", "earliest"],
+            "Give one of --from-time and --from-",
+        ),
+        (["t", "--to-time", "1000000", "--to-offsets", "latest"], "Give one of --to-time and --to-offsets."),
+        (
+            ["t", "--from-time", "2026-02-01", "--to-time", "2026-01-31"],
+            "--from-time 2026-02-01T00:00:00Z is not before --to-time 2026-01-31T00:00:00Z.",
+        ),
+        (["t", "--from-time", "yesterday"], "'yesterday' is no time since 1970, such as 2026-01-31, "),
+        (["t", "--from-offsets", "latest"], "the option --from-offsets cannot be latest (-1)"),
+        (["t", "--to-offsets", "earliest"], "the option --to-offsets cannot be earliest (-2)"),
+        (["t", "--to-offsets", "5"], "the option --to-offsets has to be like"),
+        (
+            ["t", "--option", "startingOffsets=latest"],
+            "--option cannot set startingOffsets: use --from-offsets",
+        ),
+        (["t", "--option", "kafka.fetch.min.byte=1"], "the nearest one is kafka.fetch.min.bytes."),
+        (["t", "--option", "kafka.isolation.level=all"], "kafka.isolation.level has to be one of"),
+        (["t", "--option", "x"], "'x' is not of the form NAME=VALUE."),
+        (["t", "--conf", "a=1", "--conf", "a=2"], "a is given more than once."),
+        (["t", "--partition-by", "topic,topic"], "a column is named more than once."),
+        (["t", "--local-log-dir", "/no/such/folder"], "there is no directory /no/such/folder."),
+        (["t", "--bootstrap-server", "host"], "host"),
+        (["--pattern", "("], "subscribePattern has to be a regular expression"),
+    ],
+)
+def test_load_refuses_wrong_usage(tmp_path: Path, given: list[str], message: str) -> None:
+    with pytest.raises(click.UsageError) as raised:
+        load.main(["--into", str(tmp_path / "t"), *given], standalone_mode=False)
+    assert message in raised.value.format_message()
+    assert not (tmp_path / "t").exists()
+
+
+def test_load_without_a_broker_is_one_sentence_and_exit_code_1(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    flags = ["--option", "fetchOffset.numRetries=1", "--option", "kafka.default.api.timeout.ms=100"]
+    done = tidelog("load", "t", "--into", str(tmp_path / "t"), "--bootstrap-server", address, *flags)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"tidelog: No broker answers at {address}")
+    assert done.stderr.endswith("--bootstrap-server names another address.\n")
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "timestamp"),
+    [
+        ("2026-01-31", 1769817600000),
+        ("2026-01-31T12:30:00Z", 1769862600000),
+        ("2026-01-31T12:30:00", 1769862600000),
+        ("2026-01-31T13:30:00.250+01:00", 1769862600250),
+        ("1769862600000", 1769862600000),
+        ("1970-01-01", 0),
+    ],
+)
+def test_timestamp_ms_reads_times(text: str, timestamp: int) -> None:
+    assert timestamp_ms(text) == timestamp
+    assert timestamp_ms(iso_time(timestamp)) == timestamp
+
+
+@pytest.mark.parametrize("text", ["", "1969-12-31", "31.1.2026", "now", "-1", "1234"])
+def test_timestamp_ms_refuses_other_texts(text: str) -> None:
+    with pytest.raises(ValueError, match="is no time since 1970"):
+        timestamp_ms(text)
