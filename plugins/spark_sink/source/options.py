@@ -1,4 +1,4 @@
-"""The options of the source: those of Spark's own Kafka source, and `localLogDirs`."""
+"""The options of the source: those of Spark's own Kafka source, `localLogDirs` and `prefetchOffsets`."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ NAMES: Final = (
     "fetchOffset.retryIntervalMs",
     "groupIdPrefix",
     "localLogDirs",
+    "prefetchOffsets",
     *CONNECTION_NAMES,
     "kafka.fetch.max.wait.ms",
     "kafka.fetch.min.bytes",
@@ -106,6 +107,7 @@ class SourceOptions:
         fetch: limits of a task's requests
         group: the group whose offsets follow the query, None for none
         local_log_dirs: log directories of brokers on the same host
+        prefetch_offsets: a micro-batch of so many offsets at most is read by the driver
     """
 
     bootstrap_servers: str
@@ -126,6 +128,7 @@ class SourceOptions:
     fetch: FetchLimits
     group: str | None
     local_log_dirs: tuple[Path, ...]
+    prefetch_offsets: int
 
     @property
     def read_committed(self) -> bool:
@@ -175,6 +178,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool, also: Sequence[s
         fetch=_fetch_limits(options),
         group=options.values.get("kafka.group.id"),
         local_log_dirs=options.read("localLogDirs", _folders, ()),
+        prefetch_offsets=options.read("prefetchOffsets", number(0, MOST_LONG), 8192),
     )
 
 

@@ -94,10 +94,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_first = _START in end and start != end
         begin = from_json(end[_START]) if is_first else _positions(start)
         stop = _positions(end)
+        new = log.earliest(stop.keys() - begin.keys())
+        ranges = ranges_between(begin, stop, new, self._ranges.on_loss)
+        prefetched = self._ranges.prefetched(ranges)
+        if prefetched is not None:
+            return prefetched
         if self.options.local_log_dirs:
             log.partitions()
-        new = log.earliest(stop.keys() - begin.keys())
-        return self._ranges.tasks(ranges_between(begin, stop, new, self._ranges.on_loss))
+        return self._ranges.tasks(ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task."""

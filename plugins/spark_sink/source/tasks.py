@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from tidelog.plugins.spark_sink.source.local_log import find_local_log
 from tidelog.plugins.spark_sink.source.log_offsets import LogOffsets
 from tidelog.plugins.spark_sink.source.options import SourceOptions
 from tidelog.plugins.spark_sink.source.planning import tasks_for
+from tidelog.plugins.spark_sink.source.prefetching import PrefetchedTask, Prefetcher
 from tidelog.plugins.spark_sink.source.reading import read_range
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class RangeReader:
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self._log_offsets: LogOffsets | None = None
+        self._prefetcher: Prefetcher | None = None
 
     @property
     def log_offsets(self) -> LogOffsets:
@@ -43,13 +45,16 @@ class RangeReader:
         return self._log_offsets
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_log_offsets": None}
+        return {**self.__dict__, "_log_offsets": None, "_prefetcher": None}
 
     def close(self) -> None:
         """Close the driver's connections."""
         if self._log_offsets is not None:
             self._log_offsets.close()
             self._log_offsets = None
+        if self._prefetcher is not None:
+            self._prefetcher.close()
+            self._prefetcher = None
 
     def on_loss(self, message: str) -> None:
         """Report what is gone.
@@ -58,6 +63,14 @@ class RangeReader:
             DataLost: the query is to fail then.
         """
         report_data_loss(message, fail=self.options.fail_on_data_loss)
+
+    def prefetched(self, ranges: Sequence[OffsetRange]) -> list[PrefetchedTask] | None:
+        """Return what `Prefetcher.tasks` does; None, too, if the options say how many tasks there are."""
+        if self.options.min_partitions is not None or self.options.max_records_per_task is not None:
+            return None
+        if self._prefetcher is None:
+            self._prefetcher = Prefetcher(self.options)
+        return self._prefetcher.tasks(ranges)
 
     def tasks(self, ranges: Iterable[OffsetRange]) -> list[RangeTask]:
         """Return the tasks that read the ranges."""
@@ -68,7 +81,9 @@ class RangeReader:
     def read(self, task: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task."""
         # Without any task Spark runs one with an input partition of its own.
-        if isinstance(task, RangeTask):
+        if isinstance(task, PrefetchedTask):
+            yield from task.rows()
+        elif isinstance(task, RangeTask):
             yield from read_range(self.options, task.wanted, task.local_log)
 
     def _local_starts(self, tasks: Iterable[OffsetRange]) -> dict[Any, int]:

@@ -127,7 +127,9 @@ def test_a_query_reads_the_files_and_nothing_else(
     tidelog: TidelogServer, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = batch_rows(topic)
-    with Query(topic, startingOffsets="earliest", localLogDirs=str(tidelog.data_dir)) as query:
+    with Query(
+        topic, startingOffsets="earliest", prefetchOffsets=0, localLogDirs=str(tidelog.data_dir)
+    ) as query:
         query.plan()
         with monkeypatch.context() as patch:
             patch.setattr("tidelog.plugins.spark_sink.source.reading.BlockingClient", None)

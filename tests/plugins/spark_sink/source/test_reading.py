@@ -28,6 +28,7 @@ def test_a_task_and_a_plan_outlast_a_restart_of_the_broker(tmp_path: Path) -> No
             small: dict[str, Any] = {
                 "kafka__max__partition__fetch__bytes": 4000,
                 "startingOffsets": "earliest",
+                "prefetchOffsets": 0,
             }
             with Query(topic, **small) as query:
                 query.plan()
@@ -48,7 +49,11 @@ def test_a_task_and_a_plan_outlast_a_restart_of_the_broker(tmp_path: Path) -> No
 
 
 def test_a_deleted_topic_fails_a_task_or_ends_it(shared_tidelog: str) -> None:
-    options: dict[str, Any] = {"startingOffsets": "earliest", "kafkaConsumer__pollTimeoutMs": 300}
+    options: dict[str, Any] = {
+        "startingOffsets": "earliest",
+        "prefetchOffsets": 0,
+        "kafkaConsumer__pollTimeoutMs": 300,
+    }
     with new_topic(shared_tidelog) as topic:
         topic.produce(0, ["a"])
         with Query(topic, **options) as query:

@@ -1,0 +1,116 @@
+"""Rows of small micro-batches, read by the driver while it plans them.
+
+A task has a Python process of its own, which connects, requests metadata and fetches for however few records.
+The driver is connected already: it fetches a small range while it plans, and the task only hands its rows on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from tidelog.plugins.client import BlockingClient, FetchLimits, RetryPolicy, or_raise
+from tidelog.plugins.client.errors import ClientError
+from tidelog.plugins.spark_sink.rows import rows_of
+from tidelog.plugins.spark_sink.source.options import SourceOptions
+
+if TYPE_CHECKING:
+    from tidelog.kernel.seams.storage import TopicPartition
+    from tidelog.plugins.client.fetched import Fetched
+    from tidelog.plugins.spark_sink.ranges import OffsetRange
+
+MOST_BYTES: Final = 512 * 1024
+"""Of the rows of a micro-batch, and of one response: Spark warns of tasks that have more than 1 MiB."""
+
+
+class PrefetchedTask(InputPartition):
+    """Rows of a whole micro-batch, as a stream of Arrow IPC."""
+
+    def __init__(self, stream: bytes) -> None:
+        self._stream = stream
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows."""
+        yield from pa.ipc.open_stream(self._stream)
+
+
+class Prefetcher:
+    """Reader of small micro-batches in the driver, which keeps its connections from one to the next.
+
+    It holds nothing else: each call fetches the ranges that it is called with.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._limits = FetchLimits(MOST_BYTES, 0, 0, read_committed=options.read_committed)
+        # What fails is left to tasks, which have the time to try again.
+        settings = attrs.evolve(options.client, retry=RetryPolicy(retries=0))
+        self._client = BlockingClient(options.bootstrap_servers, settings=settings)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def tasks(self, ranges: Sequence[OffsetRange]) -> list[PrefetchedTask] | None:
+        """Return what reads all of the ranges: one task, none if they have no records.
+
+        None if tasks are to fetch them: they are not small, or something failed or is missing, which tasks
+        report.
+        """
+        if sum(each.size for each in ranges) > self._options.prefetch_offsets:
+            return None
+        try:
+            rows = self._read(ranges)
+        except (ClientError, _NotSmall):
+            return None
+        return [PrefetchedTask(_stream_of(rows))] if rows else []
+
+    def _read(self, ranges: Sequence[OffsetRange]) -> list[pa.RecordBatch]:
+        found: list[pa.RecordBatch] = []
+        size = 0
+        pending = {each.partition: each for each in ranges}
+        while pending:
+            positions = {partition: rest.start for partition, rest in pending.items()}
+            for partition, fetched in or_raise(
+                self._client.fetch_partitions(positions, self._limits)
+            ).items():
+                for rows in self._rows(fetched, pending[partition]):
+                    found.append(rows)
+                    size += rows.nbytes
+                    if size > MOST_BYTES:
+                        raise _NotSmall
+                _advance(pending, partition, fetched)
+            if positions == {partition: rest.start for partition, rest in pending.items()}:
+                raise _NotSmall  # a gap at the end of the log, or a broker that reads remote storage
+        return found
+
+    def _rows(self, fetched: Fetched, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+        batches = (each for each in fetched.committed_batches() if each[0].base_offset < wanted.stop)
+        for rows in rows_of(batches, wanted, include_headers=self._options.include_headers):
+            if rows.num_rows:
+                yield rows
+
+
+class _NotSmall(Exception):
+    """The rows have too many bytes, or are not to be had at once."""
+
+
+def _advance(pending: dict[TopicPartition, OffsetRange], partition: TopicPartition, fetched: Fetched) -> None:
+    rest = attrs.evolve(pending[partition], start=fetched.next_offset())
+    if rest.start >= rest.stop:
+        del pending[partition]
+    else:
+        pending[partition] = rest
+
+
+def _stream_of(rows: Sequence[pa.RecordBatch]) -> bytes:
+    sink = BytesIO()
+    with pa.ipc.new_stream(sink, rows[0].schema) as writer:
+        for each in rows:
+            writer.write_batch(each)
+    return sink.getvalue()
