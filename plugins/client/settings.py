@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from typing import TYPE_CHECKING, Final
@@ -28,13 +29,15 @@ class RetryPolicy:
     """Number of retries and the exponential backoff between them, up to a limit and with jitter.
 
     The defaults are Kafka's `retry.backoff.ms` and `retry.backoff.max.ms`; all pauses together take about 6
-    s.
+    s. A topic or partition that a broker does not know may be a new one whose metadata are on their way: the
+    pauses for that alone take `missing_topic_s` in all.
     """
 
     retries: int = 10
     backoff_s: float = 0.1
     max_backoff_s: float = 1.0
     jitter: float = 0.2
+    missing_topic_s: float = math.inf
 
     def pauses(self) -> Iterator[float]:
         """Yield one pause in seconds for each retry."""

@@ -20,6 +20,8 @@ CONNECTION_NAMES: Final = (
     "kafka.security.protocol",
     "kafka.socket.connection.setup.timeout.ms",
 )
+_MISSING_TOPIC_S: Final = 3.0
+"""Long enough for metadata to arrive; a topic that was deleted does not come back."""
 
 
 def bootstrap_servers(options: OptionValues) -> str:
@@ -55,11 +57,12 @@ def client_settings(
         connect_timeout_s=options.read(
             "kafka.socket.connection.setup.timeout.ms", seconds, defaults.connect_timeout_s
         ),
-        # Limited by the time that an operation may take, not by a number.
+        # Limited by the time that an operation may take, not by a number: a broker may restart.
         retry=RetryPolicy(
             retries=2**31,
             backoff_s=options.read("kafka.retry.backoff.ms", seconds, defaults.retry.backoff_s),
             max_backoff_s=options.read("kafka.retry.backoff.max.ms", seconds, defaults.retry.max_backoff_s),
+            missing_topic_s=_MISSING_TOPIC_S,
         ),
     )
 

@@ -5,7 +5,9 @@ An operation on several topics or partitions has an outcome for each: a result o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+import attrs
 
 from tidelog.plugins.client.cluster import ClusterMetadata
 from tidelog.plugins.client.errors import ClientError, ErrorResponse, UnknownNode
@@ -27,6 +29,8 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 Outcomes: TypeAlias = "dict[K, T | ClientError]"
+
+_MISSING: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def send_request(
@@ -91,12 +95,14 @@ def retrying(
     may_retry: Callable[[ClientError], bool] = lambda error: error.retriable,
 ) -> Steps[T]:
     """Repeat an attempt while `may_retry` and the retry policy allow it, then raise the last error."""
+    missing = _MissingTopics(session.settings.retry.missing_topic_s)
     for pause in session.settings.retry.pauses():
         try:
             return (yield from attempt())
         except ClientError as error:
-            if not may_retry(error):
+            if not may_retry(error) or missing.are_given_up(error):
                 raise
+            missing.paused([error], pause)
         yield Pause(pause)
     return (yield from attempt())
 
@@ -135,14 +141,40 @@ def retry_each(
     """Return the outcomes of all `keys`; retry errors for which `may_retry` is true, by the retry policy."""
     pending = list(dict.fromkeys(keys))
     outcomes = yield from attempt(pending)
+    missing = _MissingTopics(session.settings.retry.missing_topic_s)
     for pause in session.settings.retry.pauses():
-        pending = [key for key in pending if _is_retriable(outcomes[key], may_retry)]
-        if not pending:
+        errors = {
+            key: outcome
+            for key in pending
+            if isinstance(outcome := outcomes[key], ClientError)
+            and may_retry(outcome)
+            and not missing.are_given_up(outcome)
+        }
+        if not errors:
             break
+        missing.paused(errors.values(), pause)
         yield Pause(pause)
+        pending = list(errors)
         outcomes |= yield from attempt(pending)
     return outcomes
 
 
-def _is_retriable(outcome: object, may_retry: Callable[[ClientError], bool]) -> bool:
-    return isinstance(outcome, ClientError) and may_retry(outcome)
+@attrs.define
+class _MissingTopics:
+    """How long an operation has waited for topics that a broker does not know, of `most_s` seconds."""
+
+    most_s: float
+    waited_s: float = 0.0
+
+    def are_given_up(self, error: ClientError) -> bool:
+        """Return whether an error is about such a topic, and the time for it is up."""
+        return self.waited_s >= self.most_s and _is_missing(error)
+
+    def paused(self, errors: Iterable[ClientError], seconds: float) -> None:
+        """Count a pause after these errors."""
+        if any(map(_is_missing, errors)):
+            self.waited_s += seconds
+
+
+def _is_missing(error: ClientError) -> bool:
+    return isinstance(error, ErrorResponse) and error.code in _MISSING

@@ -36,6 +36,7 @@ def test_parse_options_has_the_defaults_of_sparks_own_source() -> None:
     assert (options.offset_attempts, options.offset_retry_s) == (3, 1.0)
     assert (options.poll_timeout_s, options.task_client.operation_timeout_s) == (120.0, 120.0)
     assert options.group is None
+    assert (options.prefetch_offsets, options.client.retry.missing_topic_s) == (8192, 3.0)
 
 
 @pytest.mark.parametrize(

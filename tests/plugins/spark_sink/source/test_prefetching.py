@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.deadlines import wait_until
 from tests.plugins.spark_sink.queries import Query, Topic, new_topic, read_tasks, values
 from tidelog.plugins.client import NewRecord
 from tidelog.plugins.spark_sink.source.errors import DataLost
@@ -82,7 +83,7 @@ def test_a_micro_batch_without_records_needs_no_task(real_broker: str) -> None:
             producer.begin_transaction()
             topic.produce_in(producer, 0, ["never"])
             topic.client.abort_transaction(producer)
-            assert query.plan()
+            wait_until(query.plan, "the end of the transaction")
             assert query.tasks(1) == []
 
 
