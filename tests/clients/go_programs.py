@@ -26,11 +26,10 @@ def run_go(program: str, module: str, arguments: Sequence[str], stdin: str) -> s
 
     Skips without Go, raises PeerUnavailableError without the module, AssertionError when the program fails.
     """
-    go = shutil.which("go")
-    if go is None:
+    if shutil.which("go") is None:
         pytest.skip("no `go` is on the PATH")
     ended = subprocess.run(
-        [str(_built(go, program, module)), *arguments],
+        [str(built([_SOURCES / program / "main.go"], [module])), *arguments],
         input=stdin,
         capture_output=True,
         text=True,
@@ -40,21 +39,29 @@ def run_go(program: str, module: str, arguments: Sequence[str], stdin: str) -> s
     return ended.stdout
 
 
-def _built(go: str, program: str, module: str) -> Path:
-    """The program, built into the cache by the first who asks."""
-    source = (_SOURCES / program / "main.go").read_bytes()
-    digest = hashlib.sha256(source + module.encode()).hexdigest()[:12]
-    built = peers_cache() / f"go-{program}-{digest}"
-    if built.is_file():
-        return built
-    built.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f"{built.name}.", dir=built.parent) as aside:
-        Path(aside, "main.go").write_bytes(source)
-        for command in (["mod", "init", program], ["get", module], ["build", "-o", "program", "."]):
+def built(sources: Sequence[Path], modules: Sequence[str]) -> Path:
+    """Return a program, built into the cache by the first who asks, named after its last source.
+
+    Raises PeerUnavailableError without Go or a module.
+    """
+    go = shutil.which("go")
+    if go is None:
+        raise PeerUnavailableError(modules[0], "no `go` is on the PATH")
+    texts = b"".join(source.read_bytes() for source in sources)
+    digest = hashlib.sha256(texts + " ".join(modules).encode()).hexdigest()[:12]
+    name = sources[-1].stem if sources[-1].stem != "main" else sources[-1].parent.name
+    program = peers_cache() / f"go-{name}-{digest}"
+    if program.is_file():
+        return program
+    program.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{program.name}.", dir=program.parent) as aside:
+        for source in sources:
+            shutil.copy(source, aside)
+        for command in (["mod", "init", name], ["get", *modules], ["build", "-o", "program", "."]):
             ended = subprocess.run(
                 [go, *command], cwd=aside, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S
             )
             if ended.returncode != 0:
-                raise PeerUnavailableError(module, f"go {command[0]} failed: {ended.stderr.strip()}")
-        Path(aside, "program").replace(built)
-    return built
+                raise PeerUnavailableError(modules[0], f"go {command[0]} failed: {ended.stderr.strip()}")
+        Path(aside, "program").replace(program)
+    return program

@@ -24,7 +24,7 @@ from tests.peers import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SOURCES = Path(__file__).parent / "java"
+SOURCES = Path(__file__).parent / "java"
 # What a client logs is not what a test reads.
 SLF4J = "org.slf4j:slf4j-nop:1.7.36"
 JVM_OPTIONS = ("-Xmx256M", *QUICK_JVM_OPTIONS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
@@ -68,7 +68,7 @@ def _command(
     java: str, options: Sequence[str], jars: Path, program: str, arguments: Sequence[str]
 ) -> list[str]:
     # The jars come first: an archive serves only what they are the beginning of.
-    classes = f"{jars}/*:{compiled([_SOURCES / f'{program}.java'], jars)}"
+    classes = f"{jars}/*:{compiled([SOURCES / f'{program}.java'], jars)}"
     return [java, *JVM_OPTIONS, *options, "-cp", classes, program, *arguments]
 
 

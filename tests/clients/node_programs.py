@@ -45,23 +45,40 @@ def node_command(
 
     Skips without Node; raises PeerUnavailableError without the package.
     """
+    try:
+        return node_with(_SOURCES / program, [package], arguments)
+    except NoNodeError as error:
+        pytest.skip(str(error))
+
+
+class NoNodeError(PeerUnavailableError):
+    """There is no Node or no npm."""
+
+
+def node_with(
+    program: Path, packages: Sequence[str], arguments: Sequence[str]
+) -> tuple[Sequence[str], Mapping[str, str]]:
+    """Return the command line of a program with some packages, and what its environment needs beside ours.
+
+    Raises NoNodeError without Node, PeerUnavailableError without a package.
+    """
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        pytest.skip("no `node` or no `npm` is on the PATH")
-    modules = str(_installed(npm, package) / "node_modules")
-    return [node, str(_SOURCES / program), *arguments], {"NODE_PATH": modules}
+        raise NoNodeError("Node", "no `node` or no `npm` is on the PATH")
+    modules = str(_installed(npm, packages) / "node_modules")
+    return [node, str(program), *arguments], {"NODE_PATH": modules}
 
 
-def _installed(npm: str, package: str) -> Path:
-    """The folder with the package, installed into the cache by the first who asks."""
-    folder = peers_cache() / f"npm-{package.replace('/', '-')}"
+def _installed(npm: str, packages: Sequence[str]) -> Path:
+    """Return the folder with the packages, installed into the cache by the first who asks."""
+    folder = peers_cache() / f"npm-{'+'.join(packages).replace('/', '-')}"
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as aside:
-        command = [npm, "install", "--no-audit", "--no-fund", "--no-save", "--prefix", aside, package]
+        command = [npm, "install", "--no-audit", "--no-fund", "--no-save", "--prefix", aside, *packages]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
         if ended.returncode != 0:
-            raise PeerUnavailableError(package, f"npm failed: {ended.stderr.strip()}")
+            raise PeerUnavailableError(packages[0], f"npm failed: {ended.stderr.strip()}")
         shutil.copytree(aside, folder, dirs_exist_ok=True)
     return folder

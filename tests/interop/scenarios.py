@@ -21,7 +21,7 @@ RECORDS: Final = [[number, key(number).decode(), value(number).decode()] for num
 READ_COMMITTED: Final = {"isolation.level": "read_committed"}
 
 
-def _nothing(reference: Reference, place: Place) -> None:
+def nothing(reference: Reference, place: Place) -> None:
     """Leave everything as it is."""
 
 
@@ -30,7 +30,8 @@ class Scenario:
     """An action with its argument; `section` is the table of the page that it is in.
 
     The driver's answer has to contain `answer`, or an error whose text contains one of `refusals`, written
-    without anything but small letters and digits.
+    without anything but small letters and digits. What a
+    tool printed has to match the regular expression `printed`.
     """
 
     section: str
@@ -38,9 +39,10 @@ class Scenario:
     action: str
     prepare: Step
     answer: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
-    check: Step = _nothing
+    check: Step = nothing
     argument: str = ""
     refusals: tuple[str, ...] = ()
+    printed: str = ""
 
     def fault_of(self, answer: Mapping[str, Any]) -> str:
         """Return what is wrong with an answer, "" if nothing is."""
@@ -51,17 +53,19 @@ class Scenario:
             return str(answer["error"])
         if "unknown" in answer:
             return "the driver does not know this action"
+        if not re.search(self.printed, str(answer.get("printed", "")), re.MULTILINE):
+            return f"printed {answer.get('printed')}"
         wrong = {name: answer.get(name) for name in self.answer if answer.get(name) != self.answer[name]}
         return f"answered {wrong}" if wrong else ""
 
 
-def _topic(partitions: int = 1, **config: str) -> Step:
+def empty_topic(partitions: int = 1, **config: str) -> Step:
     """Return the step that creates the topic."""
     renamed = {name.replace("_", "."): value for name, value in config.items()}
     return lambda reference, place: reference.create_topic(place.topic, partitions, renamed)
 
 
-def _filled(partitions: int = 1, committed: int | None = None, **settings: str) -> Step:
+def filled(partitions: int = 1, committed: int | None = None, **settings: str) -> Step:
     """Return the step that creates the topic with the common records, and the group if it has offsets."""
 
     def prepare(reference: Reference, place: Place) -> None:
@@ -160,46 +164,46 @@ def _no_group(reference: Reference, place: Place) -> None:
 def _admin() -> list[Scenario]:
     section = "Admin"
     return [
-        Scenario(section, "create topic", "create-topic", _nothing, check=_created),
+        Scenario(section, "create topic", "create-topic", nothing, check=_created),
         Scenario(
             section,
             "create existing topic",
             "create-topic",
-            _topic(),
+            empty_topic(),
             refusals=("topicalreadyexists", "topicexists", "alreadyexists", "errorcode36", "error36"),
         ),
-        Scenario(section, "list topics", "list-topics", _topic(), {"listed": True}),
-        Scenario(section, "describe topic", "describe-topic", _topic(3), {"partitions": 3}),
-        Scenario(section, "describe cluster", "describe-cluster", _nothing, {"brokers": ["BROKER"]}),
+        Scenario(section, "list topics", "list-topics", empty_topic(), {"listed": True}),
+        Scenario(section, "describe topic", "describe-topic", empty_topic(3), {"partitions": 3}),
+        Scenario(section, "describe cluster", "describe-cluster", nothing, {"brokers": ["BROKER"]}),
         Scenario(
             section,
             "add partitions",
             "add-partitions",
-            _topic(),
+            empty_topic(),
             check=lambda reference, place: _equal("partitions", reference.partitions(place.topic), 4),
         ),
         Scenario(
             section,
             "describe configs",
             "describe-configs",
-            _topic(retention_ms="123456"),
+            empty_topic(retention_ms="123456"),
             {"retention.ms": "123456"},
         ),
         Scenario(
             section,
             "alter configs",
             "alter-configs",
-            _topic(),
+            empty_topic(),
             check=lambda reference, place: _equal(
                 "retention.ms", reference.config(place.topic, "retention.ms"), "654321"
             ),
         ),
-        Scenario(section, "list offsets", "list-offsets", _filled(), {"earliest": 0, "latest": COUNT}),
+        Scenario(section, "list offsets", "list-offsets", filled(), {"earliest": 0, "latest": COUNT}),
         Scenario(
             section,
             "delete records",
             "delete-records",
-            _filled(),
+            filled(),
             {"low": 4},
             lambda reference, place: _equal("offsets", reference.ends(place.topic), (4, COUNT)),
         ),
@@ -207,14 +211,14 @@ def _admin() -> list[Scenario]:
             section,
             "delete topic",
             "delete-topic",
-            _topic(),
+            empty_topic(),
             check=lambda reference, place: _equal("partitions", reference.partitions(place.topic), 0),
         ),
         Scenario(
             section,
             "describe ACLs",
             "describe-acls",
-            _nothing,
+            nothing,
             refusals=("securitydisabled", "noauthorizer", "errorcode54", "error54"),
         ),
     ]
@@ -222,7 +226,7 @@ def _admin() -> list[Scenario]:
 
 def _admin_of_groups() -> list[Scenario]:
     section = "Groups, admin"
-    group = _filled(committed=PASSED)
+    group = filled(committed=PASSED)
     return [
         Scenario(section, "list groups", "list-groups", group, {"listed": True}),
         Scenario(section, "describe group", "describe-group", group, {"state": "empty", "members": 0}),
@@ -236,27 +240,27 @@ def _produce() -> list[Scenario]:
     large = b"m" * MEGABYTE
     return [
         *(
-            Scenario(section, codec, "produce", _topic(), check=_has_records(), argument=codec)
+            Scenario(section, codec, "produce", empty_topic(), check=_has_records(), argument=codec)
             for codec in CODECS
         ),
         *(
-            Scenario(section, f"acks {acks}", "acks", _topic(), check=_has_records(), argument=acks)
+            Scenario(section, f"acks {acks}", "acks", empty_topic(), check=_has_records(), argument=acks)
             for acks in ("0", "1", "-1")
         ),
-        Scenario(section, "idempotent", "idempotent", _topic(), check=_has_records()),
-        Scenario(section, "timestamps", "timestamps", _topic(), check=_has_records(timestamps=True)),
-        Scenario(section, "headers", "headers", _topic(), check=_has_headers),
-        Scenario(section, "null key", "null-key", _topic(), check=_has_one(b"value", None)),
-        Scenario(section, "null value", "null-value", _topic(), check=_has_one(None, b"key")),
-        Scenario(section, "1 MB", "megabyte", _topic(), check=_has_one(large, b"key")),
+        Scenario(section, "idempotent", "idempotent", empty_topic(), check=_has_records()),
+        Scenario(section, "timestamps", "timestamps", empty_topic(), check=_has_records(timestamps=True)),
+        Scenario(section, "headers", "headers", empty_topic(), check=_has_headers),
+        Scenario(section, "null key", "null-key", empty_topic(), check=_has_one(b"value", None)),
+        Scenario(section, "null value", "null-value", empty_topic(), check=_has_one(None, b"key")),
+        Scenario(section, "1 MB", "megabyte", empty_topic(), check=_has_one(large, b"key")),
         Scenario(
             section,
             "too large",
             "too-large",
-            _topic(max_message_bytes="1000"),
+            empty_topic(max_message_bytes="1000"),
             refusals=("messagesizetoolarge", "toolarge", "msgsizetoolarge", "largerthan", "error10"),
         ),
-        Scenario(section, "missing topic", "auto-create", _nothing, check=_has_one(b"value", b"key")),
+        Scenario(section, "missing topic", "auto-create", nothing, check=_has_one(b"value", b"key")),
     ]
 
 
@@ -265,7 +269,7 @@ def _consume() -> list[Scenario]:
     return [
         *(
             Scenario(
-                section, codec, "read", _filled(compression_type=codec), {"records": RECORDS}, argument=codec
+                section, codec, "read", filled(compression_type=codec), {"records": RECORDS}, argument=codec
             )
             for codec in CODECS
         ),
@@ -273,7 +277,7 @@ def _consume() -> list[Scenario]:
             section,
             "timestamps",
             "read-timestamps",
-            _filled(),
+            filled(),
             {"timestamps": [timestamp_ms(number) for number in range(COUNT)]},
         ),
         Scenario(
@@ -285,9 +289,9 @@ def _consume() -> list[Scenario]:
         ),
         Scenario(section, "nulls", "read-nulls", _nulls, {"records": [[0, None, "value"], [1, "key", None]]}),
         Scenario(section, "1 MB", "read-megabyte", _one(b"m" * MEGABYTE, b"key"), {"sizes": [MEGABYTE]}),
-        Scenario(section, "seek to offset", "seek-offset", _filled(), {"offsets": [7, 8, 9]}),
-        Scenario(section, "seek to ends", "seek-end", _filled(), {"ends": [0, COUNT]}),
-        Scenario(section, "seek by time", "seek-time", _filled(), {"offset": 5}),
+        Scenario(section, "seek to offset", "seek-offset", filled(), {"offsets": [7, 8, 9]}),
+        Scenario(section, "seek to ends", "seek-end", filled(), {"ends": [0, COUNT]}),
+        Scenario(section, "seek by time", "seek-time", filled(), {"offset": 5}),
         Scenario(
             section,
             "read committed",
@@ -302,13 +306,13 @@ def _groups() -> list[Scenario]:
     section = "Groups"
     whole, both = {"count": COUNT}, {"assigned": [1, 1]}
     return [
-        Scenario(section, "read and commit", "group-read", _filled(2), whole, _committed(5, 5)),
-        Scenario(section, "resume", "group-resume", _filled(2, committed=3), {"count": 4}, _committed(5, 5)),
-        Scenario(section, "two members", "group-share", _topic(2), both),
-        Scenario(section, "commit an offset", "commit", _filled(), {"committed": 4}, _committed(4)),
-        Scenario(section, "static member", "static-member", _filled(2), whole, _committed(5, 5)),
-        Scenario(section, "cooperative", "cooperative", _topic(2), both),
-        Scenario(section, "consumer protocol", "consumer-protocol", _filled(2), whole, _committed(5, 5)),
+        Scenario(section, "read and commit", "group-read", filled(2), whole, _committed(5, 5)),
+        Scenario(section, "resume", "group-resume", filled(2, committed=3), {"count": 4}, _committed(5, 5)),
+        Scenario(section, "two members", "group-share", empty_topic(2), both),
+        Scenario(section, "commit an offset", "commit", filled(), {"committed": 4}, _committed(4)),
+        Scenario(section, "static member", "static-member", filled(2), whole, _committed(5, 5)),
+        Scenario(section, "cooperative", "cooperative", empty_topic(2), both),
+        Scenario(section, "consumer protocol", "consumer-protocol", filled(2), whole, _committed(5, 5)),
     ]
 
 
@@ -316,10 +320,10 @@ def _transactional() -> list[Scenario]:
     section = "Transactions"
     fenced = ("fenced", "invalidproducerepoch", "producerepoch")
     return [
-        Scenario(section, "commit", "txn-commit", _topic(), check=_has_records(settings=READ_COMMITTED)),
-        Scenario(section, "abort", "txn-abort", _topic(), check=_aborted),
-        Scenario(section, "send offsets", "txn-offsets", _topic(), check=_sent_offsets),
-        Scenario(section, "fence", "txn-fence", _topic(), refusals=fenced),
+        Scenario(section, "commit", "txn-commit", empty_topic(), check=_has_records(settings=READ_COMMITTED)),
+        Scenario(section, "abort", "txn-abort", empty_topic(), check=_aborted),
+        Scenario(section, "send offsets", "txn-offsets", empty_topic(), check=_sent_offsets),
+        Scenario(section, "fence", "txn-fence", empty_topic(), refusals=fenced),
     ]
 
 

@@ -15,6 +15,20 @@ public class Tools {
     private static Integer ended;
 
     public static void main(String[] arguments) throws Exception {
+        PrintStream out = System.out;
+        var lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        int number = 0;
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            String told = run(line.split("\t"));
+            out.write(("== " + number++ + "\n" + told).getBytes(StandardCharsets.UTF_8));
+            out.println();
+        }
+        out.flush();
+        Runtime.getRuntime().halt(0);
+    }
+
+    /** Run a tool, a class and its arguments, and return what it printed, after "== failed" if it did. */
+    static String run(String[] words) throws Exception {
         Exit.setExitProcedure((status, message) -> {
             // A tool may catch this and end once more: the first time counts, and nothing is told after it.
             if (ended == null) {
@@ -24,29 +38,21 @@ public class Tools {
             throw new IllegalStateException("ended");
         });
         PrintStream out = System.out;
-        var lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        int number = 0;
-        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            String[] words = line.split("\t");
-            var told = new ByteArrayOutputStream();
-            System.setOut(new PrintStream(told, true, StandardCharsets.UTF_8));
-            String failure = "";
-            ended = null;
-            try {
-                Class.forName(words[0])
-                        .getMethod("main", String[].class)
-                        .invoke(null, (Object) Arrays.copyOfRange(words, 1, words.length));
-            } catch (java.lang.reflect.InvocationTargetException error) {
-                if (ended == null || ended != 0) {
-                    failure = "== failed: " + error.getCause() + " " + ended + "\n";
-                }
+        var told = new ByteArrayOutputStream();
+        System.setOut(new PrintStream(told, true, StandardCharsets.UTF_8));
+        String failure = "";
+        ended = null;
+        try {
+            Class.forName(words[0])
+                    .getMethod("main", String[].class)
+                    .invoke(null, (Object) Arrays.copyOfRange(words, 1, words.length));
+        } catch (java.lang.reflect.InvocationTargetException error) {
+            if (ended == null || ended != 0) {
+                failure = "== failed: " + error.getCause() + " " + ended + "\n";
             }
+        } finally {
             System.setOut(out);
-            out.write(("== " + number++ + "\n" + failure).getBytes(StandardCharsets.UTF_8));
-            out.write(told.toByteArray());
-            out.println();
         }
-        out.flush();
-        Runtime.getRuntime().halt(0);
+        return failure + told.toString(StandardCharsets.UTF_8);
     }
 }

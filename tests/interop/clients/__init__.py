@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from . import console, jvm, python
+from . import console, golang, jvm, node, python
 
 if TYPE_CHECKING:
     from ..client import Client
 
-CLIENTS: Final[tuple[Client, ...]] = (*python.CLIENTS, *jvm.CLIENTS, *console.CLIENTS)
+CLIENTS: Final[tuple[Client, ...]] = (
+    *python.CLIENTS,
+    *jvm.CLIENTS,
+    *node.CLIENTS,
+    *golang.CLIENTS,
+    *console.CLIENTS,
+    jvm.TOOLS,
+)

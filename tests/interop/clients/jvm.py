@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.clients.java_programs import JVM_OPTIONS, SLF4J, compiled
+from tests.clients.java_programs import JVM_OPTIONS, SLF4J, SOURCES, compiled
+from tests.interop import tool_scenarios
 from tests.interop.client import DRIVERS, Client, DriverCommand
-from tests.peers import NEWEST_KAFKA, OLD_PROTOCOLS_KAFKA, find_java, resolve_jars
+from tests.peers import NEWEST_KAFKA, OLD_PROTOCOLS_KAFKA, find_java, find_kafka, resolve_jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,6 +109,53 @@ def _lacks(release: str) -> dict[str, str]:
     }
 
 
+_SCALA_LACKS: Final = {
+    **dict.fromkeys(_SINCE, "the Scala client has no call for it"),
+    **dict.fromkeys(
+        ("group-read", "group-resume", "group-share"),
+        "its groups are kept in ZooKeeper, which no broker here has",
+    ),
+    "seek-time": "it finds segments by time, not records",
+    "too-large": "its exception does not name the error",
+}
+_SCALA_HAS: Final = (
+    "list-topics",
+    "describe-topic",
+    "list-offsets",
+    "read",
+    "read-nulls",
+    "read-megabyte",
+    "seek-offset",
+    "seek-end",
+    "commit",
+)
+
+
+def _scala(release: str) -> Client:
+    """Return the client in Scala, which was in the broker's own jar."""
+
+    def start(bootstrap: str) -> DriverCommand:
+        java = find_java("the Scala client")
+        jars = resolve_jars(f"org.apache.kafka:kafka_2.11:{release}", SLF4J)
+        sources = [DRIVERS / "java" / f"{name}.java" for name in ("Driver", "Scala")]
+        classes = f"{jars}/*:{compiled(sources, jars)}"
+        return DriverCommand([java, *JVM_OPTIONS, "-cp", classes, "Driver", bootstrap, "Scala"])
+
+    lacks = {action: reason for action, reason in _SCALA_LACKS.items() if action not in _SCALA_HAS}
+    return Client(f"Scala client {release}", "JVM", start, lacks, OLD_PROTOCOLS_KAFKA)
+
+
+def _start_tools(bootstrap: str) -> DriverCommand:
+    kafka = find_kafka()
+    sources = [SOURCES / "Tools.java", *(DRIVERS / "java" / f"{name}.java" for name in ("Driver", "Tooling"))]
+    classes = f"{kafka.jars}/*:{compiled(sources, kafka.jars)}"
+    options = (*JVM_OPTIONS, *kafka.archive.options())
+    return DriverCommand([kafka.java, *options, "-cp", classes, "Driver", bootstrap, "Tooling"])
+
+
+TOOLS: Final = Client(
+    f"Kafka's tools {NEWEST_KAFKA}", "JVM", _start_tools, scenarios=tool_scenarios.SCENARIOS
+)
 CLIENTS: Final = tuple(
     Client(
         f"kafka-clients {release}",
@@ -117,4 +165,4 @@ CLIENTS: Final = tuple(
         NEWEST_KAFKA if numbers(release) >= (2, 1) else OLD_PROTOCOLS_KAFKA,
     )
     for release in RELEASES
-)
+) + tuple(_scala(release) for release in ("0.10.2.2", "0.8.2.2"))

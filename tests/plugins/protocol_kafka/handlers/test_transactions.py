@@ -373,6 +373,12 @@ async def test_list_transactions(client: Client, version: int) -> None:
         assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
+async def test_list_transactions_before_the_first_one_is_empty(broker: Broker) -> None:
+    request = ListTransactionsRequest(state_filters=[], producer_id_filters=[])
+    answer = await Client(broker).ask(LIST_TRANSACTIONS, 1, request)
+    assert (answer.error_code, answer.transaction_states) == (0, [])
+
+
 @pytest.mark.parametrize("version", versions_of(API_VERSIONS, 3))
 async def test_api_versions_announces_the_feature_transaction_version(client: Client, version: int) -> None:
     request = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
