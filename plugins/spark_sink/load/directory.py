@@ -124,7 +124,6 @@ class LoadDirectory:
         Raises:
             LoadFailed: a committed file has disappeared before it was moved.
         """
-        self._finish_discarding()
         commits = self._stored_commits()
         for commit in commits.values():
             if (self._staging / commit.staging).exists():
