@@ -13,6 +13,7 @@ LONGEST = (
     "tests/plugins/spark_sink/test_beside_kafkas_format.py",
     "tests/plugins/spark_sink/test_flights.py",
     "tests/plugins/spark_sink/load/test_load_with_spark.py",
+    "tests/docs/test_load_page.py",
     "tests/spark_kills/test_spark_kills.py",
     "tests/clients/exactly_once/test_exactly_once.py",
     "tests/plugins/protocol_kafka/messages/test_fuzz.py",
@@ -43,6 +44,7 @@ SPARK = (
     "tests/plugins/spark_sink/test_beside_kafkas_format.py",
     "tests/plugins/spark_sink/test_flights.py",
     "tests/plugins/spark_sink/load/test_load_with_spark.py",
+    "tests/docs/test_load_page.py",
 )
 _RANKS = {file: rank for rank, file in enumerate(LONGEST)}
 
