@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 from struct import Struct
 from typing import Final
 
@@ -35,7 +34,7 @@ def run_in_background() -> None:
     if not hasattr(os, "SCHED_BATCH"):
         return
     # A batch process never interrupts another one when it wakes up.
-    number = _SET_ATTRIBUTES.get(platform.machine())
+    number = _SET_ATTRIBUTES.get(os.uname().machine)
     if number is None or not _set_attributes(number, niceness):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 

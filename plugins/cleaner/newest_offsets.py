@@ -70,7 +70,8 @@ class _Marks:
     """Which offsets were surveyed, and which of them are the newest of their keys: a byte for each offset."""
 
     def __init__(self) -> None:
-        self._marks = np.zeros(MARKED_OFFSETS, np.uint8)
+        # One more than there are: an interval has to end before the end.
+        self._marks = np.zeros(MARKED_OFFSETS + 1, np.uint8)
         self._first: int | None = None
         self._complete = False
 
@@ -83,7 +84,8 @@ class _Marks:
     def mark_newest(self, newest: OffsetMap) -> None:
         """Note the newest offsets, once all of them are known."""
         if not self._complete:
-            self._set(newest.offsets(), _NEWEST)
+            for offsets in newest.offsets():
+                self._set(offsets, _NEWEST)
             self._complete = True
 
     def look_up(self, offsets: Column) -> tuple[Mask, Mask]:
@@ -104,11 +106,11 @@ class _Marks:
         inside = (begins >= 0) & (ends <= MARKED_OFFSETS)
         if not inside.any():
             return older
-        begins, ends = begins[inside], ends[inside]
-        start = int(begins[0])
-        others = np.zeros(int(ends[-1]) - start + 1, np.int64)
-        np.cumsum(self._marks[start : int(ends[-1])] != _SURVEYED, out=others[1:])
-        older[inside] = others[ends - start] == others[begins - start]
+        # Every other interval is one between two ranges. No copy of the marks is made: they may be many.
+        bounds = np.stack((begins[inside], ends[inside]), axis=1).ravel()
+        marks = self._marks[: int(bounds[-1]) + 1]
+        least, most = (each.reduceat(marks, bounds)[::2] for each in (np.minimum, np.maximum))
+        older[inside] = (least == _SURVEYED) & (most == _SURVEYED)
         return older
 
     def _set(self, offsets: Column, mark: int) -> None:

@@ -8,6 +8,8 @@ Source: seed 001, "The dedupe hash table, SkimpyOffsetMap".
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +18,8 @@ from tidelog.kernel.records.columns import Column, Mask
 SLOT_BYTES = 24
 NOT_FOUND = -1
 _SLOTS_PER_KEY = 2
+_SLOTS_AT_ONCE = 2**16
+"""What all slots have is worked out for so many at once: for all it would take as much memory as they do."""
 _PROBES = 13
 """Numbers of four bytes in a hash."""
 
@@ -41,10 +45,12 @@ class OffsetMap:
         """The share that is used of the slots that fit the memory."""
         return self.size / self._of_all
 
-    def offsets(self) -> Column:
-        """Return the newest offsets of all keys, in no order."""
-        used: Mask = (self._front | self._back) != 0
-        return self._offsets[used]
+    def offsets(self) -> Iterator[Column]:
+        """Iterate over the newest offsets of all keys, some at a time, in no order."""
+        for first in range(0, self.slots, _SLOTS_AT_ONCE):
+            some = slice(first, first + _SLOTS_AT_ONCE)
+            used: Mask = (self._front[some] | self._back[some]) != 0
+            yield self._offsets[some][used]
 
     def put(self, hashes: npt.NDArray[np.uint8], offsets: Column) -> int:
         """Note offsets, which grow, as the newest of their keys; return how many of the first ones fitted."""

@@ -24,7 +24,7 @@ _KEEP_MEMORY: Final = {
     # return to the system and get back, filled with zeros, in each step.
     "MALLOC_MMAP_THRESHOLD_": str(16 * 1024 * 1024),
     "MALLOC_TRIM_THRESHOLD_": str(32 * 1024 * 1024),
-    "MALLOC_TOP_PAD_": str(1024 * 1024),
+    "MALLOC_TOP_PAD_": str(256 * 1024),
 }
 """Settings of the GNU C library; others ignore them."""
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tidelog.kernel.cleanup.worker.batches import KeptBatch, KeptRecords, behind, message_of, without_records
 from tidelog.kernel.cleanup.worker.messages import GroupDraft, GroupWritten, JobDone, RewriteJob
-from tidelog.kernel.cleanup.worker.segments import Chunk, chosen_chunks, chunks, groups
+from tidelog.kernel.cleanup.worker.segments import RECORDS_AT_ONCE, Chunk, chosen_chunks, chunks, groups
 from tidelog.kernel.cleanup.worker.surveyed import SurveyedHeaders
 from tidelog.kernel.cleanup.worker.transactions import SeenTransactions
 from tidelog.kernel.records.batch import (
@@ -34,8 +34,6 @@ from tidelog.kernel.seams.storage import SegmentSource, WrittenBatch
 _NOT_PLAIN = CONTROL_BIT | TRANSACTIONAL_BIT
 _MOST_UNPACKED_BYTES = 4 * 1024 * 1024
 """Bytes of records that are looked at together, unless those of one batch are more."""
-_MOST_RECORDS = 2**14
-"""Records that are looked at together, unless one batch has more: each takes some hundred bytes meanwhile."""
 
 
 class Broker(Protocol):
@@ -102,6 +100,8 @@ class Rewriter:
                 full_at = self._survey_chunk(chunk, transactions)
                 if full_at is not None:
                     return max(full_at, job.survey_from)
+                # The next one takes its memory.
+                del chunk
             reached = end
         return reached
 
@@ -140,6 +140,8 @@ class Rewriter:
                     draft.writer.append(content, batches)
                 self._bytes_kept += len(content)
                 self._broker.spent(chunk.size, len(content))
+                # The next ones take their memory.
+                del chunk, content
             self._bytes_read += source.size_bytes
         self._records_read += copier.records_read
         self._records_kept += copier.records_kept
@@ -284,7 +286,7 @@ def _blocks(chunk: Chunk, batches: PlacedBatches) -> Iterator[RecordBlock]:
     ends = np.cumsum(batches.record_count)
     done = done_records = 0
     while done < len(batches):
-        after = max(int(np.searchsorted(ends, done_records + _MOST_RECORDS, "right")), done + 1)
+        after = max(int(np.searchsorted(ends, done_records + RECORDS_AT_ONCE, "right")), done + 1)
         block = RecordBlock(chunk.content, batches[done:after], _MOST_UNPACKED_BYTES)
         yield block
         done += len(block.batches)

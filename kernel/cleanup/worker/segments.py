@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,13 @@ from tidelog.kernel.seams.storage import SegmentSource
 _LENGTH = Struct(">i")
 _LENGTH_AT = 8
 _NO_MESSAGES: Mapping[int, bytes] = {}
+RECORDS_AT_ONCE: Final = 2**14
+"""A step in so many records at once is worth it; one in more takes memory, and hardly less time for each."""
+_LEAST_CHUNK_BYTES: Final = 512 * 1024
+"""A chunk has as many, however small the records are, if it may."""
+_LEAST_DENSITY: Final = 0.75
+"""Batches that take that share of where they lie are read with what lies between them: that costs less than
+to put them together."""
 _MOST_CONVERTED_BYTES = 4 * 1024 * 1024
 """A chunk with messages ends when they are that large as batches: compressed ones may be small."""
 
@@ -53,6 +60,8 @@ class Chunk(NamedTuple):
 def chunks(source: SegmentSource, chunk_bytes: int, message_horizon_ms: int = NEVER) -> Iterator[Chunk]:
     """Iterate over the batches of a segment; a chunk has more than `chunk_bytes` only for a larger batch.
 
+    It has fewer if these are many records. It is gone before the next one is read if the caller drops it.
+
     `message_horizon_ms` is the delete horizon of messages of the formats 0 and 1, which cannot have one.
 
     Raises:
@@ -61,7 +70,7 @@ def chunks(source: SegmentSource, chunk_bytes: int, message_horizon_ms: int = NE
         OSError: the disk refused, or the segment was removed.
     """
     chunk_bytes = max(chunk_bytes, HEADER_BYTES)
-    position, size = 0, chunk_bytes
+    position, size = 0, min(chunk_bytes, _LEAST_CHUNK_BYTES)
     with closing(source):
         while position < source.size_bytes:
             content = _read_all(source, position, min(position + size, source.size_bytes))
@@ -69,10 +78,18 @@ def chunks(source: SegmentSource, chunk_bytes: int, message_horizon_ms: int = NE
             if not chunk.size:
                 size = _size_of_first(content, source, position)
                 continue
-            position, size = position + chunk.size, chunk_bytes
+            position, size = position + chunk.size, _next_size(chunk, chunk_bytes)
             # The system reads the next one while this one is worked on.
             source.will_need(position, size)
+            del content
             yield chunk
+            del chunk
+
+
+def _next_size(chunk: Chunk, most_bytes: int) -> int:
+    """Return the bytes of as many records of that size as are worked on at once."""
+    records = max(int(chunk.batches.record_count.sum()), 1)
+    return min(max(chunk.size * RECORDS_AT_ONCE // records, _LEAST_CHUNK_BYTES), most_bytes)
 
 
 def _whole_batches(content: bytes, message_horizon_ms: int) -> Chunk:
@@ -120,7 +137,7 @@ def chosen_chunks(source: SegmentSource, batches: PlacedBatches, chunk_bytes: in
         waiting: PlacedBatches | None = None
         for some in _of_about(batches, max(chunk_bytes, HEADER_BYTES)):
             # The system reads these while those before them are worked on.
-            for begin, end in _runs(some):
+            for begin, end in _ranges(some):
                 source.will_need(begin, end - begin)
             if waiting is not None:
                 yield _read_batches(source, waiting)
@@ -130,27 +147,37 @@ def chosen_chunks(source: SegmentSource, batches: PlacedBatches, chunk_bytes: in
 
 
 def _of_about(batches: PlacedBatches, most_bytes: int) -> Iterator[PlacedBatches]:
-    """Iterate over batches, as many at once as have `most_bytes`, and at least one."""
-    ends = np.cumsum(batches.size)
-    done = done_bytes = 0
+    """Iterate over batches, as many at once as have `most_bytes` and `RECORDS_AT_ONCE`, and at least one."""
+    limits = [(np.cumsum(batches.size), most_bytes), (np.cumsum(batches.record_count), RECORDS_AT_ONCE)]
+    done = 0
     while done < len(batches):
-        after = max(int(np.searchsorted(ends, done_bytes + most_bytes, "right")), done + 1)
+        fitting = [
+            int(np.searchsorted(ends, most + (ends[done - 1] if done else 0), "right"))
+            for ends, most in limits
+        ]
+        after = max(min(fitting), done + 1)
         yield batches[done:after]
-        done, done_bytes = after, int(ends[after - 1])
+        done = after
 
 
 def _read_batches(source: SegmentSource, batches: PlacedBatches) -> Chunk:
-    """Return batches that lie apart, one behind the other; those that follow each other are read at once."""
-    content = b"".join([_read_all(source, begin, end) for begin, end in _runs(batches)])
+    """Return batches that may lie apart; far apart, they are one behind the other afterwards."""
+    ranges = _ranges(batches)
+    content = b"".join([_read_all(source, begin, end) for begin, end in ranges])
+    if len(ranges) == 1:
+        return Chunk(content, batches.at(batches.position - ranges[0][0]), len(content))
     return Chunk(content, batches.at(np.cumsum(batches.size) - batches.size), len(content))
 
 
-def _runs(batches: PlacedBatches) -> Iterator[tuple[int, int]]:
-    """Iterate over where batches that follow each other begin and end."""
+def _ranges(batches: PlacedBatches) -> list[tuple[int, int]]:
+    """Return which bytes to read: of all of them at once, or of those each that follow each other."""
     ends = batches.position + batches.size
+    begin, end = int(batches.position[0]), int(ends[-1])
+    if batches.size.sum() >= _LEAST_DENSITY * (end - begin):
+        return [(begin, end)]
     begins_run = np.append(True, batches.position[1:] != ends[:-1])
     ends_run = np.append(begins_run[1:], True)
-    return zip(batches.position[begins_run].tolist(), ends[ends_run].tolist(), strict=True)
+    return list(zip(batches.position[begins_run].tolist(), ends[ends_run].tolist(), strict=True))
 
 
 def _read_all(source: SegmentSource, begin: int, end: int) -> bytes:

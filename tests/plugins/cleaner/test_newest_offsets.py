@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
@@ -106,6 +107,20 @@ def test_drops_batches_of_which_every_offset_was_surveyed_and_has_a_newer_one() 
     assert drops(newest, *batches) == [False, True, False, False, False]
     assert drops(newest, batches[1]) == [True]
     assert drops(newest) == []
+
+
+def test_drops_takes_no_memory_for_each_offset_of_a_range() -> None:
+    newest = NewestOffsets(0, 2400, 0.9)
+    newest.survey(block_of([b"a"]))
+    assert newest.drops(np.zeros(1, np.int64), np.zeros(1, np.int64)).tolist() == [False]
+    tracemalloc.start()
+    try:
+        dropped = newest.drops(np.zeros(1, np.int64), np.full(1, newest_offsets.MARKED_OFFSETS - 1))
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert dropped.tolist() == [False]
+    assert peak_bytes < newest_offsets.MARKED_OFFSETS / 16
 
 
 def test_drops_nothing_that_was_not_surveyed() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tidelog.plugins.cleaner import offset_map
 from tidelog.plugins.cleaner.offset_map import NOT_FOUND, SLOT_BYTES, OffsetMap
 
 FIRST_WORDS = [b"\x00\x00\x00", b"\xff\xff\xff", b"\x80\x00\x00", b"\x7f\xff\xff"]
@@ -140,7 +141,19 @@ def test_offset_map_takes_no_more_memory_than_so_many_keys_need(most_keys: int, 
     assert taken >= min(keys, most_keys)
     assert found.get(hashes).tolist() == [*range(taken), *[NOT_FOUND] * (keys - taken)]
     assert found.filled == taken / 100
-    assert sorted(found.offsets().tolist()) == [*range(taken)]
+    assert sorted(np.concatenate([*found.offsets()]).tolist()) == [*range(taken)]
+
+
+def test_offset_map_gives_all_offsets_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_map, "_SLOTS_AT_ONCE", 7)
+    found = OffsetMap(100 * SLOT_BYTES, 1)
+    found.put(
+        rows([md5(bytes([index]), usedforsecurity=False).digest() for index in range(60)]), np.arange(60)
+    )
+    some = list(found.offsets())
+    assert len(some) == 15
+    assert max(map(len, some)) <= 7
+    assert sorted(np.concatenate(some).tolist()) == [*range(60)]
 
 
 def test_offset_map_of_many_keys_finds_all_of_them() -> None:

@@ -654,7 +654,7 @@ class NotingFilter(OddFilter):
 
 
 def test_records_are_taken_some_at_a_time_in_whole_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewriter, "_MOST_RECORDS", 4)
+    monkeypatch.setattr(rewriter, "RECORDS_AT_ONCE", 4)
     history = History()
     for count in (3, 1, 2, 9, 2, 2, 1):
         history.write([(b"key", b"value")] * count)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernel.records.message_sets import GZIP, plain_set, wrapper
+from tidelog.kernel.cleanup.worker import segments
 from tidelog.kernel.cleanup.worker.segments import chosen_chunks, chunks, groups
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import HEADER_BYTES, MAGIC_AT, MAGIC_V2, parse_header, verify_crc
@@ -134,6 +135,21 @@ def test_chunks_take_as_much_as_fits() -> None:
         assert [len(chunk.batches) for chunk in chunks(source_of(batches), chunk_bytes)] == counts
 
 
+@pytest.mark.parametrize(
+    ("least_bytes", "batches_of_chunks"), [(HEADER_BYTES, [1, 4, 4, 3]), (200, [2, 4, 4, 2]), (800, [10, 2])]
+)
+def test_chunks_of_small_records_are_smaller(
+    least_bytes: int, batches_of_chunks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the first one they have so many records as are worked on at once, if those are enough bytes."""
+    monkeypatch.setattr(segments, "RECORDS_AT_ONCE", 8)
+    monkeypatch.setattr(segments, "_LEAST_CHUNK_BYTES", least_bytes)
+    batches = [make_batch([b"", b""], 2 * number) for number in range(12)]
+    assert len(batches[0]) in range(70, 85)
+    found = [len(chunk.batches) for chunk in chunks(source_of(batches), 2**20)]
+    assert found == batches_of_chunks
+
+
 def test_chunks_close_the_source_when_nobody_reads_on() -> None:
     source = source_of(some_batches([10, 10]))
     iterator = chunks(source, 1)
@@ -167,24 +183,46 @@ def test_chosen_chunks_have_the_chosen_batches_alone(sizes: list[tuple[int, bool
     source.reads.clear()
     found: list[bytes] = []
     for chunk in chosen_chunks(source, PlacedBatches.of(chosen), chunk_bytes):
-        assert len(chunk.content) == chunk.size == sum(each.header.size for each in chunk.batches)
-        assert chunk.size <= max(chunk_bytes, HEADER_BYTES) or len(chunk.batches) == 1
+        chosen_bytes = sum(each.header.size for each in chunk.batches)
+        assert len(chunk.content) == chunk.size
+        assert chosen_bytes <= chunk.size <= chosen_bytes * 4 / 3
+        assert chosen_bytes <= max(chunk_bytes, HEADER_BYTES) or len(chunk.batches) == 1
         for header, position in chunk.batches:
             found.append(chunk.content[position : position + header.size])
             assert parse_header(found[-1]) == header
     assert found == [batch for batch, (_, wanted) in zip(batches, sizes, strict=True) if wanted]
-    assert sum(source.reads) == sum(map(len, found))
+    assert sum(source.reads) <= sum(map(len, found)) * 4 / 3
     assert source.closed
 
 
 def test_chosen_chunks_read_batches_that_follow_each_other_at_once() -> None:
-    batches = some_batches([10] * 7)
+    batches = some_batches([10] * 8)
     source = source_of(batches)
     placed = placed_in(source)
     source.reads.clear()
-    (chunk,) = chosen_chunks(source, PlacedBatches.of([*placed[:3], placed[5], placed[6]]), 2**20)
+    (chunk,) = chosen_chunks(source, PlacedBatches.of([*placed[:3], placed[6], placed[7]]), 2**20)
     assert source.reads == [3 * len(batches[0]), 2 * len(batches[0])]
-    assert chunk.content == b"".join(batches[:3] + batches[5:])
+    assert chunk.content == b"".join(batches[:3] + batches[6:])
+
+
+def test_chosen_chunks_read_batches_that_lie_close_together_with_what_is_between_them() -> None:
+    batches = some_batches([10] * 8)
+    source = source_of(batches)
+    placed = placed_in(source)
+    source.reads.clear()
+    (chunk,) = chosen_chunks(source, PlacedBatches.of([*placed[1:4], placed[5], *placed[6:]]), 2**20)
+    assert source.reads == [7 * len(batches[0])]
+    assert [bytes(chunk.content_of(index)) for index in range(6)] == batches[1:4] + batches[5:]
+
+
+def test_chosen_chunks_have_no_more_records_than_are_worked_on_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(segments, "RECORDS_AT_ONCE", 4)
+    source = source_of([make_batch([b""] * count, 10 * count) for count in (3, 1, 2, 9, 2, 2, 1)])
+    placed = PlacedBatches.of(placed_in(source))
+    found = [chunk.batches.record_count.tolist() for chunk in chosen_chunks(source, placed, 2**20)]
+    assert found == [[3, 1], [2], [9], [2, 2], [1]]
 
 
 def test_chosen_chunks_refuse_a_segment_that_was_cut_off_meanwhile() -> None:
