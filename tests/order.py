@@ -10,6 +10,7 @@ LONGEST = (
     "tests/clients/groups/test_consumer_protocol.py",
     "tests/plugins/spark_sink/test_spark.py",
     "tests/docs/test_spark_page.py",
+    "tests/plugins/spark_sink/pipelines/test_query.py",
     "tests/plugins/spark_sink/test_beside_kafkas_format.py",
     "tests/plugins/spark_sink/test_flights.py",
     "tests/plugins/spark_sink/load/test_load_with_spark.py",
@@ -41,6 +42,7 @@ LONGEST = (
 SPARK = (
     "tests/plugins/spark_sink/test_spark.py",
     "tests/docs/test_spark_page.py",
+    "tests/plugins/spark_sink/pipelines/test_query.py",
     "tests/plugins/spark_sink/test_beside_kafkas_format.py",
     "tests/plugins/spark_sink/test_flights.py",
     "tests/plugins/spark_sink/load/test_load_with_spark.py",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,10 +31,14 @@ A sink is configured by a table [sinks.KIND.NAME] in the broker's file, or with
 @config_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: kinds and sinks.")
 def command(config_file: Path | None, settings: tuple[str, ...], as_json: bool) -> None:
-    """List the sinks of this configuration, and the kinds that plugins offer, with their keys."""
+    """List the sinks of this configuration, and the kinds that plugins offer, with their keys.
+
+    Of a broker that runs on this machine with this configuration it shows what the sinks do now.
+    """
     config, plugins = configure(sources_of(config_file, settings))
     if as_json:
-        print_json({"kinds": _kinds(plugins), "sinks": [_described(sink) for sink in config.sinks]})
+        status = _status(config)
+        print_json({"kinds": _kinds(plugins), "sinks": [_described(sink, status) for sink in config.sinks]})
         return
     _print_sinks(config)
     click.echo()
@@ -47,6 +51,32 @@ def _print_sinks(config: Config) -> None:
         return
     rows = [(str(sink.name), _topics(sink), sink[ISOLATION_LEVEL]) for sink in config.sinks]
     print_table(("SINK", "TOPICS", "ISOLATION LEVEL"), rows)
+    if status := _status(config):
+        click.echo()
+        _print_status(status)
+
+
+def _print_status(status: dict[str, dict[str, Any]]) -> None:
+    rows = [
+        (name, each["state"], str(each["lag"]), str(each["failures"]), _details(each))
+        for name, each in status.items()
+    ]
+    print_table(("SINK", "STATE", "LAG", "FAILURES", "DETAILS"), rows)
+    for name, each in status.items():
+        if each["last_error"] is not None:
+            click.echo(f"Last error of {name}: {each['last_error']}")
+
+
+def _details(status: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in status["details"].items()) or "-"
+
+
+def _status(config: Config) -> dict[str, dict[str, Any]]:
+    """Return what the sinks of the running broker do, empty if none runs."""
+    from tidelog.kernel.sinks.status import read_status, status_file
+
+    file = status_file(config)
+    return {} if file is None else read_status(file)
 
 
 def _print_kinds(plugins: Plugins) -> None:
@@ -95,6 +125,11 @@ def _topics(sink: SinkConfig) -> str:
     return ", ".join(sink[TOPICS]) if pattern is None else f"all that match {pattern.text}"
 
 
-def _described(sink: SinkConfig) -> dict[str, object]:
+def _described(sink: SinkConfig, status: dict[str, dict[str, Any]]) -> dict[str, object]:
     settings = {key.name: key.type.format(sink[key]) for key in sink.keys if sink.is_set(key)}
-    return {"kind": sink.name.kind, "name": sink.name.name, "settings": settings}
+    return {
+        "kind": sink.name.kind,
+        "name": sink.name.name,
+        "settings": settings,
+        "status": status.get(str(sink.name)),
+    }

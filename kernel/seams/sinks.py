@@ -166,6 +166,13 @@ class SinkFeed(Protocol):
         """Wait until the broker stops, for a sink that waits for something else, too."""
         ...
 
+    def report(self, **details: str | int | float) -> None:
+        """Report what the sink does now, for `tidelog sinks` and statistics; it replaces the last report.
+
+        It stays until the next run of the sink reports something.
+        """
+        ...
+
     @property
     def logs(self) -> Mapping[TopicPartition, CommittedLog]:
         """The partitions that were added and not removed, as far as the sink has taken the changes."""

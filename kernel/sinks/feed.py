@@ -110,6 +110,10 @@ class Feed:
             lag += max(each.log.end_offset - (start if delivered is None else max(delivered, start)), 0)
         return lag
 
+    def report(self, **details: str | int | float) -> None:
+        """Replace what the sink says about itself."""
+        self._statistics.details = details
+
     def on_event(self, event: Event) -> None:
         """Follow partitions that come, and report those that go."""
         match event:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tidelog.kernel.config import SinkConfig
     from tidelog.kernel.seams.events import Event
     from tidelog.kernel.seams.sinks import SinkBroker, SinkKind
-    from tidelog.kernel.seams.tasks import BackgroundTask
+    from tidelog.kernel.seams.tasks import BackgroundTask, Lifespan
     from tidelog.kernel.sinks.statistics import SinkStatistics
     from tidelog.kernel.sinks.supervision import SupervisedSink
+
+_log = logging.getLogger(__name__)
 
 READ_THREADS: Final = 4
 """Threads that read logs for sinks: other work in threads does not wait for them."""
 STALLED_S: Final = 60
 """A sink that does nothing for so long, though there is something to do, is logged."""
+
+STATUS_S: Final = 1
+"""The least time between two writes of the status file."""
 
 
 class Sinks:
@@ -27,6 +35,7 @@ class Sinks:
     def __init__(
         self, configs: Sequence[SinkConfig], kinds: Mapping[str, SinkKind], broker: SinkBroker
     ) -> None:
+        self._config = broker.config
         self._sinks = _supervised(configs, kinds, broker) if configs else ()
 
     def create(self) -> None:
@@ -45,6 +54,7 @@ class Sinks:
             return ()
         return (
             *(LifespanTask(f"sink {sink.name}", sink.run) for sink in self._sinks),
+            LifespanTask("status of sinks", self._publish_status),
             PeriodicTask("stalled sinks", self._log_stalled, STALLED_S * 1000, STALLED_S * 1000),
         )
 
@@ -56,6 +66,36 @@ class Sinks:
     def statistics(self) -> Mapping[str, SinkStatistics]:
         """KIND.NAME → what that sink has done since the start."""
         return {str(sink.name): sink.statistics() for sink in self._sinks}
+
+    async def _publish_status(self, lifespan: Lifespan) -> None:
+        """Keep the status file as the statistics are, until the broker stops."""
+        from tidelog.kernel.sinks.status import status_file
+
+        lifespan.ready()
+        file = status_file(self._config)
+        if file is None:
+            return
+        try:
+            await self._write_changes(file, lifespan)
+        except OSError as error:
+            _log.warning("the status of sinks cannot be written, so `tidelog sinks` shows none: %s", error)
+        finally:
+            file.unlink(missing_ok=True)
+
+    async def _write_changes(self, file: Path, lifespan: Lifespan) -> None:
+        import trio
+
+        from tidelog.kernel.sinks.status import write_status
+
+        written: Mapping[str, SinkStatistics] = {}
+        stopping = False
+        while not stopping:
+            if (found := self.statistics()) != written:
+                written = found
+                await trio.to_thread.run_sync(write_status, file, found)
+            with trio.move_on_after(STATUS_S):
+                await lifespan.wait_stopping()
+                stopping = True
 
     async def _log_stalled(self) -> None:
         for sink in self._sinks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,9 @@ class SinkStatistics:
     """The batches that the sink has got."""
     read_bytes: int = 0
     """What was read of logs for the sink, with markers and batches of aborted transactions."""
+
+    details: Mapping[str, str | int | float] = attrs.field(factory=dict[str, "str | int | float"])
+    """What the sink itself has reported last: see `SinkFeed.report`."""
 
     def count_read(self, chunk: CommittedChunk, size_bytes: int) -> None:
         """Count a chunk that the sink has read, and the bytes of it."""

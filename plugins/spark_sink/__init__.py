@@ -1,4 +1,4 @@
-"""Spark: queries over topics, without a jar, and the commands `tidelog spark` and `tidelog load`.
+"""Spark: queries over topics, pipelines that the broker runs, and the commands `spark` and `load`.
 
 Nothing of Spark, Arrow or numpy is imported here: a broker that has the plugin does not need them.
 """
@@ -13,6 +13,8 @@ from tidelog.kernel.hookspecs import hookimpl
 if TYPE_CHECKING:
     import click
 
+    from tidelog.kernel.seams.sinks import SinkKind
+
 
 @hookimpl
 def tidelog_commands() -> Iterable[click.Command]:
@@ -21,3 +23,11 @@ def tidelog_commands() -> Iterable[click.Command]:
     from tidelog.plugins.spark_sink.load.command import load
 
     return [load, spark]
+
+
+@hookimpl
+def tidelog_sinks() -> Iterable[SinkKind]:
+    """Return the kind `spark`."""
+    from tidelog.plugins.spark_sink.pipelines.kind import SparkKind
+
+    return [SparkKind()]

@@ -55,7 +55,10 @@ def start(folder: Path, site: Path, *settings: str) -> list[str]:
 @pytest.fixture(scope="module")
 def broker(folder: Path, site: Path) -> Iterator[Serving]:
     """A broker with the page's sink."""
-    with serving(folder, *start(folder, site), PYTHONPATH=str(site)) as running:
+    # Not the one of the page's file, of which `tidelog sinks` would show more than the page.
+    data = folder / "elsewhere"
+    data.mkdir()
+    with serving(data, *start(folder, site), PYTHONPATH=str(site)) as running:
         yield running
         assert running.stop() == 0
     assert "ERROR" not in running.stderr

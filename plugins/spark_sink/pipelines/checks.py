@@ -129,6 +129,7 @@ def _spark_conf(config: SinkConfig) -> dict[str, str]:
         # A query over topics has few groups, and its checkpoint keeps to this number for ever.
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if is_local else {}),
         **config[keys.SPARK_CONF].as_dict(),
     }

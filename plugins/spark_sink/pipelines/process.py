@@ -31,6 +31,11 @@ class DriverProcess:
         self._process = process
         self._received = bytearray()
 
+    @property
+    def process_id(self) -> int:
+        """Its id, and that of its process group."""
+        return self._process.pid
+
     async def write(self, command: str) -> None:
         """Write a command; nothing happens if the process has ended."""
         await self._write_line(json.dumps(command))

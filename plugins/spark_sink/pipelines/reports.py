@@ -41,6 +41,17 @@ class Report:
     batch_ms: int | None = None
     batch_time: str | None = None
 
+    def details(self) -> dict[str, str | int]:
+        """Return what a user wants to see, by the names that `tidelog sinks` shows."""
+        found = {
+            "process": self.state,
+            "batch": self.batch,
+            "batch_rows": self.batch_rows,
+            "batch_ms": self.batch_ms,
+            "batch_time": self.batch_time,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
     def to_line(self) -> str:
         """Return it as a line."""
         return json.dumps(attrs.asdict(self, filter=lambda _, value: value is not None)) + "\n"

@@ -74,9 +74,12 @@ class PipelineSink:
         driver.kill()
 
     async def _watch(self, driver: DriverProcess, feed: SinkFeed) -> None:
+        details: dict[str, str | int] = {"process_id": driver.process_id}
         try:
             while (report := await driver.read()) is not None:
                 self._last = report
+                details |= report.details()
+                feed.report(**details)
                 if report.position is not None:
                     self._position = report.position
                     self._note_delivered(feed)

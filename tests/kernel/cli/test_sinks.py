@@ -71,10 +71,12 @@ def test_sinks_as_json_has_settings_and_keys(environment: dict[str, str]) -> Non
         "kind": "files",
         "name": "flights",
         "settings": {"topics": "flights,weather", "path": "/data", "secret": "[hidden]"},
+        "status": None,
     }
     assert [(kind["kind"], kind["plugin"]) for kind in found["kinds"]] == [
         ("files", "files"),
         ("nothing", "files"),
+        ("spark", "spark_sink"),
     ]
     assert found["kinds"][0]["keys"][0] == {
         "name": "path",

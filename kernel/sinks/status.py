@@ -1,0 +1,71 @@
+"""What the sinks of a running broker do, in a file in its data directory, for `tidelog sinks`.
+
+It is written when something has changed, once a second at most, and is gone when the broker has stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import attrs
+
+from tidelog.kernel import disk
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import Config
+    from tidelog.kernel.sinks.statistics import SinkStatistics
+
+FILE_NAME: Final = "tidelog-sinks.json"
+_DIRECTORY_KEYS: Final = ("log.dirs", "log.dir")
+
+
+def status_file(config: Config) -> Path | None:
+    """Return the file in the first data directory, None if the storage has no files."""
+    for name in _DIRECTORY_KEYS:
+        key = config.keys.find(name, "broker")
+        directories = cast("tuple[str, ...] | None", config[key]) if key is not None else None
+        if directories:
+            folder = Path(directories[0])
+            return folder / FILE_NAME if folder.is_dir() else None
+    return None
+
+
+def write_status(file: Path, statistics: Mapping[str, SinkStatistics]) -> None:
+    """Replace the file.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    found = {"pid": os.getpid(), "sinks": {name: _described(each) for name, each in statistics.items()}}
+    draft = file.with_name(file.name + disk.TEMPORARY_SUFFIX)
+    disk.write_file(draft, json.dumps(found, indent=1).encode(), durable=False)
+    disk.rename(draft, file)
+
+
+def read_status(file: Path) -> dict[str, dict[str, Any]]:
+    """Return what each sink of the running broker does, by KIND.NAME; empty if no broker runs."""
+    try:
+        found = json.loads(file.read_text())
+        if _is_running(found["pid"]):
+            return cast("dict[str, dict[str, Any]]", found["sinks"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return {}
+
+
+def _described(statistics: SinkStatistics) -> dict[str, object]:
+    return {**attrs.asdict(statistics), "state": statistics.state.value}
+
+
+def _is_running(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
