@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 Report: TypeAlias = Callable[[str, str, Cell], None]
 
-CELL_TIMEOUT_S: Final = 90.0
-"""A JVM that starts on a busy machine and a client that gives up after a minute fit in."""
+CELL_TIMEOUT_S: Final = 240.0
+"""A Spark that starts on a busy machine and a client that gives up after a minute fit in."""
 # Records of the suite have times of their own, and no member waits for others that might come.
 SETTINGS: Final = {"log.retention.ms": "-1", "group.initial.rebalance.delay.ms": "0"}
 _REASON_LENGTH: Final = 300

@@ -318,7 +318,7 @@ def _groups() -> list[Scenario]:
 
 def _transactional() -> list[Scenario]:
     section = "Transactions"
-    fenced = ("fenced", "invalidproducerepoch", "producerepoch")
+    fenced = ("fenced", "producerepoch", "oldepoch")
     return [
         Scenario(section, "commit", "txn-commit", empty_topic(), check=_has_records(settings=READ_COMMITTED)),
         Scenario(section, "abort", "txn-abort", empty_topic(), check=_aborted),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from . import console, golang, jvm, node, python
+from . import console, golang, jvm, node, python, rust, spark
 
 if TYPE_CHECKING:
     from ..client import Client
@@ -14,6 +14,8 @@ CLIENTS: Final[tuple[Client, ...]] = (
     *jvm.CLIENTS,
     *node.CLIENTS,
     *golang.CLIENTS,
+    *rust.CLIENTS,
+    *spark.CLIENTS,
     *console.CLIENTS,
     jvm.TOOLS,
 )

@@ -17,6 +17,7 @@ RELEASES: Final = (
     "3.9.1",
     "2.8.2",
     "1.1.1",
+    "1.0.2",
     "0.11.0.3",
     "0.10.2.2",
     "0.10.0.1",
@@ -33,7 +34,8 @@ _SOURCES: Final = {
     "Transactions": ("0.11", ""),
     "Administering": ("0.11", ""),
     "AlteringOnce": ("0.11", "2.3"),
-    "Growing": ("1.1", ""),
+    "Growing": ("1.0", ""),
+    "Trimming": ("1.1", ""),
     "Groups": ("2.3", ""),
 }
 _SINCE: Final = {
