@@ -15,12 +15,14 @@ from tidelog.kernel.config import Alter, Config
 from tidelog.kernel.errors import ConfigError, InvalidConfig, InvalidRequest, StorageError
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.seams.events import BrokerConfigChanged
+from tidelog.kernel.seams.features import DISABLED, ELR_VERSION
 from tidelog.kernel.seams.metadata import MetadataStore
 from tidelog.kernel.topics import Topics
 
 _log = logging.getLogger(__name__)
 
 ALL_BROKERS = None
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 
 class DynamicConfig:
@@ -64,6 +66,7 @@ class DynamicConfig:
             self._check(before, after)
             if node_id is ALL_BROKERS:
                 self._check_scope(before, after)
+            self._check_eligible_replicas(node_id, before, after)
             if validate_only or after == before:
                 return
             with trio.CancelScope(shield=True):
@@ -86,6 +89,25 @@ class DynamicConfig:
             key = self._config.keys.find(name, "broker")
             if key is not None and key.one_broker and text != before.get(name):
                 raise InvalidRequest(f"{name} cannot be set for all brokers; set it for one, by its id")
+
+    def _check_eligible_replicas(
+        self, node_id: int | None, before: Mapping[str, str], after: Mapping[str, str]
+    ) -> None:
+        """With eligible leader replicas all brokers have one `min.insync.replicas` (KIP-966)."""
+        value = after.get(MIN_INSYNC_REPLICAS)
+        if value == before.get(MIN_INSYNC_REPLICAS):
+            return
+        if self._metadata.features.levels.get(ELR_VERSION, DISABLED) == DISABLED:
+            return
+        if node_id is not ALL_BROKERS:
+            raise InvalidConfig(
+                f"{MIN_INSYNC_REPLICAS} cannot be set for one broker while {ELR_VERSION} is enabled; set it "
+                "for all brokers"
+            )
+        if value is None:
+            raise InvalidConfig(
+                f"{MIN_INSYNC_REPLICAS} of all brokers cannot be removed while {ELR_VERSION} is enabled"
+            )
 
     def _check_key(self, name: str, text: str | None) -> None:
         key = self._config.keys.find(name, "broker")

@@ -94,7 +94,13 @@ _UNCLEAN_LEADER_ELECTION: Final = _kept(
     meaning="Whether a replica that is not in sync may become leader.",
     why=_NO_REPLICAS,
 )
-_MIN_INSYNC_REPLICAS: Final = _neutral("min.insync.replicas", integer(), "1", "replication", topic=False)
+_MIN_INSYNC_REPLICAS: Final = _kept(
+    "min.insync.replicas",
+    integer(1),
+    default=1,
+    meaning="How many replicas must be in sync for a write with acks=all; at most the replicas there are.",
+    why=_NO_REPLICAS,
+)
 _LOCAL_RETENTION_MS: Final = _neutral("log.local.retention.ms", long(), "-2", _TIERS, topic=False)
 _LOCAL_RETENTION_BYTES: Final = _neutral("log.local.retention.bytes", long(), "-2", _TIERS, topic=False)
 
@@ -287,7 +293,13 @@ _OF_TOPICS: Final = (
         (),
         "Replicas whose replication is throttled at the follower.",
     ),
-    _neutral("min.insync.replicas", integer(1), "1", "replication", _MIN_INSYNC_REPLICAS, topic=True),
+    _kept_for_topics(
+        "min.insync.replicas",
+        integer(1),
+        1,
+        "How many replicas must be in sync for a write with acks=all; at most the replicas there are.",
+        _MIN_INSYNC_REPLICAS,
+    ),
     _neutral("remote.storage.enable", boolean(), "false", _TIERS, topic=True),
     _neutral("remote.log.copy.disable", boolean(), "false", _TIERS, topic=True),
     _neutral("remote.log.delete.on.disable", boolean(), "false", _TIERS, topic=True),

@@ -29,7 +29,8 @@ async def test_alter_counts_at_once_and_after_a_restart(tmp_path: Path) -> None:
     topic = await core.create("orders", 1)
     changes = dynamic(core)
     await changes.alter(1, replaced_by([("log.flush.interval.messages", "7")]))
-    await changes.alter(None, replaced_by([("log.flush.interval.messages", "9"), ("log.roll.ms", "5000")]))
+    of_cluster = [("log.flush.interval.messages", "9"), ("log.roll.ms", "5000"), ("min.insync.replicas", "1")]
+    await changes.alter(None, replaced_by(of_cluster))
     assert (topic.config[keys.FLUSH_MESSAGES], topic.config[SEGMENT_MS]) == (7, 5000)
     core.abandon()
     fresh = Core(tmp_path)
@@ -82,4 +83,17 @@ async def test_alter_with_validate_only_changes_nothing(tmp_path: Path) -> None:
     await dynamic(core).alter(1, replaced_by([("log.roll.ms", "5000")]), validate_only=True)
     assert core.metadata.broker_config(1) == {}
     assert core.config.default_topic_config[SEGMENT_MS] == SEGMENT_MS.default
+    await core.close()
+
+
+async def test_alter_keeps_min_insync_replicas_of_all_brokers_with_eligible_leader_replicas(
+    tmp_path: Path,
+) -> None:
+    core = Core(tmp_path)
+    await core.open()
+    changes = dynamic(core)
+    assert changes.settings(None) == {"min.insync.replicas": "1"}
+    with pytest.raises(InvalidConfig, match=r"^min\.insync\.replicas of all brokers cannot be removed"):
+        await changes.alter(None, replaced_by([]))
+    assert changes.settings(None) == {"min.insync.replicas": "1"}
     await core.close()

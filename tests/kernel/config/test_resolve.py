@@ -143,9 +143,9 @@ def test_resolve_accepts_a_neutral_value_of_an_unsupported_kafka_key_and_warns(a
         ),
         (
             "TIDELOG_MIN_INSYNC_REPLICAS",
-            "1",
-            "min.insync.replicas (TIDELOG_MIN_INSYNC_REPLICAS) has no meaning here: this broker has no part "
-            "for replication.",
+            "2",
+            "min.insync.replicas (TIDELOG_MIN_INSYNC_REPLICAS) has no meaning here: a single broker has no "
+            "other replicas.",
         ),
         (
             "TIDELOG_QUEUED_MAX_REQUESTS",
@@ -161,8 +161,8 @@ def test_resolve_accepts_a_key_without_meaning_and_warns(variable: str, value: s
 
 
 def test_resolve_refuses_a_value_that_asks_for_a_missing_part() -> None:
-    with pytest.raises(ConfigError, match=r"min.insync.replicas = '2'.*no part for \(replication\)"):
-        Config(read_sources(assignments=["min.insync.replicas=2"]), BUNDLE)
+    with pytest.raises(ConfigError, match=r"log.local.retention.ms = '2'.*no part for \(tiered storage\)"):
+        Config(read_sources(assignments=["log.local.retention.ms=2"]), BUNDLE)
 
 
 def test_resolve_warns_of_a_setting_overridden_by_another_key() -> None:

@@ -206,3 +206,33 @@ def test_client_telemetry_is_as_in_kafka(request: pytest.FixtureRequest, broker:
     ]
     codes = [asker.ask(*each).error_code for each in script]
     assert codes == [89, 42, 117, 89, 89, 76, 42]
+
+
+MIN_INSYNC = "min.insync.replicas"
+
+
+def test_min_insync_replicas_is_as_in_kafka_on_one_node(kafka: Asker, tidelog: Asker) -> None:
+    """With eligible leader replicas it is one value for all brokers; on one node none has an effect."""
+
+    def shown(kind: int, name: str) -> tuple[Api, int, Any]:
+        resource = DescribeConfigsResource(
+            resource_type=kind, resource_name=name, configuration_keys=[MIN_INSYNC]
+        )
+        return DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+
+    for asker in (kafka, tidelog):
+        create_topic(asker, "insync")
+    places = [(TOPIC_RESOURCE, "insync"), (BROKER_RESOURCE, "1"), (BROKER_RESOURCE, "")]
+    script = [altered(BROKER_RESOURCE, "", **{MIN_INSYNC: "1"})]
+    for kind, name, value in (
+        (TOPIC_RESOURCE, "insync", "3"),
+        (TOPIC_RESOURCE, "insync", "0"),
+        (TOPIC_RESOURCE, "insync", "few"),
+        (BROKER_RESOURCE, "1", "2"),
+        (BROKER_RESOURCE, "", "2"),
+        (BROKER_RESOURCE, "", None),
+        (TOPIC_RESOURCE, "insync", None),
+        (BROKER_RESOURCE, "", "1"),
+    ):
+        script += [altered(kind, name, **{MIN_INSYNC: value}), *(shown(*place) for place in places)]
+    same_answers(kafka, tidelog, script)

@@ -238,7 +238,8 @@ async def test_incremental_alter_configs_sets_keys_of_authentication_for_one_bro
         (("leader.replication.throttled.replicas", SET, "0:1,1:1"), 0),
         (("remote.storage.enable", SET, "false"), 0),
         (("remote.storage.enable", SET, "true"), ErrorCode.INVALID_CONFIG),
-        (("min.insync.replicas", SET, "2"), ErrorCode.INVALID_CONFIG),
+        (("min.insync.replicas", SET, "2"), 0),
+        (("min.insync.replicas", SET, "0"), ErrorCode.INVALID_CONFIG),
         (("local.retention.ms", SET, "5"), ErrorCode.INVALID_CONFIG),
     ],
 )
