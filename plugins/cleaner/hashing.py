@@ -73,7 +73,11 @@ def hash_keys(block: RecordBlock, keyed: Mask) -> npt.NDArray[np.uint8]:
 def _hash_short(content: bytes, starts: Column, sizes: Column) -> npt.NDArray[np.uint8]:
     words: Words = np.ndarray((len(content) - 3,), "<u4", content, strides=(1,))
     message: list[Words | int] = [0] * _WORDS
-    for index in range(int(sizes.max()) // 4 + 1):
+    # Words that all keys fill have neither bytes of others nor an end mark.
+    filled, after_last = int(sizes.min()) // 4, int(sizes.max()) // 4 + 1
+    for index in range(filled):
+        message[index] = words[starts + 4 * index]
+    for index in range(filled, after_last):
         left = np.clip(sizes - 4 * index, -1, 4) + 1
         inside = np.minimum(starts + 4 * index, len(words) - 1)
         message[index] = (words[inside] & _KEY_MASKS[left]) | _END_MARKS[left]

@@ -182,6 +182,8 @@ class KeptRecords:
     def _as_they_are(self, index: int) -> bytes:
         data = self._block.data
         first, after = self._first_run[index : index + 2]
+        if after == first + 1:
+            return data[self._run_starts[first] : self._run_ends[first]]
         runs = zip(self._run_starts[first:after], self._run_ends[first:after], strict=True)
         return b"".join([data[start:end] for start, end in runs])
 
