@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import grimp
-import pytest
+
+from tests.tables import for_each
 
 EVENT_LOOPS = {"asyncio", "trio"}
 COMMAND_LINE = {"click", "rich"}
@@ -31,7 +32,7 @@ LIGHT = {
 }
 
 
-@pytest.mark.parametrize("module", LIGHT)
+@for_each("module", LIGHT)
 def test_an_import_loads_no_more_than_it_needs(module: str) -> None:
     program = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

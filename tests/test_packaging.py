@@ -18,6 +18,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.tables import for_each
+
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SOURCES = ("kernel", "plugins")
@@ -75,7 +77,7 @@ def test_every_folder_with_code_is_a_listed_package() -> None:
     assert listed == sorted(listed), "keep the list sorted"
 
 
-@pytest.mark.parametrize("path", python_files(), ids=lambda path: str(path.relative_to(ROOT)))
+@for_each("path", python_files(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_file_imports_only_what_the_plain_install_brings(path: Path) -> None:
     allowed = requirement_names(PROJECT["project"]["dependencies"])
     for folder, optional in OPTIONAL_IMPORTS.items():

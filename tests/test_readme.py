@@ -13,6 +13,7 @@ import pytest
 
 from tests.deadlines import DEADLINE_S
 from tests.peers import running_tidelog
+from tests.tables import for_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,12 +38,12 @@ def example(language: str, about: str) -> str:
     return found
 
 
-@pytest.mark.parametrize(("page", "target"), [(page, target) for page in PAGES for target in links(page)])
+@for_each(("page", "target"), [(page, target) for page in PAGES for target in links(page)])
 def test_a_link_leads_somewhere(page: str, target: str) -> None:
     assert (ROOT / page).parent.joinpath(target).exists()
 
 
-@pytest.mark.parametrize("target", MAKE_TARGETS)
+@for_each("target", MAKE_TARGETS)
 def test_a_make_target_exists(target: str) -> None:
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 

@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from tests.deadlines import DEADLINE_S, wait_until
+from tests.tables import for_each
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
 
@@ -170,7 +171,7 @@ def test_old_versions_are_answered_as_by_the_last_kafka_that_did(
     _run(case, older_kafka_scenes.of(table), of_tidelog=True)
 
 
-@pytest.mark.parametrize("cases", TABLES.values(), ids=TABLES.keys())
+@for_each("cases", TABLES.values(), ids=TABLES.keys())
 def test_every_closed_connection_is_told_in_the_log(cases: tuple[Case, ...]) -> None:
     for case in cases:
         outcome, _ = case.expected(of_tidelog=True)

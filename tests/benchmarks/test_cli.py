@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from click.testing import CliRunner
 
 from benchmarks.cli import main
 from benchmarks.workspace import default_base, workspace
+from tests.tables import for_each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ def test_list_names_the_rows_of_the_plan() -> None:
     assert set(default.splitlines()) < set(full.splitlines())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "complaint"),
     [
         (["--only", "nonsense"], "nothing is called 'nonsense'"),

@@ -4,7 +4,6 @@ import io
 import json
 
 import attrs
-import pytest
 from rich.console import Console
 
 from benchmarks.brokers import TIDELOG
@@ -14,6 +13,7 @@ from benchmarks.results import Results
 from benchmarks.rows import Better, Row, Sample, ratio_at_most
 from benchmarks.summaries import Summary
 from tests.benchmarks.some_results import PRODUCE, some_results
+from tests.tables import for_each
 
 TITLES = {"tidelog": "tidelog 1.0", "kafka": "Apache Kafka 9.9"}
 
@@ -25,7 +25,7 @@ def printed(results: Results, *, details: bool = False) -> str:
     return console.file.getvalue()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "text"),
     [
         (0, "0"),

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.rows import Target, ratio_at_least, ratio_at_most, value_at_least, value_at_most
+from tests.tables import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "value", "ratio", "met"),
     [
         (ratio_at_least(1.5), 9.0, 1.5, True),

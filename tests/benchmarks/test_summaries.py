@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.summaries import Summary, percentile, ratio
+from tests.tables import for_each
 
 FIGURES = st.floats(min_value=0, max_value=1e9)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("count", "percent", "expected"),
     [
         (1, 50, 1),

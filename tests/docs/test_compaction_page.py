@@ -12,6 +12,7 @@ import pytest
 from tests.docs.examples import DOCS, Example, examples_of, run_example_on
 from tests.kernel.config.bundle import BUNDLE
 from tests.peers import TidelogServer, running_tidelog
+from tests.tables import for_each
 from tidelog.kernel.config.types import LONG_MAX
 
 ADDRESS = "127.0.0.1:9092"
@@ -57,7 +58,7 @@ def test_the_table_of_topic_settings_has_the_defaults_of_each_key(cells: list[st
     assert shown_default(default) in (key.default, key.type.format(key.default))
 
 
-@pytest.mark.parametrize("cells", rows("Processes, memory and throttling"), ids=lambda cells: str(cells[0]))
+@for_each("cells", rows("Processes, memory and throttling"), ids=lambda cells: str(cells[0]))
 def test_the_table_of_broker_settings_has_the_default_of_each_key(cells: list[str]) -> None:
     name, default, _ = cells
     key = BUNDLE.find(name.strip("`"), "broker")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.docs.examples import DOCS, Example, examples_of, run_example
 from tests.peers import running_tidelog
+from tests.tables import for_each
 from tidelog.kernel.config import declared_keys
 from tidelog.plugins.coordinator import keys
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
@@ -31,7 +32,7 @@ def test_the_example_works(example: Example, bootstrap: str, tmp_path: Path) -> 
     run_example(attrs.evolve(example, text=example.text.replace(ADDRESS, bootstrap)), tmp_path)
 
 
-@pytest.mark.parametrize("code", sorted(set(re.findall(r"\b[A-Z]+_[A-Z_]+\b", PAGE))))
+@for_each("code", sorted(set(re.findall(r"\b[A-Z]+_[A-Z_]+\b", PAGE))))
 def test_a_code_that_it_explains_exists(code: str) -> None:
     assert code in ErrorCode.__members__
 

@@ -8,10 +8,9 @@ import inspect
 import re
 from collections.abc import Iterator
 
-import pytest
-
 from tests.docs.examples import DOCS, examples_of, examples_of_hook
 from tests.kernel import test_hooks
+from tests.tables import for_each
 from tidelog import kernel
 from tidelog.kernel import hookspecs
 from tidelog.plugins.protocol_kafka import hookspecs as kafka_hookspecs
@@ -46,7 +45,7 @@ def test_the_page_has_the_hooks_in_the_order_of_their_declaration() -> None:
     assert [signature(hook) for hook in HOOKS] == HEADINGS
 
 
-@pytest.mark.parametrize("hook", HOOKS)
+@for_each("hook", HOOKS)
 def test_a_hook_is_declared_as_the_page_says(hook: str) -> None:
     spec = SPECS[hook]
     assert spec.__doc__
@@ -54,14 +53,14 @@ def test_a_hook_is_declared_as_the_page_says(hook: str) -> None:
     assert all(item.default is item.empty for item in inspect.signature(spec).parameters.values())
 
 
-@pytest.mark.parametrize("hook", HOOKS)
+@for_each("hook", HOOKS)
 def test_a_hook_has_a_test_of_its_own(hook: str) -> None:
     assert callable(getattr(test_hooks, f"test_{hook}", None)), (
         f"write test_{hook} in tests/kernel/test_hooks.py"
     )
 
 
-@pytest.mark.parametrize("hook", HOOKS)
+@for_each("hook", HOOKS)
 def test_each_argument_is_explained_and_an_example_given(hook: str) -> None:
     page = (DOCS / "hooks.md").read_text()
     section = page.partition(f"## `{signature(hook)}`")[2].partition("\n## ")[0]
@@ -90,7 +89,7 @@ def test_every_public_module_is_there() -> None:
     assert [module for module in public() if importlib.util.find_spec(module) is None] == []
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+@for_each("page", sorted(path.name for path in DOCS.glob("*.md")))
 def test_examples_import_only_what_is_public(page: str) -> None:
     whole = [module for module in public() if module != "tidelog.kernel"]
     for example in examples_of(page):
@@ -118,13 +117,13 @@ def test_the_table_promises_what_the_examples_are_held_to() -> None:
     assert [(hook, int(lines)) for hook, lines in rows] == [(hook, most) for hook, _, most in LINES]
 
 
-@pytest.mark.parametrize("hook", HOOKS)
+@for_each("hook", HOOKS)
 def test_every_further_example_has_a_length(hook: str) -> None:
     further = [number for each, number, _ in LINES if each == hook and number]
     assert further == [*range(1, len(examples_of_hook(hook)))]
 
 
-@pytest.mark.parametrize(("hook", "number", "most"), LINES)
+@for_each(("hook", "number", "most"), LINES)
 def test_an_example_is_no_longer_than_this(hook: str, number: int, most: int) -> None:
     example = examples_of_hook(hook)[number]
     lines = [line for line in example.splitlines() if line and not line.startswith("#")]

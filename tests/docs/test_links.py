@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tests.docs.examples import DOCS
+from tests.tables import for_each
 
 LINKS = [
     (page.name, target)
@@ -16,6 +15,6 @@ LINKS = [
 ]
 
 
-@pytest.mark.parametrize(("page", "target"), LINKS)
+@for_each(("page", "target"), LINKS)
 def test_a_link_leads_somewhere(page: str, target: str) -> None:
     assert (DOCS / page).parent.joinpath(target).exists()

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.docs.examples import DOCS
+from tests.tables import for_each
 from tidelog.kernel.config import declared_keys
 from tidelog.plugins.metadata_kraft import keys
 
@@ -16,7 +17,7 @@ MESSAGES = re.findall(r"^\| `([^`]+)` \| [a-z]", PAGE, re.MULTILINE)
 MODULES = set(re.findall(r"`(\w+(?:\.py|/))`", PAGE))
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+@for_each("name", sorted(MODULES))
 def test_a_module_that_it_names_exists(name: str) -> None:
     assert (PLUGIN / name).exists()
 
@@ -26,7 +27,7 @@ def test_every_module_is_named() -> None:
     assert there - {"keys.py"} == MODULES
 
 
-@pytest.mark.parametrize("message", MESSAGES)
+@for_each("message", MESSAGES)
 def test_a_message_that_it_explains_is_one_of_ours(message: str) -> None:
     assert len(MESSAGES) == 7
     folders = (PLUGIN, DOCS.parent / "plugins/storage_file")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.deadlines import DEADLINE_S
 from tests.docs.examples import DOCS, examples_of, run_example
+from tests.tables import for_each
 from tidelog.kernel.testing.indexes import IndexFormatConformance
 from tidelog.kernel.testing.storage import StorageConformance
 
@@ -36,7 +37,7 @@ def test_an_example_proves_a_plugin(tmp_path: Path, file_name: str, suite: type)
     assert int(passed[1]) >= count - 1
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"`([\w/]+\.py)`", PAGE))))
+@for_each("name", sorted(set(re.findall(r"`([\w/]+\.py)`", PAGE))))
 def test_a_module_that_it_names_exists(name: str) -> None:
     if name.startswith("test_"):
         assert name in ("test_my_storage.py", "test_my_format.py") or list(TESTS.rglob(name))

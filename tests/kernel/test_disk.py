@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import for_each
 from tidelog.kernel import disk
 
 PLUGINS = Path(disk.__file__).parent.parent / "plugins"
@@ -21,7 +22,7 @@ HARMLESS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PLUGINS)))
+@for_each("path", MODULES, ids=lambda path: str(path.relative_to(PLUGINS)))
 def test_disk_is_the_only_module_that_calls_the_operating_system(path: Path) -> None:
     used = {
         node.attr

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.leader_epochs import CorruptEpochCheckpoint, LeaderEpochLineage
 
 Entries = list[tuple[int, int]]
@@ -61,7 +62,7 @@ def test_assign(epoch: int, start: int, entries: Entries) -> None:
     assert epochs.entries() == entries
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("asked", "answer"),
     [
         (-1, (-1, -1)),
@@ -82,14 +83,12 @@ def test_end_offset_for_an_epoch_before_the_first() -> None:
     assert lineage([(3, 100), (4, 250)]).end_offset_for(1, LOG_END) == (1, 100)
 
 
-@pytest.mark.parametrize(
-    ("offset", "epoch"), [(0, 0), (99, 0), (100, 3), (249, 3), (250, 4), (10_000, 4), (-1, -1)]
-)
+@for_each(("offset", "epoch"), [(0, 0), (99, 0), (100, 3), (249, 3), (250, 4), (10_000, 4), (-1, -1)])
 def test_epoch_for_gives_the_epoch_of_an_offset(offset: int, epoch: int) -> None:
     assert lineage(LINEAGE).epoch_for(offset) == epoch
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("offset", "entries"),
     [
         (400, LINEAGE),
@@ -106,7 +105,7 @@ def test_truncate_from_end(offset: int, entries: Entries) -> None:
     assert epochs.entries() == entries
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("offset", "entries"),
     [
         (0, LINEAGE),
@@ -201,7 +200,7 @@ MALFORMED: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("content", MALFORMED.values(), ids=MALFORMED)
+@for_each("content", MALFORMED.values(), ids=MALFORMED)
 def test_decode_refuses_a_malformed_checkpoint(content: bytes) -> None:
     with pytest.raises(CorruptEpochCheckpoint):
         LeaderEpochLineage.decode(content)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.peers import PeerUnavailableError, maven, resolve_jars
 from tests.peers.maven import Coordinates, render_pom
+from tests.tables import for_each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,7 +127,7 @@ def test_a_cache_that_cannot_be_written_is_a_reason(fake_maven: FakeMaven) -> No
         resolve_jars(WANTED)
 
 
-@pytest.mark.parametrize("text", ["", "a:b", "a:b:c:d", "a:b:", "a:b:<c>", "a:../b:c"])
+@for_each("text", ["", "a:b", "a:b:c:d", "a:b:", "a:b:<c>", "a:../b:c"])
 def test_malformed_coordinates_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="group:artifact:version"):
         resolve_jars(text)

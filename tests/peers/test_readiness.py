@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.peers import LOOPBACK, answers_api_versions, free_port, free_ports, wait_until_answers
+from tests.tables import for_each
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -57,7 +58,7 @@ def test_an_error_code_is_no_answer() -> None:
         assert not answers_api_versions(LOOPBACK, port)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "reply",
     [b"", b"\0\0", an_answer(1, 0), struct.pack(">i", -1), struct.pack(">i", 1 << 30), b"HTTP/1.1 400 no"],
     ids=["closed", "cut", "other-correlation", "negative", "giant", "other-protocol"],

@@ -9,10 +9,9 @@ import json
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-import pytest
-
 from tests.peers import ask_kafka_messages
 from tests.peers.kafka_samples import Sample, field_names, kafka_json, samples_of
+from tests.tables import for_each
 from tidelog.kernel.seams.coordination.transactions import TransactionState
 from tidelog.plugins.coordinator.classic_groups import changes as classic_groups
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
@@ -119,7 +118,7 @@ def _written_by_kafka() -> dict[str, list[str]]:
     return answers
 
 
-@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.kafka.rpartition(".")[2])
+@for_each("schema", SCHEMAS, ids=lambda schema: schema.kafka.rpartition(".")[2])
 def test_decode_and_encode_keep_records_of_kafka_byte_for_byte(schema: Schema) -> None:
     samples = _samples(schema)
     assert samples
@@ -152,7 +151,7 @@ CONSUMER_GROUP_VALUES: Final = {
 }
 
 
-@pytest.mark.parametrize("kind", CONSUMER_GROUP_VALUES)
+@for_each("kind", CONSUMER_GROUP_VALUES)
 def test_read_change_returns_the_same_consumer_group_change_after_to_record(kind: int) -> None:
     key = kind.to_bytes(2) + b"\0\1g" + (b"" if kind in (3, 6) else b"\0\1m")
     values = _values(CONSUMER_GROUP_VALUES[kind])

@@ -8,6 +8,7 @@ import pytest
 
 from tests.removals.pages import REMOVALS
 from tests.removals.removal import Removal, StaleRemovalError, claims_of
+from tests.tables import for_each
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(REMOVALS)
@@ -34,7 +35,7 @@ def test_each_removal_belongs_to_one_claim_that_names_its_test(page: str) -> Non
         assert removal.test_file in matching[0].proofs, removal.claim
 
 
-@pytest.mark.parametrize("removal", ALL, ids=lambda removal: removal.claim[:60])
+@for_each("removal", ALL, ids=lambda removal: removal.claim[:60])
 def test_removal_fits_its_module(removal: Removal) -> None:
     compile(removal.removed_from((ROOT / removal.module).read_text(encoding="utf-8")), removal.module, "exec")
     path, _, name = removal.test.partition("::")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kernel.cleanup.filters import Filter
+from tests.tables import for_each
 from tidelog.kernel.cleanup.plan_checks import BadPlan, check_plan
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
 from tidelog.kernel.seams.storage import SegmentView, TopicPartition
@@ -48,7 +49,7 @@ ACCEPTED = [
 ]
 
 
-@pytest.mark.parametrize(("plan", "log"), ACCEPTED)
+@for_each(("plan", "log"), ACCEPTED)
 def test_check_plan_accepts_what_reaches_a_limit(plan: Plan, log: LogView) -> None:
     check_plan(plan, log)
 
@@ -74,7 +75,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("plan", "log", "reason"), REFUSED, ids=[reason for _, _, reason in REFUSED])
+@for_each(("plan", "log", "reason"), REFUSED, ids=[reason for _, _, reason in REFUSED])
 def test_check_plan_refuses_what_is_beyond_a_limit(plan: object, log: LogView, reason: str) -> None:
     with pytest.raises(BadPlan, match=f"^{reason}$"):
         check_plan(plan, log)

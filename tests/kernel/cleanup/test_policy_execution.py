@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from tests.kernel.cleanup.filters import DropNewest, Filter, ForgetTombstones, TooShort
+from tests.tables import for_each
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.cleanup.log_cleanup import LogCleanup
 from tidelog.kernel.config import Config, TopicConfig
@@ -272,7 +273,7 @@ def never_content(log: LogView) -> Plan:
     return Plan(min(log.log_start_offset + 1, log.high_watermark), roll=log.active.size_bytes > 0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("make", "test"),
     [
         (past_the_high_watermark, "test_plan_can_be_carried_out"),

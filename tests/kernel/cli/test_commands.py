@@ -10,6 +10,7 @@ import pytest
 
 from tests.deadlines import DEADLINE_S
 from tests.kernel.cli.running import COMMAND, clean_environment, printed_json, tidelog, write_plugin
+from tests.tables import for_each
 from tidelog.kernel.plugins import load_plugins
 
 
@@ -57,7 +58,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "sentence"), WRONG)
+@for_each(("arguments", "sentence"), WRONG)
 def test_wrong_usage_and_wrong_settings_are_one_sentence_and_exit_code_2(
     arguments: tuple[str, ...], sentence: str
 ) -> None:

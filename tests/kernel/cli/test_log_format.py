@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.cli.log_format import HumanFormatter, JsonFormatter, set_up_logging
 
 
@@ -56,7 +57,7 @@ LINES: list[tuple[logging.LogRecord, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("made", "line"), LINES)
+@for_each(("made", "line"), LINES)
 def test_human_formatter_writes_level_source_message_and_fields(made: logging.LogRecord, line: str) -> None:
     assert human(made) == line
 

@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from tests.kernel.config.bundle import BUNDLE
+from tests.tables import for_each
 from tidelog.kernel.config import Config, ConfigKey, declared_keys, keys
 from tidelog.kernel.config.sinks import COMMON_SINK_KEYS
 from tidelog.kernel.errors import ConfigError
@@ -97,7 +98,7 @@ def test_config_keys_of_all_modules_are_in_the_default_bundle() -> None:
     assert {key.name for _, key in KEYS.values()} == in_bundle
 
 
-@pytest.mark.parametrize("name", sorted(BOUNDS_OF_OTHER_KEYS))
+@for_each("name", sorted(BOUNDS_OF_OTHER_KEYS))
 def test_a_bound_refuses_another_keys_value(name: str) -> None:
     bounded = KEYS[name.replace(".min.", ".").replace(".max.", ".")][1].default
     assert isinstance(bounded, int)
@@ -107,8 +108,6 @@ def test_a_bound_refuses_another_keys_value(name: str) -> None:
         consumer_groups.check(Config.from_mapping({name: beyond}, declared_keys(consumer_groups)), ASSIGNORS)
 
 
-@pytest.mark.parametrize(
-    "name", sorted(KEYS.keys() - ONLY_ALLOWED_VALUE.keys() - BOUNDS_OF_OTHER_KEYS.keys())
-)
+@for_each("name", sorted(KEYS.keys() - ONLY_ALLOWED_VALUE.keys() - BOUNDS_OF_OTHER_KEYS.keys()))
 def test_config_keys_are_read_by_the_code(name: str) -> None:
     assert is_read(name), f"{name} is declared, and nothing reads it"

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.config import (
     Config,
     Listener,
@@ -30,7 +31,7 @@ VALID = [
 ]
 
 
-@pytest.mark.parametrize(("text", "listeners"), VALID)
+@for_each(("text", "listeners"), VALID)
 def test_valid_listeners(text: str, listeners: tuple[Listener, ...]) -> None:
     assert parse_listeners(text) == listeners
 
@@ -55,7 +56,7 @@ INVALID = [
 ]
 
 
-@pytest.mark.parametrize(("text", "reason"), INVALID)
+@for_each(("text", "reason"), INVALID)
 def test_invalid_listeners_are_refused(text: str, reason: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is looked at below
         parse_listeners(text)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.config.bundle import BUNDLE
+from tests.tables import for_each
 from tidelog.kernel.config import (
     Config,
     ConfigKey,
@@ -67,7 +68,7 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.parametrize(("assignment", "sentence"), PROBLEMS)
+@for_each(("assignment", "sentence"), PROBLEMS)
 def test_resolve_reports_a_problem_with_key_value_source_range_and_remedy(
     assignment: str, sentence: str
 ) -> None:

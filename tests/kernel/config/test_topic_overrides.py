@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernel.config.bundle import BUNDLE, bundle_config
+from tests.tables import for_each
 from tidelog.kernel.config import (
     Config,
     ConfigKey,
@@ -61,7 +62,7 @@ PROBLEMS: list[tuple[str, str | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "sentence"), PROBLEMS)
+@for_each(("name", "text", "sentence"), PROBLEMS)
 def test_topic_config_refuses_an_invalid_override(name: str, text: str | None, sentence: str) -> None:
     with pytest.raises(InvalidTopicConfig) as caught:
         topic_config(bundle_config(), {name: text})

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.config import (
     Password,
     ValueType,
@@ -50,7 +51,7 @@ VALID: list[tuple[ValueType[object], str, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "text", "value"), VALID)
+@for_each(("kind", "text", "value"), VALID)
 def test_parse_returns_the_value_of_a_valid_text(kind: ValueType[object], text: str, value: object) -> None:
     assert kind.parse(text) == value
 
@@ -89,7 +90,7 @@ INVALID: list[tuple[ValueType[object], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "text", "reason"), INVALID)
+@for_each(("kind", "text", "reason"), INVALID)
 def test_parse_refuses_an_invalid_text_with_the_reason(
     kind: ValueType[object], text: str, reason: str
 ) -> None:
@@ -108,7 +109,7 @@ ALLOWED: list[tuple[ValueType[object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "words"), ALLOWED)
+@for_each(("kind", "words"), ALLOWED)
 def test_the_range_is_told_in_words(kind: ValueType[object], words: str) -> None:
     assert kind.allowed == words
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import (
     BatchTooLarge,
@@ -180,8 +181,8 @@ FAILURES: dict[str, Callable[[Partition], object]] = {
 }
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
-@pytest.mark.parametrize("append", FAILURES.values(), ids=FAILURES)
+@for_each("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
+@for_each("append", FAILURES.values(), ids=FAILURES)
 def test_append_that_the_disk_refuses_leaves_everything_as_it_was(
     append: Callable[[Partition], object], code: int
 ) -> None:

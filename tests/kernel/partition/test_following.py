@@ -18,6 +18,7 @@ from tests.kernel.partition.parts import (
 )
 from tests.kernel.partition.test_append_marker import aborted, ends, write
 from tests.kernel.records.message_sets import GZIP, plain_set, wrapper
+from tests.tables import for_each
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import BrokerError, CorruptBatch, InvalidRecord, OffsetOutOfRange
 from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
@@ -220,8 +221,8 @@ def test_advance_high_watermark_wakes_waiters() -> None:
     assert woken == [1]
 
 
-@pytest.mark.parametrize("config", [TopicConfig(), SMALL_SEGMENTS])
-@pytest.mark.parametrize("offset", range(END))
+@for_each("config", [TopicConfig(), SMALL_SEGMENTS])
+@for_each("offset", range(END))
 def test_truncate_to_leaves_a_log_as_if_the_rest_had_never_come(config: TopicConfig, offset: int) -> None:
     leading = leader(config)
     data = all_of(leading)
@@ -365,9 +366,9 @@ def follower_of(data: bytes, config: TopicConfig, high_watermark: int) -> Partit
     return following
 
 
-@pytest.mark.parametrize("config", [TopicConfig(), SMALL_SEGMENTS])
-@pytest.mark.parametrize("clean_start", [True, False])
-@pytest.mark.parametrize("committed", [*range(END + 1), END + 5])
+@for_each("config", [TopicConfig(), SMALL_SEGMENTS])
+@for_each("clean_start", [True, False])
+@for_each("committed", [*range(END + 1), END + 5])
 def test_a_follower_starts_with_the_high_watermark_of_the_checkpoint(
     config: TopicConfig, clean_start: bool, committed: int
 ) -> None:
@@ -393,8 +394,8 @@ def test_a_followers_high_watermark_is_not_below_its_log_start() -> None:
     assert open_partition(store, follows=True).high_watermark == 4
 
 
-@pytest.mark.parametrize("checkpointed", [0, 4, END, END + 5])
-@pytest.mark.parametrize("clean_start", [True, False])
+@for_each("checkpointed", [0, 4, END, END + 5])
+@for_each("clean_start", [True, False])
 def test_load_partition_of_a_leader_sets_the_high_watermark_to_the_log_end(
     checkpointed: int, clean_start: bool
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.partition import AppendOrigin, Partition
@@ -115,7 +116,7 @@ def nonsense(codec: int, records: bytes) -> bytearray:
     return pack_batch(header._replace(attributes=codec), records)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("codec", "records"),
     [
         (0, b"\xff" * 40),

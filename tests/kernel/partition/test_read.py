@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables import for_each
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch
 from tidelog.kernel.partition import Isolation, Partition
@@ -23,7 +24,7 @@ def filled(batches: int = 5, records: int = 10) -> Partition:
     return partition
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("offset", "found"),
     [
         (0, [0, 10, 20, 30, 40]),

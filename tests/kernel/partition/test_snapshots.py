@@ -10,6 +10,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
 from tidelog.kernel.partition.producers import ProducerEntry, SentBatch
 from tidelog.kernel.partition.side_writes import SideWrites
@@ -97,7 +98,7 @@ def test_decode_snapshot_reads_back_what_encode_snapshot_wrote(table: dict[int, 
 WHOLE = encode_snapshot({index: an_entry(SentBatch(0, 4, 0, 4, 1000)) for index in range(2)})
 
 
-@pytest.mark.parametrize("at", range(len(WHOLE)))
+@for_each("at", range(len(WHOLE)))
 def test_decode_snapshot_detects_a_flipped_bit_anywhere(at: int) -> None:
     for bit in range(8):
         content = bytearray(WHOLE)
@@ -106,7 +107,7 @@ def test_decode_snapshot_detects_a_flipped_bit_anywhere(at: int) -> None:
             decode_snapshot(bytes(content))
 
 
-@pytest.mark.parametrize("size", range(len(WHOLE)))
+@for_each("size", range(len(WHOLE)))
 def test_decode_snapshot_detects_missing_bytes(size: int) -> None:
     with pytest.raises(CorruptSnapshot):
         decode_snapshot(WHOLE[:size])
@@ -117,7 +118,7 @@ def with_crc(body: bytes, version: int = 1) -> bytes:
     return struct.pack(">hI", version, crc32c(body)) + body
 
 
-@pytest.mark.parametrize(
+@for_each(
     "content",
     [
         with_crc(b""),
@@ -163,7 +164,7 @@ def test_snapshot_offsets_reads_snapshot_name_and_ignores_other_files() -> None:
 LARGEST = 2**63 - 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("bounds", "left"),
     [
         ({}, [0, 1, 3, 7, 9, LARGEST]),

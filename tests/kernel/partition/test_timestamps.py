@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables import for_each
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import InvalidTimestamp
 from tidelog.kernel.partition import AppendResult, Isolation, Partition, validation
@@ -79,7 +80,7 @@ async def test_append_sets_max_timestamp_of_a_compressed_batch_from_its_records(
         assert partition.store.segments()[0].max_timestamp == NOW - 5
 
 
-@pytest.mark.parametrize("wrong", WRONG_MAX)
+@for_each("wrong", WRONG_MAX)
 def test_append_sets_max_timestamp_in_a_compacted_topic_from_the_records(wrong: int) -> None:
     partition = open_partition(config=TopicConfig({"cleanup.policy": ("compact",)}))
     batch = make_batch([b"a"] * 2, keys=[b"k"] * 2, timestamps=[NOW - 5, NOW - 9])

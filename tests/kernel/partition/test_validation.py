@@ -8,6 +8,7 @@ from contextlib import nullcontext
 import attrs
 import pytest
 
+from tests.tables import for_each
 from tidelog.kernel.config import Config, TopicConfig, topic_config
 from tidelog.kernel.errors import (
     BrokerError,
@@ -112,7 +113,7 @@ REFUSED: dict[str, tuple[Callable[[], bytearray], type[BrokerError], str]] = {
 }
 
 
-@pytest.mark.parametrize(("make", "error", "said"), REFUSED.values(), ids=REFUSED)
+@for_each(("make", "error", "said"), REFUSED.values(), ids=REFUSED)
 def test_validate_batch_refuses_invalid_batches(
     make: Callable[[], bytearray], error: type[BrokerError], said: str
 ) -> None:
@@ -135,7 +136,7 @@ ACCEPTED: dict[str, Callable[[], bytearray]] = {
 }
 
 
-@pytest.mark.parametrize("make", ACCEPTED.values(), ids=ACCEPTED)
+@for_each("make", ACCEPTED.values(), ids=ACCEPTED)
 def test_validate_batch_accepts_valid_batches(make: Callable[[], bytearray]) -> None:
     batch = make()
     assert validate_batch(batch, PartitionConfig()) == parse_header(batch)
@@ -175,7 +176,7 @@ def test_needs_record_checks_is_false_for_timestamps_within_the_limits(base: int
     assert not needs_record_checks(header_of(base, newest), LIMITS, NOW)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("base", "newest"),
     [
         (NOW, NOW + 1001),
@@ -194,8 +195,8 @@ def test_needs_record_checks_for_implausible_header_timestamps_of_create_time(ba
     assert not needs_record_checks(header_of(base, newest), append_time, NOW)
 
 
-@pytest.mark.parametrize("codec", range(5))
-@pytest.mark.parametrize(
+@for_each("codec", range(5))
+@for_each(
     ("times", "at_fault"),
     [
         ([NOW, NOW - 5000, NOW + 1000], []),

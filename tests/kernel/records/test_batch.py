@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.errors import CorruptBatch, UnsupportedMessageFormat
 from tidelog.kernel.records.batch import (
     CONTROL_BIT,
@@ -154,7 +155,7 @@ def test_stamp_offset_and_stamp_append_time_change_a_batch_inside_a_larger_buffe
     assert received.endswith(b"behind")
 
 
-@pytest.mark.parametrize("at", range(21, 70))
+@for_each("at", range(21, 70))
 def test_verify_crc_detects_a_flipped_bit_from_the_attributes_on(at: int) -> None:
     batch = pack_batch(a_header(), WIRE[HEADER_BYTES:])
     for bit in range(8):
@@ -163,14 +164,14 @@ def test_verify_crc_detects_a_flipped_bit_from_the_attributes_on(at: int) -> Non
         batch[at] ^= 1 << bit
 
 
-@pytest.mark.parametrize("at", [*range(12), *range(12, 16)])
+@for_each("at", [*range(12), *range(12, 16)])
 def test_verify_crc_does_not_cover_base_offset_length_and_leader_epoch(at: int) -> None:
     batch = pack_batch(a_header(), WIRE[HEADER_BYTES:])
     batch[at] ^= 0xFF
     assert verify_crc(batch, parse_header(batch))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("attributes", "said"),
     [
         (0, ()),
@@ -190,7 +191,7 @@ def test_batch_header_attributes_give_codec_and_flags(attributes: int, said: tup
     assert tuple(name for name, flag in zip(names, flags, strict=True) if flag) == said
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("base", "delta", "last"),
     [
         (-1, 10, -1),
@@ -211,7 +212,7 @@ def test_offsets_of_a_batch_that_compaction_emptied() -> None:
     assert (header.last_offset, header.next_offset) == (109, 110)
 
 
-@pytest.mark.parametrize("size", range(HEADER_BYTES))
+@for_each("size", range(HEADER_BYTES))
 def test_parse_header_refuses_a_header_that_is_cut_short(size: int) -> None:
     with pytest.raises(CorruptBatch, match=f"{size} bytes cannot hold a record batch"):
         parse_header(WIRE[:size])

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.errors import CorruptBatch, InvalidRecord
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
 from tidelog.kernel.records.checking import MAX_RECORD_ERRORS, RECORDS_PER_STEP, RecordRules, check_in_steps
@@ -63,7 +64,7 @@ def test_check_in_steps_accepts_any_encoded_records(
     check_records([encoded(rows)], len(rows))
 
 
-@pytest.mark.parametrize("count", [1, 63, 64, 65, RECORDS_PER_STEP, RECORDS_PER_STEP + 1, 1100, 9000])
+@for_each("count", [1, 63, 64, 65, RECORDS_PER_STEP, RECORDS_PER_STEP + 1, 1100, 9000])
 def test_check_in_steps_checks_at_most_records_per_step_in_each_step(count: int) -> None:
     steps = list(check_in_steps([of([b"x" * 70] * count)], count, RecordRules()))
     assert len(steps) == -(-count // RECORDS_PER_STEP)
@@ -116,7 +117,7 @@ REFUSED: dict[str, tuple[bytes, int, str]] = {
 }
 
 
-@pytest.mark.parametrize(("data", "count", "sentence"), REFUSED.values(), ids=REFUSED)
+@for_each(("data", "count", "sentence"), REFUSED.values(), ids=REFUSED)
 def test_refusals(data: bytes, count: int, sentence: str) -> None:
     with pytest.raises(InvalidRecord, match=sentence):
         check_records([data], count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables import for_each
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import parse_header, stamp_offset, verify_crc
 from tidelog.kernel.records.control import EndMarker, decode_marker, marker_batch
@@ -27,8 +28,8 @@ def test_marker_batch_has_the_bytes_that_kafka_writes(commit: bool) -> None:
     assert batch[61:].hex() == "20000000" + "08" + key + "0c" + "0000" + "00000009" + "00"
 
 
-@pytest.mark.parametrize("commit", [True, False])
-@pytest.mark.parametrize("epoch", [0, 1, 2**31 - 1])
+@for_each("commit", [True, False])
+@for_each("epoch", [0, 1, 2**31 - 1])
 def test_decode_marker_reads_back_what_marker_batch_wrote(commit: bool, epoch: int) -> None:
     marker = EndMarker(commit, epoch)
     batch, _ = marker_batch(1, 0, marker, 0)
@@ -56,7 +57,7 @@ def test_decode_marker_of_a_batch_emptied_by_compaction_is_none() -> None:
     assert decode_marker(batch, parse_header(batch)) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "value"),
     [
         (b"\0\0\0", b"\0\0\0\0\0\7"),

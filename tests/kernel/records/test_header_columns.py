@@ -17,6 +17,7 @@ from tests.kernel.records.made_batches import (
     stretched,
     varint,
 )
+from tests.tables import for_each
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.records.header_columns import header_columns
@@ -72,7 +73,7 @@ def test_header_varints_may_have_more_bytes_than_they_need(size: int) -> None:
         assert headers_of(block_of(of_body(record * count, count))) == [[("k", b"vv")]] * count
 
 
-@pytest.mark.parametrize(
+@for_each(
     "headers",
     [
         varint(-1),
@@ -89,7 +90,7 @@ def test_header_varints_may_have_more_bytes_than_they_need(size: int) -> None:
         b"\x80" * 9,
     ],
 )
-@pytest.mark.parametrize("count", [1, 40])
+@for_each("count", [1, 40])
 def test_header_columns_refuses_malformed_headers(headers: bytes, count: int) -> None:
     block = block_of(of_body(framed(FIELDS + headers) * count, count))
     with pytest.raises(CorruptBatch):

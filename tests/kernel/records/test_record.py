@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch as OtherRecordBatch
 
+from tests.tables import for_each
 from tidelog.kernel.errors import CorruptBatch, UnsupportedCompression
 from tidelog.kernel.records.batch import (
     TIMESTAMP_TYPE_BIT,
@@ -192,7 +193,7 @@ CORRUPT: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("body", CORRUPT.values(), ids=CORRUPT)
+@for_each("body", CORRUPT.values(), ids=CORRUPT)
 def test_records_that_contradict_themselves_are_corrupt(body: bytes) -> None:
     with pytest.raises(CorruptBatch):
         all_records(of_body(body))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernel.records.message_sets import GZIP, LZ4, MIB, SNAPPY, Row, by_kafka_python, plain_set, wrapper
+from tests.tables import for_each
 from tidelog.kernel.errors import (
     BrokerError,
     CorruptBatch,
@@ -74,8 +75,8 @@ def test_up_convert_returns_the_records_of_kafka_python(magic: int, codec: int, 
     assert parse_header(batch).codec == codec
 
 
-@pytest.mark.parametrize("codec", [0, GZIP, SNAPPY, LZ4])
-@pytest.mark.parametrize("magic", [0, 1])
+@for_each("codec", [0, GZIP, SNAPPY, LZ4])
+@for_each("magic", [0, 1])
 def test_up_convert_of_many_large_and_small_messages(magic: int, codec: int) -> None:
     rows: list[Row] = [(index * 7 % 1000, None, bytes(index % 300)) for index in range(3 * MESSAGES_PER_STEP)]
     rows += [(5, b"k" * 9000, b"v" * 300_000), (2**40, None, b"v" * 128), *rows]
@@ -83,8 +84,8 @@ def test_up_convert_of_many_large_and_small_messages(magic: int, codec: int) -> 
     assert rows_of(converted(by_kafka_python(rows, magic, codec))) == seen(rows, magic)
 
 
-@pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("target", [0, 1, 2, 3, 4])
+@for_each("magic", [0, 1])
+@for_each("target", [0, 1, 2, 3, 4])
 def test_up_convert_compresses_with_the_codec_of_the_topic(magic: int, target: int) -> None:
     conversion = DEFAULT._replace(codec_id=target, level=None)
     for codec in (0, GZIP):
@@ -93,8 +94,8 @@ def test_up_convert_compresses_with_the_codec_of_the_topic(magic: int, target: i
         assert rows_of(batch) == seen(ROWS, magic)
 
 
-@pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("first_offset", [-5, 7, 2**40])
+@for_each("magic", [0, 1])
+@for_each("first_offset", [-5, 7, 2**40])
 def test_up_convert_ignores_the_offsets_of_the_producer(magic: int, first_offset: int) -> None:
     messages = plain_set(ROWS, magic, first_offset)
     assert rows_of(converted(messages)) == seen(ROWS, magic)
@@ -164,7 +165,7 @@ REFUSED: dict[str, tuple[bytes, type[BrokerError], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("messages", "error", "reason"), REFUSED.values(), ids=REFUSED)
+@for_each(("messages", "error", "reason"), REFUSED.values(), ids=REFUSED)
 def test_up_convert_refuses(messages: bytes, error: type[BrokerError], reason: str) -> None:
     with pytest.raises(error, match=reason):
         converted(messages)

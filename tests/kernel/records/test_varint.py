@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.varint import read_varint, read_varlong, write_varlong
 
@@ -29,7 +30,7 @@ VECTORS = {
 }
 
 
-@pytest.mark.parametrize(("value", "encoded"), VECTORS.items())
+@for_each(("value", "encoded"), VECTORS.items())
 def test_write_varlong_and_read_varlong_match_known_vectors(value: int, encoded: str) -> None:
     out = bytearray()
     write_varlong(out, value)
@@ -67,7 +68,7 @@ def test_a_varint_of_32_bits_has_five_bytes_at_most(content: str) -> None:
         read_varint(bytes.fromhex(content), 0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("read", "content", "value"),
     [
         (read_varlong, "80" * 9 + "02", 0),

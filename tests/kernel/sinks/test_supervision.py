@@ -12,6 +12,7 @@ import trio
 import trio.testing
 
 from tests.kernel.sinks.plugin import FunctionKind, FunctionSink, plugin_with, running
+from tests.tables import for_each
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import ConfigKey, integer, string
 from tidelog.kernel.errors import ConfigError, PluginError, StorageError
@@ -292,7 +293,7 @@ def key(name: str, **more: Any) -> ConfigKey[str]:
     return ConfigKey(name=name, type=string(), default="", documentation="A key.", **more)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "reason"),
     [
         (

@@ -11,6 +11,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from tests.tables import for_each
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.errors import (
     InvalidPartitions,
@@ -139,14 +140,12 @@ def scene() -> Scene:
     return Scene()
 
 
-@pytest.mark.parametrize(
-    "name", ["a", "A.b_c-9", "...", "-", "_", ".a", "a" * 249, "0", "__consumer_offsets"]
-)
+@for_each("name", ["a", "A.b_c-9", "...", "-", "_", ".a", "a" * 249, "0", "__consumer_offsets"])
 def test_create_accepts_valid_names(name: str) -> None:
     check_topic_name(name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "",

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernel.config.bundle import bundle_config
+from tests.tables import for_each
 from tidelog.kernel.cleanup.plan_checks import check_plan
 from tidelog.kernel.config import topic_config
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan
@@ -116,7 +117,7 @@ def test_plan_takes_the_ratio_of_the_broker_without_one_of_the_topic() -> None:
     assert span(plan(log_of(segments_of(50, 51, 1), rewritten_until=10), {})) == (10, 20)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rewritten_until", "log_start_offset", "expected"),
     [
         (None, 0, (0, 30)),
@@ -147,10 +148,8 @@ def test_plan_counts_a_segment_as_clean_and_dirty_where_the_checkpoint_is_in_it(
     assert found.rewrite.urgency == (200 + 300) / (100 + 200 + 200 + 300)
 
 
-@pytest.mark.parametrize(
-    ("undecided", "until"), [(0, None), (9, None), (10, 10), (19, 10), (20, 20), (30, 30), (40, 30)]
-)
-@pytest.mark.parametrize("which", ["last_stable_offset", "high_watermark"])
+@for_each(("undecided", "until"), [(0, None), (9, None), (10, 10), (19, 10), (20, 20), (30, 30), (40, 30)])
+@for_each("which", ["last_stable_offset", "high_watermark"])
 def test_plan_ends_with_the_last_segment_that_is_decided(
     which: str, undecided: int, until: int | None
 ) -> None:
@@ -180,7 +179,7 @@ def test_plan_of_an_empty_log_is_nothing(offset: int) -> None:
     assert plan(log, settings) == plan(attrs.evolve(log, rewritten_until=offset), settings) == NOTHING
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ages_ms", "until"),
     [
         ([9, 9, 9, 9], 30),
@@ -228,7 +227,7 @@ def test_least_lag_counts_from_the_change_of_the_file_without_timestamps() -> No
         assert span(plan(log, settings)) == until
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ages_ms", "rewritten_until", "expected"),
     [
         ([HOUR_MS + 1, 0, 0], 0, (0, 20)),

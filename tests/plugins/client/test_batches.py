@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.kernel.records.message_sets import GZIP, SNAPPY, Row, plain_set, wrapper
 from tests.plugins.client.fakes import NOW_MS
+from tests.tables import for_each
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records import BatchHeader, parse_header, stamp_offset, verify_crc
 from tidelog.kernel.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, iter_batches, pack_batch
@@ -117,7 +118,7 @@ THREE = b"".join(
 )
 
 
-@pytest.mark.parametrize("cut", range(0, len(THREE) + 1, 5))
+@for_each("cut", range(0, len(THREE) + 1, 5))
 def test_iter_batches_leaves_out_a_truncated_last_batch(cut: int) -> None:
     size = len(THREE) // 3
     assert len(list(iter_batches(memoryview(THREE)[:cut]))) == cut // size

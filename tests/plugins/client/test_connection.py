@@ -20,6 +20,7 @@ from tests.plugins.client.fakes import (
     settle,
     split_frames,
 )
+from tests.tables import for_each
 from tidelog.plugins.client.connection import ClientConnection
 from tidelog.plugins.client.errors import (
     BrokerClosed,
@@ -236,7 +237,7 @@ def split_answers(*cuts: int) -> list[bytes]:
     return [CONVERSATION[0], CONVERSATION[1], *filter(None, pieces)]
 
 
-@pytest.mark.parametrize("cut", range(1, len(CONVERSATION[2] + CONVERSATION[3])))
+@for_each("cut", range(1, len(CONVERSATION[2] + CONVERSATION[3])))
 def test_receive_data_decodes_responses_cut_at_any_byte(cut: int) -> None:
     assert converse(split_answers(cut)) == WHOLE
 
@@ -256,8 +257,8 @@ def test_receive_data_decodes_responses_received_in_any_pieces(cuts: list[int]) 
     assert converse(split_answers(*cuts)) == WHOLE
 
 
-@pytest.mark.parametrize("size", [10, 70_000, 1_048_576, 3_000_000])
-@pytest.mark.parametrize("chunk", [1000, 65_536, 700_000])
+@for_each("size", [10, 70_000, 1_048_576, 3_000_000])
+@for_each("chunk", [1000, 65_536, 700_000])
 def test_receive_data_assembles_a_large_response_from_chunks_of_any_size(size: int, chunk: int) -> None:
     connection = ready_connection()
     connection.send(FETCH_REQUEST, MetadataRequest(topics=[]))
@@ -304,7 +305,7 @@ BAD_BYTES = {
 }
 
 
-@pytest.mark.parametrize("case", BAD_BYTES)
+@for_each("case", BAD_BYTES)
 def test_what_is_no_answer_is_a_protocol_error_that_names_api_and_version(case: str) -> None:
     data, reason = BAD_BYTES[case]
     connection = ready_connection(max_response_bytes=1000)
@@ -345,7 +346,7 @@ def test_next_response_returns_responses_before_a_protocol_error() -> None:
         connection.next_response()
 
 
-@pytest.mark.parametrize("cut", [0, 1, 3, 4, 7, 20])
+@for_each("cut", [0, 1, 3, 4, 7, 20])
 def test_next_response_raises_broker_closed_with_the_unanswered_request(cut: int) -> None:
     connection = ready_connection()
     connection.send(MetadataRequest(topics=[]), FETCH_REQUEST)

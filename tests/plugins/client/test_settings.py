@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables import for_each
 from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.errors import InvalidAddress
 from tidelog.plugins.client.settings import RetryPolicy, parse_addresses
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "addresses"),
     [
         ("127.0.0.1:9092", [("127.0.0.1", 9092)]),
@@ -28,7 +29,7 @@ def test_parse_addresses_returns_host_and_port_of_each_address(
     assert parse_addresses(text) == tuple(Address(host, port) for host, port in addresses)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "localhost",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import lz4.frame
 import pytest
 
+from tests.tables import for_each
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.compression import compress, unpack
 from tidelog.plugins.compression.lz4 import xxhash_32
@@ -25,8 +26,8 @@ def test_xxhash_32_of_known_inputs(data: bytes, expected: int) -> None:
     assert xxhash_32(data) == expected
 
 
-@pytest.mark.parametrize("store_size", [True, False])
-@pytest.mark.parametrize("magic", [0, 1, 2])
+@for_each("store_size", [True, False])
+@for_each("magic", [0, 1, 2])
 def test_unpack_reads_a_frame_of_liblz4_in_every_format(magic: int, *, store_size: bool) -> None:
     frame = lz4.frame.compress(b"content" * 1000, block_linked=False, store_size=store_size)
     assert b"".join(unpack(LZ4, frame, 10_000, magic=magic)) == b"content" * 1000
@@ -47,7 +48,7 @@ def test_unpack_takes_the_old_checksum_in_format_0_alone() -> None:
             list(unpack(LZ4, old, 70_000, magic=magic))
 
 
-@pytest.mark.parametrize("size", range(7))
+@for_each("size", range(7))
 def test_unpack_refuses_a_frame_of_format_0_that_ends_in_its_head(size: int) -> None:
     with pytest.raises(CorruptBatch, match="lz4"):
         list(unpack(LZ4, HEAD_OF_KAFKA_0_9[:size], 100, magic=0))

@@ -17,6 +17,7 @@ import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.errors import CorruptBatch, UnsupportedCompression
 from tidelog.kernel.records.compression import LEAST_MEMORY_BYTES, compress, decompress, memory_for, unpack
 from tidelog.plugins.compression import zstd
@@ -92,8 +93,8 @@ def test_decompress_reads_what_client_libraries_compress(codec: int, pack: Pack,
     assert decompress(codec, memoryview(bytearray(pack(data))), MIB) == data
 
 
-@pytest.mark.parametrize("codec", [0, GZIP, SNAPPY, LZ4, ZSTD])
-@pytest.mark.parametrize("data", [b"", b"x", TEXT, RANDOM], ids=["empty", "one", "text", "random"])
+@for_each("codec", [0, GZIP, SNAPPY, LZ4, ZSTD])
+@for_each("data", [b"", b"x", TEXT, RANDOM], ids=["empty", "one", "text", "random"])
 def test_decompress_reads_what_compress_wrote(codec: int, data: bytes) -> None:
     packed = compress(codec, data)
     assert packed == data if codec == 0 else decompress(codec, packed, len(data)) == data

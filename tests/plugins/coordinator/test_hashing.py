@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.clients.java_programs import run_inside_kafka
+from tests.tables import for_each
 from tidelog.plugins.coordinator.hashing import (
     BYTES_PER_ENTRY,
     StateHashes,
@@ -39,7 +40,7 @@ def names_of_every_kind() -> list[str]:
     return names
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "hashed", "of_50"),
     [
         ("", 0, 0),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import for_each
 from tidelog.kernel.errors import ConfigError
 from tidelog.plugins.metadata_kraft.directory import choose_directory, has_metadata_log
 
@@ -13,7 +14,7 @@ A, B, C = Path("/logs/a"), Path("/logs/b"), Path("/logs/c")
 OFFLINE = {C: "Input/output error"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wanted", "having", "offline", "chosen"),
     [
         pytest.param(None, [], {}, A, id="the first one for a new log"),

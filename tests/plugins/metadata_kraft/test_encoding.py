@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.metadata_kraft.vectors import Vector, read_vectors
+from tests.tables import for_each
 from tidelog.plugins.metadata_kraft.encoding import UnreadableMetadataRecord, frame, unframe
 from tidelog.plugins.metadata_kraft.records import cluster, control, settings, topics
 from tidelog.plugins.metadata_kraft.records.control import CONTROL_TYPES
@@ -54,7 +55,7 @@ TOLD: list[tuple[str, int, object]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("vector", read_vectors(), ids=str)
+@for_each("vector", read_vectors(), ids=str)
 def test_unframe_and_frame_keep_records_of_kafka_byte_for_byte(vector: Vector) -> None:
     record = unframe(vector.value)
     assert BY_API_KEY[record.api_key].name == vector.name
@@ -65,7 +66,7 @@ def test_unframe_and_frame_keep_records_of_kafka_byte_for_byte(vector: Vector) -
     assert reference_decode(type(record.message), record.version, body) == (record.message, len(body))
 
 
-@pytest.mark.parametrize(("told", "version", "message"), TOLD)
+@for_each(("told", "version", "message"), TOLD)
 def test_unframe_and_frame_agree_with_kafka_tools_on_the_fields(
     told: str, version: int, message: object
 ) -> None:
@@ -95,7 +96,7 @@ def test_unframe_returns_a_record_of_unknown_type_with_its_bytes() -> None:
     assert unframe(value) == (110, 2, None, value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "reason"),
     [
         ("", "frame of a record is malformed"),

@@ -8,6 +8,7 @@ import pytest
 
 from tests.plugins.metadata_kraft.scenes import LOG, logged, metadata_dir, metadata_of
 from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.tables import for_each
 from tidelog.kernel.errors import InvalidUpdateVersion
 from tidelog.plugins.metadata_kraft.feature_levels import check_levels, level_changes
 from tidelog.plugins.metadata_kraft.image import MetadataImage
@@ -18,7 +19,7 @@ METADATA, ELR = "metadata.version", "eligible.leader.replicas.version"
 MIN_ISR = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="1")
 
 
-@pytest.mark.parametrize(("current", "wanted"), [(17, 30), (29, 23), (22, 17), (22, 21), (23, 30), (24, 29)])
+@for_each(("current", "wanted"), [(17, 30), (29, 23), (22, 17), (22, 21), (23, 30), (24, 29)])
 def test_check_levels_permits_metadata_versions_with_the_same_records(current: int, wanted: int) -> None:
     check_levels(MetadataImage(features={METADATA: current}), 1, {METADATA: wanted})
 

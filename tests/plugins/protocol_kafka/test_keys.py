@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.config.bundle import BUNDLE
+from tests.tables import for_each
 from tidelog.kernel.config import ConfigKey, declared_keys
 from tidelog.kernel.config.unsupported import Judgement, UnsupportedKey, UnsupportedKeys
 from tidelog.plugins.cleaner import keys as cleaner
@@ -69,17 +70,17 @@ def kafka_topic_key(name: str, text: str) -> Judgement | None:
     return KNOWN.judge(name, text, "topic")
 
 
-@pytest.mark.parametrize("name", KAFKA_BROKER_KEYS)
+@for_each("name", KAFKA_BROKER_KEYS)
 def test_unsupported_keys_include_every_undeclared_broker_key_of_kafka(name: str) -> None:
     assert BUNDLE.find(name, "broker") or kafka_broker_key(name, "x")
 
 
-@pytest.mark.parametrize("name", KAFKA_TOPIC_KEYS)
+@for_each("name", KAFKA_TOPIC_KEYS)
 def test_unsupported_keys_include_every_undeclared_topic_key_of_kafka(name: str) -> None:
     assert BUNDLE.find(name, "topic") or kafka_topic_key(name, "x")
 
 
-@pytest.mark.parametrize("key", declared_keys(cleaner), ids=str)
+@for_each("key", declared_keys(cleaner), ids=str)
 def test_unsupported_keys_refuse_compaction_where_its_plugin_is_not_installed(key: ConfigKey[object]) -> None:
     judged = KNOWN.judge(key.name, "0.7", key.scope)
     assert judged == (False, "is a Kafka key that this broker has no part for (compaction)")
@@ -110,7 +111,7 @@ def test_unsupported_keys_have_each_key_once_per_scope() -> None:
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("key", [key for key in UNSUPPORTED if key.missing], ids=lambda key: key.name)
+@for_each("key", [key for key in UNSUPPORTED if key.missing], ids=lambda key: key.name)
 def test_a_key_without_a_part_is_refused(key: UnsupportedKey) -> None:
     judged = KNOWN.judge(key.name.replace("*", "x"), "a value that is not neutral", key.scope)
     assert judged is not None

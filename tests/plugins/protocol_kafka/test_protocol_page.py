@@ -11,6 +11,7 @@ import pytest
 
 from tests.docs.protocol_tables import PAGE, KafkaVersions, files_with_tests_of, kafka_versions, with_tables
 from tests.peers import NEWEST_KAFKA, OLD_PROTOCOLS_KAFKA, find_kafka
+from tests.tables import for_each
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.messages.api import APIS
 from tidelog.plugins.protocol_kafka.routes import SERVED, find_route
@@ -55,7 +56,7 @@ def test_every_version_of_kafkas_releases_is_served() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("key", sorted(UNSERVED))
+@for_each("key", sorted(UNSERVED))
 def test_find_route_names_an_api_that_is_not_served_and_the_reason(key: int) -> None:
     with pytest.raises(ProtocolViolation) as raised:
         find_route(key, 0)

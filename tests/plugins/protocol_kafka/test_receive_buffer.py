@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.receive_buffer import (
     GROWN_BYTES,
@@ -117,7 +118,7 @@ def test_next_frame_returns_a_writable_view() -> None:
     assert bytes(frame) == b"REquest"
 
 
-@pytest.mark.parametrize("length", [0, 1, 95, 96, 4092, 5000])
+@for_each("length", [0, 1, 95, 96, 4092, 5000])
 def test_there_is_always_room(length: int) -> None:
     """Reads that fill all the room there is, wherever that cuts the frames."""
     buffer = ReceiveBuffer(MAX_FRAME)
@@ -134,7 +135,7 @@ def test_there_is_always_room(length: int) -> None:
     assert found * (length + 4) == len(stream)
 
 
-@pytest.mark.parametrize("arrived", [4, 5, 1000, INITIAL_BYTES, GROWN_BYTES, 1_000_000, 3_000_000])
+@for_each("arrived", [4, 5, 1000, INITIAL_BYTES, GROWN_BYTES, 1_000_000, 3_000_000])
 def test_room_for_an_announced_frame_grows_only_as_bytes_arrive(arrived: int) -> None:
     buffer = ReceiveBuffer(MAX_FRAME)
     receive(buffer, (struct.pack(">i", MAX_FRAME) + bytes(arrived))[:arrived])

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.tables import for_each
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.messages.api import APIS
 from tidelog.plugins.protocol_kafka.routes import NO_TAGGED_FIELDS, SERVED, Routes, Served, find_route
@@ -45,7 +46,7 @@ def test_other_versions_are_a_violation_that_tells_which_are_served(served: Serv
             find_route(served.key, version)
 
 
-@pytest.mark.parametrize("key", [-1, 4, 7, 999, 2**15 - 1, -(2**15)])
+@for_each("key", [-1, 4, 7, 999, 2**15 - 1, -(2**15)])
 def test_find_route_refuses_an_api_that_is_not_served(key: int) -> None:
     with pytest.raises(ProtocolViolation, match=rf"API key {key}( \(\w+\))? is not served here"):
         find_route(key, 0)

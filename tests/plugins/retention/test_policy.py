@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernel.config.bundle import bundle_config
+from tests.tables import for_each
 from tidelog.kernel.config import topic_config
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan
 from tidelog.kernel.seams.storage import SegmentView, TopicPartition
@@ -59,7 +60,7 @@ def plan(
     return RetentionPolicy().plan(log, START_MS, topic_config(bundle_config(), settings))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("retention_bytes", "delete_before"),
     [
         (400, None),
@@ -116,7 +117,7 @@ def test_plan_warns_of_a_segment_from_the_future() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("log_start_offset", "delete_before"), [(0, None), (9, None), (10, 10), (25, 20), (39, 30), (40, 30)]
 )
 def test_segments_below_the_log_start_go(log_start_offset: int, delete_before: int | None) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import attrs
-import pytest
 
+from tests.tables import for_each
 from tidelog.kernel.config import TopicConfig
 from tidelog.plugins.storage_file.log_config import LogConfig
 
 
-@pytest.mark.parametrize("field", [field.name for field in attrs.fields(LogConfig) if field.name != "topic"])
+@for_each("field", [field.name for field in attrs.fields(LogConfig) if field.name != "topic"])
 def test_log_config_takes_each_value_from_its_key(field: str) -> None:
     topic = TopicConfig({field.replace("_", "."): "other"})
     assert attrs.asdict(LogConfig.of(topic), recurse=False) == {

@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.tables import for_each
 from tidelog.kernel import disk
 from tidelog.kernel.errors import InvalidTopic
 from tidelog.kernel.seams.storage import TopicPartition
@@ -57,7 +58,7 @@ def test_parse_partition_directory_reverses_partition_directory(
     assert parse_partition_directory(name) == TopicPartition(topic, partition)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["orders", "orders-", "-3", "orders-x", "lost+found", "orders-2.0123abcd-delete", "orders-2-stray"],
 )
@@ -95,7 +96,7 @@ def test_future_directory_refuses_a_topic_name_that_is_too_long_to_parse_back() 
         future_directory(TopicPartition("t" * (longest + 1), 17))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "partition"),
     [
         ("orders-2.0123456789abcdef0123456789abcdef-future", TopicPartition("orders", 2)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables import for_each
 from tidelog.plugins.client.errors import BrokerClosed, ErrorResponse
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.topic_commands.failures import (
@@ -18,7 +19,7 @@ from tidelog.plugins.topic_commands.failures import (
 ILLEGAL = ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ö", "a\n", "x" * 250])
+@for_each("name", ["", ".", "..", "a/b", "a b", "ö", "a\n", "x" * 250])
 def test_creation_failed_explains_the_naming_rule_for_an_illegal_name(name: str) -> None:
     said = str(creation_failed(name, ErrorResponse(ILLEGAL, "x", "no good")))
     assert said == f"{name!r} is no topic name. {NAME_RULE}"

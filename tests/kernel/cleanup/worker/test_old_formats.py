@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernel.records.message_sets import GZIP, LZ4, SNAPPY, plain_set, wrapper
+from tests.tables import for_each
 from tidelog.kernel.cleanup.worker.segments import Chunk
 from tidelog.kernel.cleanup.worker.surveyed import SurveyedHeaders
 from tidelog.kernel.errors import CorruptBatch
@@ -263,7 +264,7 @@ def holding(content: bytes) -> bytes:
     return wrapper(content, 0, GZIP, 4)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("message", "error"),
     [
         (holding(b""), "the message at offset 4: it is compressed and holds no other"),

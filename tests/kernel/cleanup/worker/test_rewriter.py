@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.cleanup.worker import rewriter, surveyed
 from tidelog.kernel.cleanup.worker.messages import JobDone, RewriteJob
 from tidelog.kernel.errors import CorruptBatch
@@ -463,8 +464,8 @@ def test_append_time_stays_the_time_of_all_records() -> None:
     assert [record.timestamp for record in iter_records(batch, header)] == [appended_ms] * 2
 
 
-@pytest.mark.parametrize("codec", [0, 4])
-@pytest.mark.parametrize("retention_ms", [0, 1000, 2**62, 2**63 - 1])
+@for_each("codec", [0, 4])
+@for_each("retention_ms", [0, 1000, 2**62, 2**63 - 1])
 def test_delete_horizon_is_stamped_once_and_changes_no_timestamp(codec: int, retention_ms: int) -> None:
     history = History()
     history.write([(b"a", b"1"), (b"b", None), (b"c", b"3")], codec=codec, timestamp_step=11)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernel.config.bundle import BUNDLE
+from tests.tables import for_each
 from tidelog.kernel.config import Config, keys, read_sources
 from tidelog.kernel.config.sources.properties_file import read_properties
 
@@ -41,7 +41,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), FORMS)
+@for_each(("text", "expected"), FORMS)
 def test_read_properties_parses_the_java_properties_format(text: str, expected: dict[str, str]) -> None:
     assert settings(text) == expected
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.config import Config, ConfigKeys, Sources, keys, read_sources
 from tidelog.kernel.config.sources.toml_file import read_toml
 from tidelog.kernel.errors import ConfigError
@@ -46,7 +47,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("toml", "text"), VALUES)
+@for_each(("toml", "text"), VALUES)
 def test_read_toml_converts_values_to_kafka_notation(toml: str, text: str) -> None:
     assert settings(f"key = {toml}") == {"key": text}
 

@@ -14,6 +14,7 @@ from tests.plugins.client.fakes import (
     MemoryDriver,
     metadata_message,
 )
+from tests.tables import for_each
 from tidelog.kernel.records import parse_header, stamp_offset
 from tidelog.plugins.client import (
     FetchLimits,
@@ -250,7 +251,7 @@ def test_a_batch_that_went_to_an_old_leader_goes_to_the_new_one() -> None:
     assert len(asked_of(second, "Produce")) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("failure", "tries_without", "tries_with"),
     [
         (CLOSED, 1, 2),

@@ -13,6 +13,7 @@ from tests.plugins.client.fakes import (
     coordinator_message,
     metadata_message,
 )
+from tests.tables import for_each
 from tidelog.kernel.records import parse_header
 from tidelog.plugins.client import GroupOffset, NewRecord, TopicPartition, TransactionalProducer
 from tidelog.plugins.client.cluster import Address
@@ -170,7 +171,7 @@ def test_produce_raises_the_error_that_kept_partitions_from_being_added() -> Non
     assert producer.state is TransactionState.FAILED
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answers",
     [
         {"AddPartitionsToTxn": added(ErrorCode.PRODUCER_FENCED)},

@@ -14,6 +14,7 @@ from tests.plugins.coordinator.classic_groups.driver import (
     settings,
     stable,
 )
+from tests.tables import for_each
 from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorNotAvailable,
@@ -100,8 +101,8 @@ JOINS: dict[
 }
 
 
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("case", JOINS)
+@for_each("state", STATES)
+@for_each("case", JOINS)
 def test_joins(case: str, state: GroupState) -> None:
     ask, expected = JOINS[case]
     error = CoordinatorNotAvailable if state is GroupState.DEAD else expected[state]
@@ -151,8 +152,8 @@ MEMBERS: dict[str, tuple[Beat, Mapping[GroupState, type[BrokerError] | None]]] =
 }
 
 
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("case", MEMBERS)
+@for_each("state", STATES)
+@for_each("case", MEMBERS)
 def test_heartbeats(case: str, state: GroupState) -> None:
     beat, expected = MEMBERS[case]
     driver = machine_in(state)
@@ -160,8 +161,8 @@ def test_heartbeats(case: str, state: GroupState) -> None:
     assert (None if error is None else type(error)) is expected[state]
 
 
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("case", MEMBERS)
+@for_each("state", STATES)
+@for_each("case", MEMBERS)
 def test_syncs(case: str, state: GroupState) -> None:
     beat, expected = MEMBERS[case]
     driver = machine_in(state)
@@ -202,8 +203,8 @@ LEAVES = {
 }
 
 
-@pytest.mark.parametrize("state", STATES[1:4])
-@pytest.mark.parametrize("case", LEAVES)
+@for_each("state", STATES[1:4])
+@for_each("case", LEAVES)
 def test_leave_group_errors_in_each_state(case: str, state: GroupState) -> None:
     member, error = LEAVES[case]
     driver = machine_in(state)

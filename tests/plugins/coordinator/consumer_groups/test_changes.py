@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables import for_each
 from tidelog.plugins.coordinator.consumer_groups.changes import CHANGES, read_change
 from tidelog.plugins.coordinator.consumer_groups.group import ResolvedRegex
 from tidelog.plugins.coordinator.consumer_groups.group_changes import (
@@ -60,7 +61,7 @@ SAMPLES: list[tuple[ConsumerGroupChange, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "kind"), SAMPLES, ids=lambda value: type(value).__name__)
+@for_each(("change", "kind"), SAMPLES, ids=lambda value: type(value).__name__)
 def test_read_change_returns_the_change_that_to_record_wrote(change: ConsumerGroupChange, kind: int) -> None:
     record = change.to_record()
     assert int.from_bytes(record.key[:2]) == kind
@@ -116,8 +117,8 @@ def test_read_change_maps_an_unrecognized_member_state_to_unknown() -> None:
     assert change.current.state is MemberState.UNKNOWN
 
 
-@pytest.mark.parametrize("kind", sorted(CHANGES))
-@pytest.mark.parametrize("value", [b"", b"\0\1", b"\xff\xff\xff"], ids=["none", "newer", "garbage"])
+@for_each("kind", sorted(CHANGES))
+@for_each("value", [b"", b"\0\1", b"\xff\xff\xff"], ids=["none", "newer", "garbage"])
 def test_read_change_raises_unreadable_record_that_names_the_record_type(kind: int, value: bytes) -> None:
     with pytest.raises(UnreadableRecord, match=f"type {kind}"):
         read_change(kind.to_bytes(2) + b"\0\x01g\0\x01m", value)

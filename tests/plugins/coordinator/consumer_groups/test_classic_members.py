@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from tests.plugins.coordinator.consumer_groups.driver import GROUP, SETTINGS, ConsumerGroupDriver, FakeTopics
+from tests.tables import for_each
 from tidelog.kernel.errors import (
     BrokerError,
     FencedInstanceId,
@@ -119,7 +120,7 @@ ERRORS: list[tuple[str, type[BrokerError], dict[str, object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "rest"), [pytest.param(*case[1:], id=case[0]) for case in ERRORS])
+@for_each(("error", "rest"), [pytest.param(*case[1:], id=case[0]) for case in ERRORS])
 def test_joins_that_are_refused(error: type[BrokerError], rest: dict[str, object]) -> None:
     driver = ClassicMemberDriver()
     driver.classic_join(member_id="other")

@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from tests.plugins.coordinator.consumer_groups.driver import SETTINGS, ConsumerGroupDriver, FakeTopics
+from tests.tables import for_each
 from tidelog.kernel.errors import (
     BrokerError,
     FencedInstanceId,
@@ -234,7 +235,7 @@ ERRORS: list[tuple[str, type[BrokerError], str, int, dict[str, object]]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "member_id", "epoch", "rest"),
     [pytest.param(*case[1:], id=case[0]) for case in ERRORS],
 )

@@ -7,6 +7,7 @@ from typing import Self
 import attrs
 import pytest
 
+from tests.tables import for_each
 from tidelog.plugins.coordinator.log.durable_change import DurableChange, UnreadableRecord, VersionedValue
 from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, int32, string, struct
 
@@ -74,7 +75,7 @@ def test_from_record_reads_every_version_and_tombstones(value: bytes | None, cha
     assert ColorChange.from_record(KEY, value) == change
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "value", "reason"),
     [
         (KEY, b"", "knows versions 0 to 1"),

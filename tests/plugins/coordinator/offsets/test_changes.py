@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.plugins.coordinator.offsets.changes import OffsetChange, OffsetCommitValue
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, encode
@@ -51,7 +52,7 @@ def test_from_record_reads_both_types_of_keys(key_type: int) -> None:
     assert OffsetChange.from_record(key, None).committed is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("encoded", "committed"),
     [
         (f"0000{OFFSET}0001{b'm'.hex()}{TIME}", CommittedOffset(255, -1, "m", TIME_MS)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.plugins.protocol_kafka.codecs.samples import Pair, Point, Text
+from tests.tables import for_each
 from tidelog.plugins.protocol_kafka.codecs import decode, decoder, encode, encoder
 from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, int8, struct
 from tidelog.plugins.protocol_kafka.codecs.decoder import decoder_source
@@ -21,9 +22,7 @@ class Ranges:
     once: int = int8(versions="4", default=3)
 
 
-@pytest.mark.parametrize(
-    ("version", "size"), [(2, 1), (3, 2), (4, 3), (5, 2), (9, 2), (10, 3), (11, 2), (12, 2)]
-)
+@for_each(("version", "size"), [(2, 1), (3, 2), (4, 3), (5, 2), (9, 2), (10, 3), (11, 2), (12, 2)])
 def test_struct_fields_are_encoded_in_their_versions_only(version: int, size: int) -> None:
     assert (
         encode(Ranges(always=7), version) == bytes([7, 1, 2, 3][:1]) + encode(Ranges(always=7), version)[1:]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.protocol_kafka.codecs.samples import CLASSIC, FLEXIBLE, Lists, NullablePairs, Pairs, Tagged
+from tests.tables import for_each
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, decode
 from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, array, struct
 from tidelog.plugins.protocol_kafka.codecs.layout import MAX_ELEMENTS, NUMBERS_PER_ELEMENT
@@ -36,7 +37,7 @@ class Names:
     second: list[str] = array(STRING)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cls", "version", "written"),
     [
         (Pairs, CLASSIC, "7fffffff"),

@@ -22,6 +22,7 @@ from tests.plugins.protocol_kafka.codecs.samples import (
     Pairs,
     Text,
 )
+from tests.tables import for_each
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, EncodeError, decode, encode
 from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode, reference_encode
 
@@ -81,7 +82,7 @@ VECTORS = [
 ]
 
 
-@pytest.mark.parametrize(("message", "classic", "flexible"), VECTORS)
+@for_each(("message", "classic", "flexible"), VECTORS)
 def test_encode_and_decode_every_kind_of_field_byte_by_byte(
     message: Any, classic: str, flexible: str
 ) -> None:
@@ -146,7 +147,7 @@ REFUSED_BYTES = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "version", "written", "reason"), REFUSED_BYTES)
+@for_each(("cls", "version", "written", "reason"), REFUSED_BYTES)
 def test_refused_bytes(cls: type[Any], version: int, written: str, reason: str) -> None:
     with pytest.raises(
         DecodeError, match=rf"^{cls.__name__} v{version}, field \w+: .*{reason}.* at byte \d+$"
@@ -196,8 +197,8 @@ REFUSED_VALUES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("message", "field", "reason"), REFUSED_VALUES)
-@pytest.mark.parametrize("version", [CLASSIC, FLEXIBLE])
+@for_each(("message", "field", "reason"), REFUSED_VALUES)
+@for_each("version", [CLASSIC, FLEXIBLE])
 def test_refused_values(message: Any, version: int, field: str, reason: str) -> None:
     with pytest.raises(
         EncodeError, match=rf"^{type(message).__name__} v{version}, field {field}: .*{reason}"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.protocol_kafka.codecs.samples import FLEXIBLE
+from tests.tables import for_each
 from tidelog.plugins.protocol_kafka.codecs import (
     DecodeError,
     TooManyElements,
@@ -46,8 +47,8 @@ def run(steps: Any) -> tuple[int, Any]:
         count += 1
 
 
-@pytest.mark.parametrize("version", [0, FLEXIBLE])
-@pytest.mark.parametrize(("names", "numbers"), [(0, 0), (FEW_ELEMENTS, 0), (400, FEW_ELEMENTS - 400)])
+@for_each("version", [0, FLEXIBLE])
+@for_each(("names", "numbers"), [(0, 0), (FEW_ELEMENTS, 0), (400, FEW_ELEMENTS - 400)])
 def test_few_elements_are_decoded_and_encoded_at_once(version: int, names: int, numbers: int) -> None:
     message = named(names, numbers)
     data = encode(message, version)
@@ -72,8 +73,8 @@ def test_an_encoder_of_small_answers_leaves_the_parts_as_they_were() -> None:
     assert parts == [b"before"]
 
 
-@pytest.mark.parametrize("version", [0, FLEXIBLE])
-@pytest.mark.parametrize(("names", "numbers"), [(0, 0), (5000, 0), (5000, MAX_REQUEST_ELEMENTS - 5000)])
+@for_each("version", [0, FLEXIBLE])
+@for_each(("names", "numbers"), [(0, 0), (5000, 0), (5000, MAX_REQUEST_ELEMENTS - 5000)])
 def test_many_elements_take_many_steps(version: int, names: int, numbers: int) -> None:
     message = named(names, numbers)
     data = encode(message, version)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.protocol_kafka.codecs.samples import CLASSIC, FLEXIBLE, Point, Tagged, TaggedStructure
+from tests.tables import for_each
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, EncodeError, decode, encode
 from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode, reference_encode
 
@@ -28,7 +29,7 @@ VECTORS = [
 ]
 
 
-@pytest.mark.parametrize(("message", "written"), VECTORS)
+@for_each(("message", "written"), VECTORS)
 def test_encode_and_decode_tagged_fields_byte_by_byte(message: Tagged, written: str) -> None:
     encoded = bytes.fromhex(written)
     assert encode(message, FLEXIBLE) == reference_encode(message, FLEXIBLE) == encoded
@@ -72,7 +73,7 @@ def test_decode_skips_unknown_tagged_fields(written: str, expected: Tagged) -> N
     assert reference_decode(Tagged, FLEXIBLE, encoded) == (expected, len(encoded))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "reason"),
     [
         pytest.param(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.plugins.protocol_kafka.codecs.errors import Malformed
 from tidelog.plugins.protocol_kafka.codecs.varint import (
     MAX_UVARINT,
@@ -29,7 +30,7 @@ VECTORS = [
 ]
 
 
-@pytest.mark.parametrize(("value", "written"), VECTORS)
+@for_each(("value", "written"), VECTORS)
 def test_uvarint_and_read_uvarint_byte_by_byte(value: int, written: str) -> None:
     encoded = bytes.fromhex(written)
     assert uvarint(value) == encoded
@@ -63,9 +64,7 @@ def test_skip_tagged_fields_returns_the_position_behind_them(section: str, end: 
     assert skip_tagged_fields(buffer, 1, buffer[0], len(buffer)) == end
 
 
-@pytest.mark.parametrize(
-    "section", ["01", "01 00", "01 00 01", "02 00 00", "ffffffff0f 00 00", "01 00 ffffffff0f"]
-)
+@for_each("section", ["01", "01 00", "01 00 01", "02 00 00", "ffffffff0f 00 00", "01 00 ffffffff0f"])
 def test_skip_tagged_fields_refuses_malformed_sections(section: str) -> None:
     buffer = bytes.fromhex(section)
     with pytest.raises((Malformed, IndexError)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables import for_each
 from tidelog.kernel.config import ConfigKey, comma_list, integer
 from tidelog.kernel.errors import InvalidConfig, InvalidRequest
 from tidelog.plugins.protocol_kafka.handlers.config_changes import (
@@ -28,7 +29,7 @@ def altered(before: dict[str, str], changes: Changes) -> dict[str, str]:
     return altered_by([Alteration(*change) for change in changes], KEYS.get, in_force)(before)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("before", "changes", "after"),
     [
         ({}, [("count", SET, "2")], {"count": "2"}),
@@ -52,7 +53,7 @@ def test_altered_by_applies_each_alter_operation_to_a_copy(
     assert before == kept
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "error"),
     [
         ([("count", APPEND, "2")], InvalidConfig),

@@ -54,6 +54,43 @@ def all_versions(*, requests_only: bool = False) -> list[Any]:
     ]
 
 
+def newest_of_each_layout(versions: Iterable[Any]) -> list[Any]:
+    """Of versions whose messages have the same fields in the same places, the last one.
+
+    The compiled codecs of such versions are equal: random messages would find the same in each of them.
+    """
+    return list({_fingerprint(message_layout(*each.values)): each for each in versions}.values())
+
+
+def _fingerprint(layout: Layout) -> Hashable:
+    """All of a layout but its number."""
+    return (
+        layout.cls,
+        layout.flexible,
+        *(
+            tuple(
+                (
+                    field.name,
+                    _kind_of(layout, field.kind),
+                    field.nullable,
+                    field.ignorable,
+                    field.tag,
+                    repr(field.default),
+                )
+                for field in fields
+            )
+            for fields in (layout.fields, layout.tagged)
+        ),
+        tuple(field.name for field in layout.absent),
+    )
+
+
+def _kind_of(layout: Layout, kind: Kind) -> Hashable:
+    if isinstance(kind, Struct):
+        return _fingerprint(layout.nested(kind))
+    return ("array", _kind_of(layout, kind.element)) if isinstance(kind, Array) else id(kind)
+
+
 def _nothing_special(_: Field) -> SearchStrategy[Any] | None:
     return None
 

@@ -8,6 +8,7 @@ import sys
 import attrs
 import pytest
 
+from tests.tables import for_each
 from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
 from tidelog.plugins.protocol_kafka.messages.api import (
     APIS,
@@ -88,7 +89,7 @@ def test_newest_stable_is_below_the_newest_version_of_init_producer_id_only() ->
     assert INIT_PRODUCER_ID.newest_stable == 5
 
 
-@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+@for_each("api", APIS.values(), ids=lambda api: api.name)
 def test_classes_go_by_the_name_of_their_api(api: Api) -> None:
     for cls, suffix in ((request_class(api.key), "Request"), (response_class(api.key), "Response")):
         assert cls.__name__ == api.name + suffix

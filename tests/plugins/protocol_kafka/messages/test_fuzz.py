@@ -9,7 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.plugins.protocol_kafka.messages.strategies import all_versions, messages, minimal
+from tests.plugins.protocol_kafka.messages.strategies import (
+    all_versions,
+    messages,
+    minimal,
+    newest_of_each_layout,
+)
+from tests.tables import for_each
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, decoder, encode
 from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode
 
@@ -52,7 +58,7 @@ def mutate(data: st.DataObject, valid: bytes) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.parametrize(("cls", "version"), all_versions())
+@pytest.mark.parametrize(("cls", "version"), newest_of_each_layout(all_versions()))
 @FUZZ
 @given(data=st.data())
 def test_decoder_and_reference_decode_agree_on_mutated_messages(
@@ -63,7 +69,7 @@ def test_decoder_and_reference_decode_agree_on_mutated_messages(
     assert compiled == outcome(lambda raw: reference_decode(cls, version, raw), mutated)
 
 
-@pytest.mark.parametrize(("cls", "version"), all_versions(requests_only=True))
+@pytest.mark.parametrize(("cls", "version"), newest_of_each_layout(all_versions(requests_only=True)))
 @FUZZ
 @given(raw=st.binary(max_size=80))
 def test_decoder_and_reference_decode_agree_on_random_bytes(cls: type[Any], version: int, raw: bytes) -> None:
@@ -71,7 +77,7 @@ def test_decoder_and_reference_decode_agree_on_random_bytes(cls: type[Any], vers
     assert compiled == outcome(lambda raw: reference_decode(cls, version, raw), raw)
 
 
-@pytest.mark.parametrize(("cls", "version"), all_versions())
+@for_each(("cls", "version"), all_versions())
 def test_decoder_refuses_every_truncation_of_a_message(cls: type[Any], version: int) -> None:
     encoded = encode(minimal(cls, version), version)
     for size in range(len(encoded)):
@@ -79,7 +85,7 @@ def test_decoder_refuses_every_truncation_of_a_message(cls: type[Any], version: 
             decoder(cls, version)(encoded[:size], 0)
 
 
-@pytest.mark.parametrize(("cls", "version"), all_versions(requests_only=True))
+@for_each(("cls", "version"), newest_of_each_layout(all_versions(requests_only=True)))
 def test_decoder_takes_little_memory_for_extreme_counts_and_lengths(cls: type[Any], version: int) -> None:
     encoded = encode(minimal(cls, version), version)
     decode = decoder(cls, version)

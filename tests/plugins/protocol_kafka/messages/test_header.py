@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, EncodeError
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, FETCH, METADATA, PRODUCE
 from tidelog.plugins.protocol_kafka.messages.header import (
@@ -32,17 +33,15 @@ REQUEST_HEADERS = [
 ]
 
 
-@pytest.mark.parametrize(("written", "header"), REQUEST_HEADERS)
-@pytest.mark.parametrize("body", [b"", b"body"])
+@for_each(("written", "header"), REQUEST_HEADERS)
+@for_each("body", [b"", b"body"])
 def test_request_headers_are_read(written: str, header: RequestHeader, body: bytes) -> None:
     frame = bytes.fromhex(written) + body
     assert parse_request_header(frame) == header
     assert parse_request_header(memoryview(bytearray(frame))) == header
 
 
-@pytest.mark.parametrize(
-    ("written", "header"), [case for case in REQUEST_HEADERS if "tags" not in str(case.id)]
-)
+@for_each(("written", "header"), [case for case in REQUEST_HEADERS if "tags" not in str(case.id)])
 def test_request_headers_are_written(written: str, header: RequestHeader) -> None:
     if header.api_key == UNKNOWN_API:
         with pytest.raises(KeyError):
@@ -54,7 +53,7 @@ def test_request_headers_are_written(written: str, header: RequestHeader) -> Non
     assert encoded == bytes.fromhex(written)
 
 
-@pytest.mark.parametrize("written", [case.values[0] for case in REQUEST_HEADERS])
+@for_each("written", [case.values[0] for case in REQUEST_HEADERS])
 def test_a_truncated_request_header_is_refused(written: str) -> None:
     whole = bytes.fromhex(written)
     for size in range(len(whole)):
@@ -97,7 +96,7 @@ def test_a_request_header_that_cannot_be_written(
         encode_request_header(key, version, correlation_id, client_id)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("api", "version", "written"),
     [
         (PRODUCE, 8, "0000002a"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables import for_each
 from tidelog.plugins.spark_sink.pipelines.schema import check_schema, split_columns
 
 
@@ -20,7 +21,7 @@ def test_check_schema_names_the_fields(text: str, names: tuple[str, ...]) -> Non
     assert check_schema(text) == names
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "problem"),
     [
         ("", "has 'the end' where the name of a field is expected"),

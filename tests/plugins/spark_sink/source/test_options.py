@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import for_each
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.source.limits import OffsetLimit, TimestampLimit
@@ -39,7 +40,7 @@ def test_parse_options_has_the_defaults_of_sparks_own_source() -> None:
     assert (options.prefetch_offsets, options.client.retry.missing_topic_s) == (8192, 3.0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "text", "field", "value"),
     [
         ("FAILONDATALOSS", "False", "fail_on_data_loss", False),
@@ -109,7 +110,7 @@ def test_parse_options_knows_each_of_its_names_in_any_case() -> None:
     assert "there is no option" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "message"),
     [
         ({"startingOffset": "latest"}, "no option startingOffset; the nearest one is startingOffsets"),
@@ -148,7 +149,7 @@ def test_parse_options_refuses(options: dict[str, str], message: str) -> None:
         parse(options)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "message"),
     [
         ({}, "one of the options subscribe, subscribePattern, assign says what is read"),

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.records import parse_header, verify_crc
 from tidelog.kernel.records.record import Record, iter_records
 from tidelog.plugins.client.batches import EncodedBatch, NewRecord, codec_of, encode_batch
@@ -105,7 +105,7 @@ def test_take_returns_the_rows_in_another_order() -> None:
     ]
 
 
-@pytest.mark.parametrize("size", [63, 64, 8191, 8192, 1_048_575, 1_048_576])
+@for_each("size", [63, 64, 8191, 8192, 1_048_575, 1_048_576])
 def test_encode_batches_at_the_edges_of_varints(size: int) -> None:
     records = [NewRecord(bytes(size), bytes(size), [("h" * (size % 10_000), bytes(size))], 2**40)]
     (batch,) = encode_batches(columns(records), [0], 0)

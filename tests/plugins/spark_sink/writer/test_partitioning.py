@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as murmur2_of_kafka_python
 
+from tests.tables import for_each
 from tidelog.plugins.spark_sink.writer.partitioning import key_partitions, murmur2, sticky_partitions
 
 KEYS = st.lists(st.none() | st.binary(max_size=40) | st.binary(min_size=100, max_size=300), max_size=80)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "expected"),
     [
         (b"21", -973932308),

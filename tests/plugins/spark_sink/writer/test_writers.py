@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from tests.tables import for_each
 from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.writer.writers import (
     InvalidColumns,
@@ -41,7 +42,7 @@ def struct(**columns: str) -> StructType:
     return StructType([StructField(name, _TYPES[kind]) for name, kind in columns.items()])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("columns", "message"),
     [
         ({"key": "string"}, "there is no column value among key"),
