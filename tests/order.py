@@ -13,6 +13,7 @@ LONGEST = (
     "tests/plugins/spark_sink/pipelines/test_query.py",
     "tests/plugins/spark_sink/test_beside_kafkas_format.py",
     "tests/plugins/spark_sink/test_flights.py",
+    "tests/plugins/spark_sink/test_failing_queries.py",
     "tests/plugins/spark_sink/load/test_load_with_spark.py",
     "tests/docs/test_load_page.py",
     "tests/spark_kills/test_spark_kills.py",
@@ -45,6 +46,7 @@ SPARK = (
     "tests/plugins/spark_sink/pipelines/test_query.py",
     "tests/plugins/spark_sink/test_beside_kafkas_format.py",
     "tests/plugins/spark_sink/test_flights.py",
+    "tests/plugins/spark_sink/test_failing_queries.py",
     "tests/plugins/spark_sink/load/test_load_with_spark.py",
     "tests/docs/test_load_page.py",
 )

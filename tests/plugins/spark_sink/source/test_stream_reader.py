@@ -210,6 +210,20 @@ def test_an_unknown_topic_is_an_error_that_names_it(topic: Topic) -> None:
         query.plan()
 
 
+def test_offsets_above_the_end_of_the_log_fail_the_query_or_are_left_out(topic: Topic) -> None:
+    options: dict[str, Any] = {
+        "startingOffsets": f'{{"{topic.name}": {{"0": 99, "1": 1}}}}',
+        "fetchOffset__numRetries": 1,
+    }
+    with Query(topic, **options) as query:
+        query.plan()
+        message = rf"the offset of {topic.name}-0 has changed from 99 to 5\..*failOnDataLoss"
+        with pytest.raises(DataLost, match=message):
+            query.read()
+    with Query(topic, query.log, failOnDataLoss=False, **options) as query:
+        assert values(query.read(0)) == ["b1", "b2"]
+
+
 def test_deleted_records_fail_the_query_or_are_left_out(topic: Topic) -> None:
     with Query(topic, startingOffsets="earliest") as query:
         query.plan()
