@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import Phase, settings
 from xdist.scheduler import LoadFileScheduling
 
 from tests.in_memory import memory_folder
-from tests.order import longest_first, unit_of_work
+from tests.order import in_turn, place, unit_of_work
 from tests.patient_clock import install_patient_clocks
 from tests.peers import PeerUnavailableError
 from tests.spark_session import running_spark
@@ -90,7 +90,19 @@ def pytest_configure() -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest."""
-    items.sort(key=lambda item: longest_first(item.nodeid))
+    items.sort(key=lambda item: place(item.nodeid))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Collect the whole suite in another order in each process of xdist: they share what pytest compiles."""
+    config = session.config
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if worker is not None and config.args == config.getini("testpaths"):
+        number = int(str(worker["workerid"]).removeprefix("gw"))
+        config.args = in_turn(
+            config.rootpath / "tests", number % worker["workercount"], worker["workercount"]
+        )
 
 
 class _FilesInUnits(LoadFileScheduling):  # type: ignore[misc]

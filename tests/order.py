@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 # Longest first; the rest follows in the order of collection.
 LONGEST = (
     "tests/hands/test_hands.py",
@@ -62,3 +64,28 @@ def unit_of_work(node_id: str) -> str:
     """Return what tests of one process have in common: their file, or the first one of `SPARK`."""
     file = node_id.partition("::")[0]
     return SPARK[0] if file in SPARK else file
+
+
+def place(node_id: str) -> tuple[int, str]:
+    """Return the key by which all processes sort the tests; those of a file stay as they are in it."""
+    return longest_first(node_id), node_id.partition("::")[0]
+
+
+def in_turn(tests: Path, worker: int, workers: int) -> list[str]:
+    """Return the files and folders of the suite, each process with another one first.
+
+    All processes collect all tests. In a fresh clone pytest compiles each file of tests; in the same order
+    every process would compile every file, since none is ever there before.
+    """
+    folders = ("", "kernel", "plugins", "plugins/protocol_kafka")
+    skipped = {"import_root", *folders[1:]}
+    found = [
+        path
+        for folder in folders
+        for path in sorted((tests / folder).iterdir())
+        if str(path.relative_to(tests)) not in skipped
+        and not path.name.startswith((".", "_"))
+        and (path.is_dir() or path.match("test_*.py"))
+    ]
+    first = len(found) * worker // workers
+    return [str(path) for path in found[first:] + found[:first]]

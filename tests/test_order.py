@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.order import LONGEST, SPARK, longest_first, unit_of_work
+from tests.order import LONGEST, SPARK, in_turn, longest_first, place, unit_of_work
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,3 +35,21 @@ def test_every_file_that_has_spark_is_in_its_unit_of_work() -> None:
     assert using == set(SPARK)
     first = LONGEST.index(SPARK[0])
     assert LONGEST[first : first + len(SPARK)] == SPARK, "they come one after the other"
+
+
+def test_place_is_the_same_in_whatever_order_files_were_collected() -> None:
+    ids = [f"{LONGEST[0]}::b", f"{LONGEST[0]}::a", "tests/a.py::two", "tests/a.py::one", "tests/b.py::three"]
+    assert sorted(ids, key=place) == sorted(ids[4:] + ids[:4], key=place) == ids
+
+
+def test_in_turn_has_every_test_file_once_and_begins_elsewhere_in_each_process() -> None:
+    orders = [in_turn(ROOT / "tests", worker, 4) for worker in range(4)]
+    assert len({order[0] for order in orders}) == 4
+    assert all(sorted(order) == sorted(orders[0]) for order in orders)
+    found = [
+        file
+        for path in map(Path, orders[0])
+        for file in ([path] if path.is_file() else path.rglob("test_*.py"))
+    ]
+    there = [file for file in (ROOT / "tests").rglob("test_*.py") if "import_root" not in file.parts]
+    assert sorted(found) == sorted(there)
