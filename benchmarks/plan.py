@@ -28,6 +28,7 @@ from .scenarios import (
     machine_limits,
     old_clients,
     raw_clients,
+    spark_batches,
     spark_reads,
     storage_scenarios,
 )
@@ -68,6 +69,7 @@ class Plan:
                 *compactions(),
                 *old_clients(),
                 *spark_reads(effort.spark_records),
+                *spark_batches(effort.spark_records),
             ],
             loads=[*map(Throughput, shapes), *latencies(), CommitLatency(), *raw_clients()],
             memory=True,

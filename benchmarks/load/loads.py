@@ -28,6 +28,7 @@ from .segments import (
     recover,
 )
 from .spark import SparkResult, SparkSpec, read_with_spark
+from .spark_batches import SmallBatchesResult, SmallBatchesSpec, small_batches
 
 PRODUCE = Load("produce", produce, ProduceSpec, ProduceResult)
 CONSUME = Load("consume", consume, ConsumeSpec, ConsumeResult)
@@ -47,6 +48,7 @@ OPEN_LOG = Load("open-log", open_log, OpenSpec, OpenResult)
 RECOVER = Load("recover", recover, RecoverSpec, RecoverResult)
 LOOK_UP = Load("look-up", look_up, LookUpSpec, LookUpResult)
 SPARK = Load("spark", read_with_spark, SparkSpec, SparkResult)
+SPARK_BATCHES = Load("spark-batches", small_batches, SmallBatchesSpec, SmallBatchesResult)
 
 LOADS: dict[str, Load[Any, Any]] = {
     load.name: load
@@ -69,5 +71,6 @@ LOADS: dict[str, Load[Any, Any]] = {
         RECOVER,
         LOOK_UP,
         SPARK,
+        SPARK_BATCHES,
     )
 }

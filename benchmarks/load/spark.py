@@ -38,7 +38,7 @@ class SparkResult:
 def read_with_spark(spec: SparkSpec) -> SparkResult:
     """Read each topic into each sink by each format, after a query of each kind that is not measured."""
     prepare_spark()
-    reading = _Reading(spec, _session(spec))
+    reading = _Reading(spec, spark_session(spec.jars, spec.folder))
     for sink in SINKS:
         for format_name in FORMATS:
             reading.rate(spec.topics[0], sink, format_name)
@@ -85,7 +85,8 @@ class _Reading:
         return records * 1000 / sum(each.durationMs["addBatch"] for each in done)
 
 
-def _session(spec: SparkSpec) -> SparkSession:
+def spark_session(jars: str, folder: str) -> SparkSession:
+    """A local session with a core for each task, which has the format `kafka` of the folder `jars`."""
     from pyspark.sql import SparkSession
 
     return (
@@ -93,8 +94,8 @@ def _session(spec: SparkSpec) -> SparkSession:
         .config("spark.driver.memory", "2g")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraClassPath", f"{spec.jars}/*")
-        .config("spark.local.dir", spec.folder)
+        .config("spark.driver.extraClassPath", f"{jars}/*")
+        .config("spark.local.dir", folder)
         .config("spark.ui.enabled", "false")
         .config("spark.log.level", "ERROR")
         .getOrCreate()

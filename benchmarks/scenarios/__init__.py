@@ -24,6 +24,7 @@ from .old_clients import old_clients
 from .raw_client import raw_clients
 from .shapes import DEFAULT_MATRIX, FULL_MATRIX, SMOKE_MATRIX, Shape
 from .spark import spark_reads
+from .spark_batches import spark_batches
 from .storage import storage_scenarios
 from .throughput import Throughput
 from .warm_up import warm_up
@@ -57,6 +58,7 @@ __all__ = [
     "memory_after_load",
     "old_clients",
     "raw_clients",
+    "spark_batches",
     "spark_reads",
     "storage_scenarios",
     "warm_up",

@@ -1,0 +1,118 @@
+"""Small micro-batches of Spark by the format `tidelog`, beside its own format `kafka` on the same broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from benchmarks.load.loads import PRODUCE, SPARK_BATCHES
+from benchmarks.load.process import run_load
+from benchmarks.load.produce import ProduceSpec
+from benchmarks.load.spark import CORES
+from benchmarks.load.spark_batches import BATCH_RECORDS, TUNINGS, SmallBatchesSpec
+from benchmarks.rows import Better, Row, Sample, value_at_most
+from benchmarks.topics import create_topics
+from tests.peers import find_kafka_format
+
+from .context import Bench, RunningBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from benchmarks.brokers import BrokerKind
+
+_COST, _LATENCY = "small", "latency"
+_BATCHES = 70
+_SECONDS = 15.0
+_VALUE_BYTES = 100
+_MOST_TIMES = 1.5
+_MOST_MS = {"default": 250.0, "tuned": 150.0}
+_TIMEOUT_S = 600.0
+
+
+def _rows() -> list[Row]:
+    rows: list[Row] = []
+    for tuning in TUNINGS:
+        cost, latency = (
+            f"Spark, a micro-batch of {BATCH_RECORDS}, {tuning}",
+            f"Spark, row in foreachBatch, {tuning}",
+        )
+        rows += [
+            Row(f"spark-microbatch-{tuning}", cost, "ms", Better.LOWER),
+            Row(
+                f"spark-microbatch-{tuning}-times",
+                f"{cost}, in the time of its own format kafka",
+                "×",
+                Better.LOWER,
+                (value_at_most(_MOST_TIMES),),
+            ),
+            Row(
+                f"spark-latency-{tuning}-p50",
+                f"{latency}, p50",
+                "ms",
+                Better.LOWER,
+                (value_at_most(_MOST_MS[tuning]),),
+            ),
+            Row(f"spark-latency-{tuning}-p99", f"{latency}, p99", "ms", Better.LOWER),
+        ]
+    return rows
+
+
+@attrs.frozen
+class SparkBatches:
+    """Micro-batches of 100 records; latencies of 100 records for each of two partitions 20 times a second."""
+
+    name: str = attrs.field(default="spark-batches", init=False)
+    rows: Sequence[Row] = attrs.field(factory=_rows, init=False)
+
+    def applies_to(self, kind: BrokerKind) -> bool:
+        return True
+
+    def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
+        jars = find_kafka_format()
+        server = kind.server(work_dir)
+        try:
+            server.start()
+            broker = RunningBroker.of(kind, server)
+            create_topics(broker.admin, {_COST: CORES, _LATENCY: CORES})
+            run_load(PRODUCE, _fill(broker), _TIMEOUT_S)
+            folder = work_dir / "spark"
+            folder.mkdir()
+            spec = SmallBatchesSpec(server.bootstrap, _COST, _LATENCY, _SECONDS, str(jars), str(folder))
+            found = run_load(SPARK_BATCHES, spec, _TIMEOUT_S)
+        finally:
+            server.stop()
+        samples: list[Sample] = []
+        for tuning in TUNINGS:
+            own, kafka = found.costs[tuning]["tidelog"], found.costs[tuning]["kafka"]
+            p50, p99 = found.latencies[tuning]["tidelog"]
+            kafka_p50, kafka_p99 = found.latencies[tuning]["kafka"]
+            samples += [
+                Sample(f"spark-microbatch-{tuning}", own),
+                Sample(f"spark-microbatch-{tuning}-times", own / kafka, {"format_kafka": kafka}),
+                Sample(f"spark-latency-{tuning}-p50", p50, {"format_kafka": kafka_p50}),
+                Sample(f"spark-latency-{tuning}-p99", p99, {"format_kafka": kafka_p99}),
+            ]
+        return samples
+
+
+def _fill(broker: RunningBroker) -> ProduceSpec:
+    return ProduceSpec(
+        bootstrap=broker.server.bootstrap,
+        broker_pid=broker.server.pid,
+        topic=_COST,
+        partitions=CORES,
+        value_bytes=_VALUE_BYTES,
+        batch_bytes=BATCH_RECORDS * _VALUE_BYTES,
+        compression="none",
+        seconds=_TIMEOUT_S,
+        most_bytes=_BATCHES * BATCH_RECORDS * _VALUE_BYTES,
+        keys=0,
+    )
+
+
+def spark_batches(records: int) -> list[SparkBatches]:
+    """None for no records: a run without Spark."""
+    return [SparkBatches()] if records else []
