@@ -32,7 +32,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-spark test lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands interop spark-kills load-kills docs news clean
+.PHONY: help run run-spark test lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands interop spark-kills load-kills spark-declarative docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ spark-kills: $(DEV_INSTALLED) ## kill broker, Spark's driver and workers at rand
 load-kills: $(DEV_INSTALLED) ## kill `tidelog load`, its workers and the broker at random: is each record there once? (KILLS=50 SEED=...)
 	$(BIN)/python -m tests.load_kills --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 
+spark-declarative: $(DEV_INSTALLED) $(TOOLS)/pipelines ## run the declarative pipeline of docs/spark-declarative.md
+	PYTHONPATH=$(CURDIR)/$(TOOLS)/pipelines $(BIN)/python -m tests.spark_declarative
+
 bench: $(DEV_INSTALLED) ## measure tidelog and Apache Kafka side by side
 	$(BIN)/python -m benchmarks
 
@@ -148,3 +151,8 @@ $(TOOLS)/cosmic-ray: | $(DEV_INSTALLED)
 $(TOOLS)/atheris: | $(DEV_INSTALLED)
 	@echo "Fetching atheris into $@"
 	@$(BIN)/python -m pip install --quiet --no-deps --target $@ atheris==3.0.0
+
+# Apache-2.0 and BSD: what the extra `pipelines` of PySpark has.
+$(TOOLS)/pipelines: | $(DEV_INSTALLED)
+	@echo "Fetching Spark Connect's client into $@"
+	@$(BIN)/python -m pip install --quiet --target $@ grpcio grpcio-status googleapis-common-protos pyyaml 'pandas<3'
