@@ -91,7 +91,7 @@ class _Batches:
         query = self._writer(rows).format("noop").trigger(availableNow=True).start()
         query.awaitTermination()
         done = [each for each in query.recentProgress if each.numInputRows][_WARM_UP:]
-        return statistics.median(each.durationMs["triggerExecution"] for each in done)
+        return float(statistics.median(each.durationMs["triggerExecution"] for each in done))
 
     def latency(self, format_name: str) -> list[float]:
         """Return median and 99th percentile of the time from `produce` to the row in `foreachBatch`.

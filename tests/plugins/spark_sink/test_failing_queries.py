@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def stream(spark: SparkSession, topic: Topic, *, fail_on_data_loss: bool = True) -> DataFrame:
     """The rows of the topic from its start."""
-    options = {
+    options: dict[str, str | bool] = {
         "kafka.bootstrap.servers": topic.bootstrap,
         "subscribe": topic.name,
         "startingOffsets": "earliest",
