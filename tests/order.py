@@ -12,6 +12,7 @@ LONGEST = (
     "tests/clients/groups/test_consumer_protocol.py",
     "tests/plugins/spark_sink/test_spark.py",
     "tests/docs/test_spark_page.py",
+    "tests/docs/test_spark_pipelines_run.py",
     "tests/plugins/spark_sink/pipelines/test_query.py",
     "tests/plugins/spark_sink/test_beside_kafkas_format.py",
     "tests/plugins/spark_sink/test_flights.py",
@@ -45,6 +46,7 @@ LONGEST = (
 SPARK = (
     "tests/plugins/spark_sink/test_spark.py",
     "tests/docs/test_spark_page.py",
+    "tests/docs/test_spark_pipelines_run.py",
     "tests/plugins/spark_sink/pipelines/test_query.py",
     "tests/plugins/spark_sink/test_beside_kafkas_format.py",
     "tests/plugins/spark_sink/test_flights.py",
