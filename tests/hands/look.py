@@ -223,11 +223,15 @@ class Looker:
         found: dict[str, object] = {}
         for name, kind in kinds.items():
             # One after the other: librdkafka may give up groups that it describes at the same time.
-            (future,) = self.admin.describe_consumer_groups([name]).values()
-            group = future.result(DEADLINE_S)
+            # A coordinator that has just started may not have taken it over yet.
+            group = repeat_while_refused(partial(self._described, name), KafkaException)
             members = sorted((member.member_id, member.client_id) for member in group.members)
             found[name] = (kind, str(group.state), group.partition_assignor, members)
         return found
+
+    def _described(self, group: str) -> Any:
+        (future,) = self.admin.describe_consumer_groups([group]).values()
+        return future.result(DEADLINE_S)
 
     def _offsets(self, group: str) -> dict[tuple[str, int], int]:
         (future,) = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
