@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
     from tidelog.plugins.coordinator.consumer_groups.group_changes import ConsumerGroupChange
     from tidelog.plugins.coordinator.consumer_groups.member import Member
-    from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups
+    from tidelog.plugins.coordinator.consumer_groups.settings import Settings, SettingsOfGroups
     from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
     from tidelog.plugins.coordinator.deadlines import Deadlines
     from tidelog.plugins.coordinator.groups.registry import GroupRegistry
@@ -85,10 +85,20 @@ class LiveConsumerGroup:
         self.partition = partition
         self.state = state
         self._shared = shared
-        self._timers = Timers(shared.deadlines, state.group_id, self._session_timeout_ms, self._expired)
+        self._timers = Timers(shared.deadlines, state.group_id, self._expired)
+        self._settings = shared.settings.of_broker
+        self._settings_version: int | None = None
 
-    def _session_timeout_ms(self) -> int:
-        return self._shared.settings.of(self.group_id).session_timeout_ms
+    def _current_settings(self) -> Settings:
+        """Return the group's settings, looked up again only after a configuration has changed."""
+        settings = self._shared.settings
+        version = settings.configs.version
+        if version != self._settings_version:
+            self._settings, self._settings_version = settings.of(self.group_id), version
+        return self._settings
+
+    def _restart_session(self, member: Member) -> None:
+        self._timers.restart_session(member, self._current_settings().session_timeout_ms)
 
     def unchanged(self, request: ConsumerGroupHeartbeat) -> HeartbeatAnswer | None:
         """Answer a heartbeat that changes nothing but the member's session; None for any other."""
@@ -96,16 +106,16 @@ class LiveConsumerGroup:
         member = self.state.members.get(request.member_id)
         if member is None or not changes_nothing(self.state, member, request, shared.topics):
             return None
-        self._timers.restart_session(member)
-        interval_ms = shared.settings.of(self.group_id).heartbeat_interval_ms
-        return answer_to(request, member, member.current, interval_ms)
+        settings = self._current_settings()
+        self._timers.restart_session(member, settings.session_timeout_ms)
+        return answer_to(request, member, member.current, settings.heartbeat_interval_ms)
 
     async def finish(self, decision: Decision) -> HeartbeatAnswer:
         """Carry out what was decided about a heartbeat; answered when that may be acknowledged."""
         result = self.carry_out(decision.draft) if decision.draft else None
         member = self.state.members.get(decision.answer.member_id)
         if member is not None:
-            self._timers.restart_session(member)
+            self._restart_session(member)
         await self.committed(result)
         return decision.answer
 
@@ -146,7 +156,7 @@ class LiveConsumerGroup:
         result = self.carry_out(draft)
         member = self.state.members[answer.member_id]
         self._timers.stop(member.member_id, Timer.JOIN)
-        self._timers.restart_session(member)
+        self._restart_session(member)
         self._timers.start(member, Timer.SYNC, request.rebalance_timeout_ms)
         await self.committed(result)
         return answer
@@ -183,7 +193,7 @@ class LiveConsumerGroup:
         with self._timing_rejoin(member):
             answer = classic_members.sync(self.state, request, self._shared.topics)
         self._timers.stop(member.member_id, Timer.SYNC)
-        self._timers.restart_session(member)
+        self._restart_session(member)
         return answer
 
     def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:
@@ -191,7 +201,7 @@ class LiveConsumerGroup:
         member, _ = classic_members.classic_member(self.state, member_id, group_instance_id)
         with self._timing_rejoin(member):
             classic_members.check_generation(member, generation)
-            self._timers.restart_session(member)
+            self._restart_session(member)
             classic_members.check_settled(self.state, member)
 
     async def leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
@@ -252,7 +262,7 @@ class LiveConsumerGroup:
     def resume(self) -> None:
         """Start the timers of all members."""
         for member in self.state.members.values():
-            self._timers.restart_session(member)
+            self._restart_session(member)
             self._timers.follow_revocation(member)
 
     def close(self, reason: BrokerError) -> None:

@@ -44,13 +44,13 @@ class Settings:
 class SettingsOfGroups:
     """The settings of each group: those of the broker, with what is configured for the group itself."""
 
-    def __init__(self, of_broker: Settings, configs: ResourceConfigs | None = None) -> None:
+    def __init__(self, of_broker: Settings, configs: ResourceConfigs) -> None:
         self.of_broker = of_broker
-        self._configs = configs
+        self.configs = configs
 
     def of(self, group_id: str) -> Settings:
         """Return the settings of a group, the same object until they change."""
-        config = None if self._configs is None else self._configs.find("group", group_id)
+        config = self.configs.find("group", group_id)
         return self.of_broker if config is None else config.derive(self._derived)
 
     def _derived(self, config: TopicConfig) -> Settings:

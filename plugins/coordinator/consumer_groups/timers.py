@@ -25,17 +25,11 @@ Expired: TypeAlias = Callable[[str, Timer, int], None]
 
 
 class Timers:
-    """Timers of one group's members; `expired` is called once for each that expires.
+    """Timers of one group's members; `expired` is called once for each that expires."""
 
-    `session_timeout_ms` returns that of members of the consumer protocol; classic ones bring theirs.
-    """
-
-    def __init__(
-        self, deadlines: Deadlines, group_id: str, session_timeout_ms: Callable[[], int], expired: Expired
-    ) -> None:
+    def __init__(self, deadlines: Deadlines, group_id: str, expired: Expired) -> None:
         self._deadlines = deadlines
         self._group_id = group_id
-        self._session_timeout_ms = session_timeout_ms
         self._expired = expired
 
     def start(self, member: Member, timer: Timer, duration_ms: int) -> None:
@@ -55,10 +49,10 @@ class Timers:
         for timer in Timer:
             self.stop(member_id, timer)
 
-    def restart_session(self, member: Member) -> None:
-        """Extend the session of a member of either protocol."""
+    def restart_session(self, member: Member, session_timeout_ms: int) -> None:
+        """Extend a member's session; a member of the classic protocol has a timeout of its own."""
         classic = member.metadata.classic
-        duration_ms = classic.session_timeout_ms if classic else self._session_timeout_ms()
+        duration_ms = classic.session_timeout_ms if classic else session_timeout_ms
         deadlines, member_id = self._deadlines, member.member_id
         deadlines.schedule(
             (self._group_id, member_id, Timer.SESSION),

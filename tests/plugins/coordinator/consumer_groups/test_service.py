@@ -52,6 +52,12 @@ class FakeConfigs:
     """Configuration of groups: none until a session timeout is set."""
 
     session_timeout_ms: int | None = None
+    version: int = 0
+
+    def set_session_timeout(self, timeout_ms: int) -> None:
+        """Set the session timeout of any group."""
+        self.session_timeout_ms = timeout_ms
+        self.version += 1
 
     def find(self, scope: ResourceScope, name: str) -> TopicConfig | None:
         """Return the configuration of any group."""
@@ -146,7 +152,7 @@ async def test_heartbeat_missing_for_the_session_timeout_of_its_group_removes_th
     coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
     await coordinator.join("silent")
-    coordinator.configs.session_timeout_ms = 2 * SETTINGS.session_timeout_ms
+    coordinator.configs.set_session_timeout(2 * SETTINGS.session_timeout_ms)
     await coordinator.heartbeat("silent", 1)
     await trio.sleep(1.9 * SETTINGS.session_timeout_ms / 1000)
     assert coordinator.members == ["silent"]
