@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -56,21 +55,23 @@ class ScramCredentials:
                 *((key, None) for key in deletions),
                 *((upsertion.key, upsertion) for upsertion in upsertions),
             ]
-            times = Counter(key.user for key, _ in wanted)
-            results: dict[str, BrokerError | None] = dict.fromkeys(times)
-            changes: dict[CredentialKey, ScramCredential | None] = {}
+            results: dict[str, BrokerError | None] = {}
+            changes: dict[str, tuple[CredentialKey, ScramCredential | None]] = {}
             pace = Pace()
             for key, upsertion in wanted:
-                try:
-                    if times[key.user] > 1:
-                        raise DuplicateResource(
-                            "A user credential cannot be altered twice in the same request"
-                        )
-                    changes[key] = self._checked(key, upsertion)
-                except BrokerError as error:
-                    results[key.user] = error
+                # As in Kafka, the first error of a user is its result, and nothing of it is changed.
+                if results.get(key.user) is None:
+                    try:
+                        if changes.pop(key.user, None):
+                            raise DuplicateResource(
+                                "A user credential cannot be altered twice in the same request"
+                            )
+                        changes[key.user] = key, self._checked(key, upsertion)
+                        results[key.user] = None
+                    except BrokerError as error:
+                        results[key.user] = error
                 await pace.turn()
-            await self._write(changes)
+            await self._write(dict(changes.values()))
         return results
 
     def _checked(self, key: CredentialKey, upsertion: ScramUpsertion | None) -> ScramCredential | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tidelog.kernel import errors
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
-_CODES: dict[type[errors.BrokerError], ErrorCode] = {
+CODES: Final[dict[type[errors.BrokerError], ErrorCode]] = {
     errors.StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
     errors.LogDirNotFound: ErrorCode.LOG_DIR_NOT_FOUND,
     errors.InvalidRequest: ErrorCode.INVALID_REQUEST,
@@ -83,7 +85,7 @@ _CODES: dict[type[errors.BrokerError], ErrorCode] = {
 def error_code(error: errors.BrokerError) -> ErrorCode:
     """Return the protocol's code for `error`."""
     for kind in type(error).__mro__:
-        code = _CODES.get(kind)
+        code = CODES.get(kind)
         if code is not None:
             return code
     return ErrorCode.UNKNOWN_SERVER_ERROR

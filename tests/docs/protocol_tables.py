@@ -1,4 +1,4 @@
-"""`python -m tests.docs.protocol_tables` writes the tables of APIs in docs/protocol.md from the code."""
+"""`python -m tests.docs.protocol_tables` writes the tables in docs/protocol.md from the code."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.docs import error_table
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.routes import SERVED
 from tidelog.plugins.protocol_kafka.unserved import UNSERVED
@@ -112,9 +113,14 @@ def tables() -> str:
 
 def with_tables(page: str) -> str:
     """Return the page with the tables as they should be."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return before + BEGIN + tables() + END + after
+    page = _with(page, BEGIN, tables(), END)
+    return _with(page, error_table.BEGIN, error_table.tables(), error_table.END)
+
+
+def _with(page: str, begin: str, text: str, end: str) -> str:
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    return before + begin + text + end + after
 
 
 if __name__ == "__main__":

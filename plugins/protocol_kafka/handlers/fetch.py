@@ -42,6 +42,7 @@ from tidelog.plugins.protocol_kafka.messages.fetch import (
 
 TOPIC_IDS_SINCE = 13
 WITHOUT_SESSION = (0, -1)
+NO_PARTITION = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 """Epochs of a full fetch request, which opens a session or closes one."""
 
 
@@ -259,5 +260,10 @@ def _aborted(partition: Partition, offset: int, records: LogSlice, *, wait: bool
 
 def _failed(index: int, code: int) -> PartitionData:
     return PartitionData(
-        partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=None, records=b""
+        partition_index=index,
+        error_code=code,
+        high_watermark=-1,
+        # As in Kafka, where an answer without a partition is made in another place than all others.
+        aborted_transactions=[] if code in NO_PARTITION else None,
+        records=b"",
     )

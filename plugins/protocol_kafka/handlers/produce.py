@@ -11,9 +11,11 @@ import trio
 
 from tidelog.kernel.errors import (
     BrokerError,
+    InvalidProducerEpoch,
     InvalidRecord,
     InvalidRequiredAcks,
     InvalidTopic,
+    OutOfOrderSequence,
     RecordsRefused,
     UnknownTopicOrPartition,
     UnsupportedCompression,
@@ -294,6 +296,8 @@ class _Appends:
             error = InvalidRecord(str(error))
         answer.error_code, answer.error_message = error_code(error), context.error_message(error)
         answer.base_offset = NO_OFFSET
+        if isinstance(error, OutOfOrderSequence | InvalidProducerEpoch):
+            answer.log_start_offset = partition.log_start_offset
         if isinstance(error, RecordsRefused) and error.record_errors:
             answer.log_start_offset = partition.log_start_offset
             answer.record_errors = [

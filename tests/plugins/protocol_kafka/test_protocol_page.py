@@ -9,11 +9,21 @@ from typing import Any
 
 import pytest
 
-from tests.docs.protocol_tables import PAGE, KafkaVersions, files_with_tests_of, kafka_versions, with_tables
+from tests.docs.error_table import REASONS, SHOWN, compared
+from tests.docs.protocol_tables import (
+    PAGE,
+    ROOT,
+    KafkaVersions,
+    files_with_tests_of,
+    kafka_versions,
+    with_tables,
+)
 from tests.peers import NEWEST_KAFKA, OLD_PROTOCOLS_KAFKA, find_kafka
 from tests.tables import for_each
 from tidelog.kernel.seams.wire import ProtocolViolation
+from tidelog.plugins.protocol_kafka.errors import CODES
 from tidelog.plugins.protocol_kafka.messages.api import APIS
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.routes import SERVED, find_route
 from tidelog.plugins.protocol_kafka.unserved import UNSERVED
 
@@ -31,6 +41,18 @@ def test_the_page_lists_the_served_versions() -> None:
 
 def test_the_tables_of_the_page_are_those_of_the_code() -> None:
     assert with_tables(PAGE.read_text()) == PAGE.read_text(), "docs/protocol.md is stale: run `make docs`"
+
+
+def test_every_error_is_shown_or_has_a_reason() -> None:
+    shown = [error.name for error in ({**compared(), **SHOWN})]
+    assert sorted([*shown, *REASONS, ErrorCode.NONE.name]) == sorted(error.name for error in ErrorCode)
+    missing = set(CODES.values()) - set(compared()) - set(SHOWN)
+    assert missing == {ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT}, "the broker has errors that have no test"
+
+
+def test_every_error_is_shown_by_a_test_that_exists() -> None:
+    for error, (_, file, test, _) in SHOWN.items():
+        assert f"def {test}(" in (ROOT / file).read_text(), error.name
 
 
 def test_every_api_of_kafka_is_served_or_has_a_reason() -> None:

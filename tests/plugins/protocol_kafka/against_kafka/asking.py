@@ -5,13 +5,15 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from tests.deadlines import DEADLINE_S
 from tests.plugins.protocol_kafka.handlers.client import answer_in, framed
+from tidelog.plugins.protocol_kafka.codecs.declare import FieldSpec, spec_of
+from tidelog.plugins.protocol_kafka.codecs.types import BYTES, RECORDS, STRING, Array, Primitive, Struct
 from tidelog.plugins.protocol_kafka.messages.api import Api
 
 TEXTS = frozenset({"error_message", "documentation"})
@@ -69,3 +71,33 @@ def same_answers(kafka: Asker, tidelog: Asker, script: Sequence[tuple[Api, int, 
         while found != expected and api.name.startswith("Describe") and time.monotonic() < deadline:
             expected = plain(kafka.ask(api, version, request))
         assert found == expected, f"{api.name} {version}: {request}"
+
+
+def message(cls: type[Any], values: Mapping[str, Any]) -> Any:
+    """A message of dictionaries and lists; a field without value or default is 0, empty or null."""
+    fields = {
+        field.name: _value(spec_of(field), values[field.name])
+        if field.name in values
+        else _nothing(spec_of(field))
+        for field in attrs.fields(cls)
+        if field.name in values or field.default is attrs.NOTHING
+    }
+    assert values.keys() <= {field.name for field in attrs.fields(cls)}, f"{cls.__name__}: {list(values)}"
+    return cls(**fields)
+
+
+def _value(spec: FieldSpec, value: Any) -> Any:
+    kind = spec.kind
+    if isinstance(kind, Array) and value is not None:
+        return [_value(spec._replace(kind=kind.element), item) for item in value]
+    if isinstance(kind, Struct) and value is not None:
+        return message(kind.cls, value)
+    return memoryview(value) if kind is RECORDS and value is not None else value
+
+
+def _nothing(spec: FieldSpec) -> Any:
+    if spec.nullable is not None:
+        return None
+    if isinstance(spec.kind, Array):
+        return []
+    return {STRING: "", BYTES: b""}.get(spec.kind, 0) if isinstance(spec.kind, Primitive) else None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.errors import UnstableOffsetCommit
+from tidelog.kernel.errors import CoordinatorLoadInProgress, UnstableOffsetCommit
 from tidelog.kernel.seams.coordination.offsets import OffsetFetch
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
@@ -253,6 +253,20 @@ async def test_produce_without_transaction_verification(verified: bool) -> None:
         producer_id = (await init(client)).producer_id
         code = ErrorCode.INVALID_TXN_STATE if verified else 0
         assert await produce(client, broker, 9, producer_id, 0) == [code]
+
+
+@pytest.mark.parametrize(("version", "code"), [(9, ErrorCode.NOT_ENOUGH_REPLICAS), (12, 0)])
+async def test_produce_while_the_transaction_cannot_be_verified(
+    client: Client, broker: Broker, monkeypatch: pytest.MonkeyPatch, version: int, code: int
+) -> None:
+    """As in Kafka, old clients get an error that they retry on."""
+    producer_id = (await init(client)).producer_id
+
+    def load(*_: object) -> None:
+        raise CoordinatorLoadInProgress("loading")
+
+    monkeypatch.setattr(broker.coordinator.transactions, "verify_partitions", load)
+    assert await produce(client, broker, version, producer_id, 0) == [code]
 
 
 def offsets(version: int, broker: Broker, producer_id: int, epoch: int = 0) -> TxnOffsetCommitRequest:
