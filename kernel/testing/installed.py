@@ -1,4 +1,4 @@
-"""The installed plugins, loaded once per process, for what a scene needs beside the plugin to prove."""
+"""The installed plugins, loaded once per process, for what a harness needs beside the plugin under test."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Delivered(NamedTuple):
 
 
 @attrs.define
-class SinkScene:
+class SinkHarness:
     """A broker that is started and stopped, with one sink.
 
     `written` are the records that it has to deliver, `optional` those of a deleted topic, which it may.
@@ -191,11 +191,11 @@ class SinkConformance:
         return chosen
 
     @pytest.fixture
-    def scene(self, sink_kind: SinkKind, tmp_path: Path) -> SinkScene:
+    def harness(self, sink_kind: SinkKind, tmp_path: Path) -> SinkHarness:
         """Return a broker with the sink, which is not running yet."""
-        return self.make_scene(sink_kind, tmp_path)
+        return self.make_harness(sink_kind, tmp_path)
 
-    def make_scene(self, sink_kind: SinkKind, tmp_path: Path) -> SinkScene:
+    def make_harness(self, sink_kind: SinkKind, tmp_path: Path) -> SinkHarness:
         """Return a broker with the sink, with all its files in `tmp_path`."""
         folder = tmp_path / "delivered"
         folder.mkdir()
@@ -209,7 +209,7 @@ class SinkConformance:
         }
         sink = {"topics.regex": "t.*", "retry.backoff.ms": "1", **own}
         read_back = partial(type(self).delivered, folder)
-        return SinkScene(settings, sink_kind.name, sink, read_back, self.exactly_once)
+        return SinkHarness(settings, sink_kind.name, sink, read_back, self.exactly_once)
 
     def test_name_and_keys_can_be_configured_and_documented(self, sink_kind: SinkKind) -> None:
         assert SINK_NAME.fullmatch(sink_kind.name)
@@ -220,67 +220,69 @@ class SinkConformance:
             if not key.required:
                 assert key.type.parse(key.type.format(key.default)) == key.default
 
-    async def test_every_committed_record_is_delivered(self, scene: SinkScene) -> None:
-        async with scene.running() as broker:
+    async def test_every_committed_record_is_delivered(self, harness: SinkHarness) -> None:
+        async with harness.running() as broker:
             for topic in ("t1", "t2"):
                 for partition in (await broker.topics.create(NewTopic(topic, 2))).partitions:
-                    scene.append(partition, b"a", b"", None)
+                    harness.append(partition, b"a", b"", None)
                     for number in range(5):
-                        scene.append(partition, *[b"%d" % number] * 10)
-            await scene.until_delivered()
-            scene.append(broker.topics.get("t1").partitions[1], b"later")
-            await scene.until_delivered()
+                        harness.append(partition, *[b"%d" % number] * 10)
+            await harness.until_delivered()
+            harness.append(broker.topics.get("t1").partitions[1], b"later")
+            await harness.until_delivered()
 
-    async def test_records_that_were_there_before_the_sink_are_delivered(self, scene: SinkScene) -> None:
-        async with scene.without_sink() as broker:
+    async def test_records_that_were_there_before_the_sink_are_delivered(self, harness: SinkHarness) -> None:
+        async with harness.without_sink() as broker:
             (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
-            scene.append(partition, b"a", b"b")
-        async with scene.running() as broker:
-            await scene.until_delivered()
-            scene.append(broker.topics.get("t").partitions[0], b"c")
-            await scene.until_delivered()
+            harness.append(partition, b"a", b"b")
+        async with harness.running() as broker:
+            await harness.until_delivered()
+            harness.append(broker.topics.get("t").partitions[0], b"c")
+            await harness.until_delivered()
 
-    async def test_other_topics_are_not_delivered(self, scene: SinkScene) -> None:
-        async with scene.running() as broker:
+    async def test_other_topics_are_not_delivered(self, harness: SinkHarness) -> None:
+        async with harness.running() as broker:
             for topic in ("other", "__consumer_offsets"):
-                scene.append((await broker.topics.ensure(topic)).partitions[0], b"x", expected=False)
-            scene.append((await broker.topics.ensure("t")).partitions[0], b"x")
-            await scene.until_delivered()
+                harness.append((await broker.topics.ensure(topic)).partitions[0], b"x", expected=False)
+            harness.append((await broker.topics.ensure("t")).partitions[0], b"x")
+            await harness.until_delivered()
 
-    async def test_aborted_and_open_transactions_are_not_delivered(self, scene: SinkScene) -> None:
-        async with scene.running() as broker:
+    async def test_aborted_and_open_transactions_are_not_delivered(self, harness: SinkHarness) -> None:
+        async with harness.running() as broker:
             (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
             for commit in (False, True, False):
-                scene.append_in_transaction(partition, 7, b"%d" % commit, expected=commit)
-                scene.append(partition, b"outside")
+                harness.append_in_transaction(partition, 7, b"%d" % commit, expected=commit)
+                harness.append(partition, b"outside")
                 partition.append_marker(7, 0, 0, commit=commit)
-            await scene.until_delivered()
-            scene.append_in_transaction(partition, 8, b"open", expected=False)
-            scene.append(partition, b"behind it", expected=False)
-            await scene.until_delivered()
+            await harness.until_delivered()
+            harness.append_in_transaction(partition, 8, b"open", expected=False)
+            harness.append(partition, b"behind it", expected=False)
+            await harness.until_delivered()
 
-    async def test_read_uncommitted_delivers_aborted_records_and_no_markers(self, scene: SinkScene) -> None:
-        async with scene.running(**{"isolation.level": "read_uncommitted"}) as broker:
+    async def test_read_uncommitted_delivers_aborted_records_and_no_markers(
+        self, harness: SinkHarness
+    ) -> None:
+        async with harness.running(**{"isolation.level": "read_uncommitted"}) as broker:
             (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
-            scene.append_in_transaction(partition, 7, b"aborted", expected=True)
+            harness.append_in_transaction(partition, 7, b"aborted", expected=True)
             partition.append_marker(7, 0, 0, commit=False)
-            scene.append_in_transaction(partition, 7, b"open", expected=True)
-            await scene.until_delivered()
+            harness.append_in_transaction(partition, 7, b"open", expected=True)
+            await harness.until_delivered()
 
-    async def test_a_sink_resumes_when_the_broker_is_started_again(self, scene: SinkScene) -> None:
-        async with scene.without_sink() as broker:
+    async def test_a_sink_resumes_when_the_broker_is_started_again(self, harness: SinkHarness) -> None:
+        async with harness.without_sink() as broker:
             await broker.topics.create(NewTopic("t", 2))
         for number in range(4):
-            async with scene.running() as broker:
+            async with harness.running() as broker:
                 for partition in broker.topics.get("t").partitions:
-                    scene.append(partition, b"%d" % number, b"and")
+                    harness.append(partition, b"%d" % number, b"and")
                 if number % 2:
-                    await scene.until_delivered()
-        async with scene.running():
-            await scene.until_delivered()
+                    await harness.until_delivered()
+        async with harness.running():
+            await harness.until_delivered()
 
     async def test_a_sink_resumes_after_a_crash_at_any_time(
-        self, scene: SinkScene, monkeypatch: pytest.MonkeyPatch
+        self, harness: SinkHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         choose, read_chunk = random.Random(5), PartitionLog.read_chunk
         crash, reads_left = trio.CancelScope(), 0
@@ -293,25 +295,25 @@ class SinkConformance:
             return await read_chunk(log, *args)
 
         monkeypatch.setattr(PartitionLog, "read_chunk", read_or_crash)
-        async with scene.without_sink() as broker:
+        async with harness.without_sink() as broker:
             await broker.topics.create(NewTopic("t", 1))
         for _ in range(8):
             reads_left, crash = choose.randint(1, 6), trio.CancelScope()
             with crash:
-                async with scene.running() as broker:
+                async with harness.running() as broker:
                     (partition,) = broker.topics.get("t").partitions
                     for number in range(20):
-                        scene.append(partition, b"%d" % number)
+                        harness.append(partition, b"%d" % number)
                         await trio.sleep(0.001)
                     # A sink that reads in another way is stopped after a while.
                     await trio.sleep(choose.choice((0.01, 0.1, 0.3)))
                     crash.cancel()
-            scene.check(await scene.delivered())
-        async with scene.running():
-            await scene.until_delivered()
+            harness.check(await harness.delivered())
+        async with harness.running():
+            await harness.until_delivered()
 
     async def test_a_sink_resumes_after_its_reads_have_failed(
-        self, scene: SinkScene, monkeypatch: pytest.MonkeyPatch
+        self, harness: SinkHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         choose, read_chunk = random.Random(5), PartitionLog.read_chunk
 
@@ -320,65 +322,65 @@ class SinkConformance:
                 raise StorageError("the disk refused")
             return await read_chunk(log, *args)
 
-        async with scene.running(**{"retry.backoff.max.ms": "1"}) as broker:
+        async with harness.running(**{"retry.backoff.max.ms": "1"}) as broker:
             monkeypatch.setattr(PartitionLog, "read_chunk", failing)
             (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
             for number in range(10):
-                scene.append(partition, b"%d" % number)
+                harness.append(partition, b"%d" % number)
                 await trio.sleep(0.002)
-            await scene.until_delivered()
+            await harness.until_delivered()
 
-    async def test_a_topic_that_is_created_again_is_another_one(self, scene: SinkScene) -> None:
+    async def test_a_topic_that_is_created_again_is_another_one(self, harness: SinkHarness) -> None:
         for number in range(2):
-            async with scene.running() as broker:
+            async with harness.running() as broker:
                 (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
-                scene.append(partition, b"of topic %d" % number)
-                await scene.until_delivered()
+                harness.append(partition, b"of topic %d" % number)
+                await harness.until_delivered()
                 if number == 0:
-                    scene.give_up(scene.written[0])
+                    harness.give_up(harness.written[0])
                     await broker.topics.delete("t")
 
-    async def test_a_deleted_topic_does_not_stop_the_others(self, scene: SinkScene) -> None:
-        async with scene.running() as broker:
+    async def test_a_deleted_topic_does_not_stop_the_others(self, harness: SinkHarness) -> None:
+        async with harness.running() as broker:
             (gone,) = (await broker.topics.create(NewTopic("t1", 1))).partitions
-            scene.append(gone, b"a")
-            await scene.until_delivered()
-            scene.append(gone, b"b")
-            scene.give_up(*scene.written)
+            harness.append(gone, b"a")
+            await harness.until_delivered()
+            harness.append(gone, b"b")
+            harness.give_up(*harness.written)
             await broker.topics.delete("t1")
-            scene.append((await broker.topics.create(NewTopic("t2", 1))).partitions[0], b"c")
-            await scene.until_delivered()
+            harness.append((await broker.topics.create(NewTopic("t2", 1))).partitions[0], b"c")
+            await harness.until_delivered()
 
-    async def test_deleted_records_are_left_out(self, scene: SinkScene) -> None:
-        async with scene.running() as broker:
+    async def test_deleted_records_are_left_out(self, harness: SinkHarness) -> None:
+        async with harness.running() as broker:
             (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
-            scene.append(partition, b"a")
-            await scene.until_delivered()
-        async with scene.without_sink() as broker:
+            harness.append(partition, b"a")
+            await harness.until_delivered()
+        async with harness.without_sink() as broker:
             (partition,) = broker.topics.get("t").partitions
-            scene.append(partition, b"b", b"c", expected=False)
+            harness.append(partition, b"b", b"c", expected=False)
             partition.raise_log_start(3)
-            scene.append(partition, b"d")
-        async with scene.running():
-            await scene.until_delivered()
+            harness.append(partition, b"d")
+        async with harness.running():
+            await harness.until_delivered()
 
-    async def test_the_event_loop_is_never_blocked(self, scene: SinkScene) -> None:
+    async def test_the_event_loop_is_never_blocked(self, harness: SinkHarness) -> None:
         longest = LongestStep()
         trio.lowlevel.add_instrument(longest)
         try:
-            async with scene.running() as broker:
+            async with harness.running() as broker:
                 (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
                 for _ in range(20):
-                    scene.append(partition, *[b"x" * 100] * 100)
-                await scene.until_delivered()
+                    harness.append(partition, *[b"x" * 100] * 100)
+                await harness.until_delivered()
         finally:
             trio.lowlevel.remove_instrument(longest)
         assert longest.seconds < LONGEST_STEP_S, "blocking calls belong in a thread"
 
-    async def test_a_sink_ends_when_the_broker_stops(self, scene: SinkScene) -> None:
-        async with scene.running() as broker:
+    async def test_a_sink_ends_when_the_broker_stops(self, harness: SinkHarness) -> None:
+        async with harness.running() as broker:
             (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
-            scene.append(partition, b"x")
+            harness.append(partition, b"x")
         (statistics,) = broker.sinks.statistics().values()
         assert statistics.state is SinkState.ENDED, "it did not end within shutdown.timeout.ms"
         assert statistics.failures == 0, statistics.last_error

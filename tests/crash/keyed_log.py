@@ -17,7 +17,7 @@ from tidelog.kernel.records.stored import iter_stored, iter_stored_contents
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.batches import NO_PRODUCER_EPOCH
-from tidelog.kernel.testing.storage.scene import slice_bytes
+from tidelog.kernel.testing.storage.harness import slice_bytes
 
 VALUE_BYTES = 120
 

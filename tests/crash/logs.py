@@ -7,7 +7,7 @@ from tests.crash.history import LogKey
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.records.stored import iter_stored
 from tidelog.kernel.seams.storage import PartitionStore
-from tidelog.kernel.testing.storage.scene import read_all
+from tidelog.kernel.testing.storage.harness import read_all
 
 
 def key_of(partition: Partition) -> LogKey:

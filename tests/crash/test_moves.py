@@ -20,7 +20,7 @@ from tidelog.kernel.config import Config
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing import make_batch
-from tidelog.kernel.testing.storage.scene import headers_of, read_all
+from tidelog.kernel.testing.storage.harness import headers_of, read_all
 from tidelog.plugins.metadata_kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.testing import (
     PROCESS_ENDS,

@@ -20,13 +20,13 @@ PARTS = (
     "grouping",
     "pending",
     "remembering",
-    "scene",
+    "harness",
     "transacting",
     "waiting",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))
 
-from tidelog.kernel.testing.coordination.scene import CoordinatorScene  # noqa: E402
+from tidelog.kernel.testing.coordination.harness import CoordinatorHarness  # noqa: E402
 from tidelog.kernel.testing.coordination.suite import CoordinationConformance  # noqa: E402
 
-__all__ = ["CoordinationConformance", "CoordinatorScene"]
+__all__ = ["CoordinationConformance", "CoordinatorHarness"]

@@ -18,7 +18,7 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.kernel.testing.coordination.scene import GROUP, CoordinatorScene
+from tidelog.kernel.testing.coordination.harness import GROUP, CoordinatorHarness
 from tidelog.kernel.testing.coordination.waiting import Request, Time, answers, send
 
 SESSION_MS = 10_000
@@ -28,15 +28,15 @@ RANGE = (GroupProtocol("range", b"likes range"),)
 class ClassicMembers:
     """The members of `GROUP`, static ones if they have a group instance id."""
 
-    def __init__(self, scene: CoordinatorScene, clock: MockClock, nursery: trio.Nursery) -> None:
-        self.time = Time(scene, clock)
-        self._scene = scene
+    def __init__(self, harness: CoordinatorHarness, clock: MockClock, nursery: trio.Nursery) -> None:
+        self.time = Time(harness, clock)
+        self._harness = harness
         self._nursery = nursery
 
     @property
     def groups(self) -> GroupService:
         """The group service under test."""
-        return self._scene.coordinator.groups
+        return self._harness.coordinator.groups
 
     async def join(
         self,

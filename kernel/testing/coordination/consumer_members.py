@@ -13,7 +13,7 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
     DescribedConsumerGroup,
     HeartbeatAnswer,
 )
-from tidelog.kernel.testing.coordination.scene import GROUP, PARTITIONS, TOPIC, CoordinatorScene
+from tidelog.kernel.testing.coordination.harness import GROUP, PARTITIONS, TOPIC, CoordinatorHarness
 from tidelog.kernel.testing.coordination.waiting import Time
 
 JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2
@@ -47,14 +47,14 @@ class Consumer:
 class ConsumerMembers:
     """The members of `GROUP`, all of which subscribe to `TOPIC`."""
 
-    def __init__(self, scene: CoordinatorScene, clock: MockClock) -> None:
-        self.time = Time(scene, clock)
-        self._scene = scene
+    def __init__(self, harness: CoordinatorHarness, clock: MockClock) -> None:
+        self.time = Time(harness, clock)
+        self._harness = harness
 
     @property
     def groups(self) -> ConsumerGroupService:
         """The group service under test."""
-        return self._scene.coordinator.consumer_groups
+        return self._harness.coordinator.consumer_groups
 
     def described(self) -> DescribedConsumerGroup:
         """Describe the group."""

@@ -26,7 +26,7 @@ from tidelog.kernel.testing.coordination.consumer_members import (
     Consumer,
     ConsumerMembers,
 )
-from tidelog.kernel.testing.coordination.scene import GROUP, PARTITIONS, TOPIC, CoordinatorScene
+from tidelog.kernel.testing.coordination.harness import GROUP, PARTITIONS, TOPIC, CoordinatorHarness
 
 EVERYTHING = set(range(PARTITIONS))
 LONGEST_SESSION_MS = 3_600_000
@@ -42,9 +42,9 @@ class Consuming:
     durable: ClassVar[bool]
 
     @pytest.fixture
-    def consumers(self, scene: CoordinatorScene, mock_clock: MockClock) -> ConsumerMembers:
+    def consumers(self, harness: CoordinatorHarness, mock_clock: MockClock) -> ConsumerMembers:
         """Return a group without members."""
-        return ConsumerMembers(scene, mock_clock)
+        return ConsumerMembers(harness, mock_clock)
 
     async def test_consumer_group_heartbeat_of_the_only_member_gets_all_partitions(
         self, consumers: ConsumerMembers, mock_clock: MockClock
@@ -120,7 +120,7 @@ class Consuming:
         assert alive.partitions == EVERYTHING
 
     async def test_consumer_group_describe_and_list_groups(
-        self, scene: CoordinatorScene, consumers: ConsumerMembers, mock_clock: MockClock
+        self, harness: CoordinatorHarness, consumers: ConsumerMembers, mock_clock: MockClock
     ) -> None:
         only = await consumers.join("only", "instance")
         await consumers.come_to_rest(only)
@@ -131,34 +131,34 @@ class Consuming:
         assert (member.member_id, member.instance_id, member.member_epoch) == ("only", "instance", only.epoch)
         assert (member.client_id, member.client_host, member.is_classic) == ("client", "/127.0.0.1", False)
         assert list(member.topic_names) == [TOPIC]
-        topic_id = scene.broker.topics.get(TOPIC).topic_id.bytes
+        topic_id = harness.broker.topics.get(TOPIC).topic_id.bytes
         everything = [DescribedPartitions(topic_id, TOPIC, sorted(EVERYTHING))]
         assert list(member.assignment) == list(member.target) == everything
         listed = ListedGroup(GROUP, "consumer", "Stable", "consumer")
-        assert list(scene.coordinator.groups.list([], ["consumer"])) == [listed]
+        assert list(harness.coordinator.groups.list([], ["consumer"])) == [listed]
         with pytest.raises(GroupIdNotFound):
-            scene.coordinator.groups.describe(GROUP)
+            harness.coordinator.groups.describe(GROUP)
 
     async def test_delete_groups_of_a_consumer_group_only_without_members(
-        self, scene: CoordinatorScene, consumers: ConsumerMembers, mock_clock: MockClock
+        self, harness: CoordinatorHarness, consumers: ConsumerMembers, mock_clock: MockClock
     ) -> None:
-        scene.commit(1)
+        harness.commit(1)
         only = await consumers.join("only")
-        (error,) = await scene.coordinator.groups.delete([GROUP])
+        (error,) = await harness.coordinator.groups.delete([GROUP])
         assert isinstance(error, NonEmptyGroup)
         await consumers.send(only, LEAVE)
         assert consumers.described().state == "Empty"
-        assert list(await scene.coordinator.groups.delete([GROUP])) == [None]
-        assert scene.offsets() == {}
-        await scene.restart()
-        assert not scene.coordinator.groups.list()
+        assert list(await harness.coordinator.groups.delete([GROUP])) == [None]
+        assert harness.offsets() == {}
+        await harness.restart()
+        assert not harness.coordinator.groups.list()
 
     async def test_offset_commit_and_offset_fetch_check_the_member_epoch(
-        self, scene: CoordinatorScene, consumers: ConsumerMembers, mock_clock: MockClock
+        self, harness: CoordinatorHarness, consumers: ConsumerMembers, mock_clock: MockClock
     ) -> None:
         only = await consumers.join("only")
         await consumers.come_to_rest(only)
-        offsets = scene.coordinator.offsets
+        offsets = harness.coordinator.offsets
         to_commit = [OffsetToCommit(TOPIC, 0, 1)]
         refused: list[tuple[type[BrokerError], int, str]] = [
             (StaleMemberEpoch, only.epoch + 1, "only"),
@@ -171,20 +171,20 @@ class Consuming:
                 offsets.fetch(OffsetFetch(GROUP, None, member_id=member_id, member_epoch=epoch))
         with pytest.raises(UnknownMemberId):
             offsets.commit(OffsetCommit(GROUP, to_commit))
-        assert scene.offsets() == {}
+        assert harness.offsets() == {}
         offsets.commit(OffsetCommit(GROUP, to_commit, only.epoch, "only"))
-        assert scene.offsets() == {(TOPIC, 0): 1}
+        assert harness.offsets() == {(TOPIC, 0): 1}
         assert offsets.fetch(OffsetFetch(GROUP, None, member_id="only", member_epoch=only.epoch))
 
     async def test_consumer_group_heartbeat_after_a_restart(
-        self, scene: CoordinatorScene, consumers: ConsumerMembers, mock_clock: MockClock
+        self, harness: CoordinatorHarness, consumers: ConsumerMembers, mock_clock: MockClock
     ) -> None:
         members = [await consumers.join("a"), await consumers.join("b", "instance")]
         await consumers.come_to_rest(*members)
         before = consumers.described()
-        await scene.restart()
+        await harness.restart()
         if not self.durable:
-            assert not scene.coordinator.groups.list()
+            assert not harness.coordinator.groups.list()
             for member in members:
                 with pytest.raises((UnknownMemberId, GroupIdNotFound)):
                     await consumers.heartbeat(member)

@@ -6,7 +6,7 @@ import pytest
 from trio.testing import wait_all_tasks_blocked
 
 from tidelog.kernel.errors import GroupIdNotFound, InvalidGroupId, UnknownTopicOrPartition
-from tidelog.kernel.testing.coordination.scene import GROUP, TOPIC, CoordinatorScene
+from tidelog.kernel.testing.coordination.harness import GROUP, TOPIC, CoordinatorHarness
 from tidelog.kernel.topics import NewTopic
 
 
@@ -14,37 +14,37 @@ from tidelog.kernel.topics import NewTopic
 class Deleting:
     """OffsetDelete, and topics that go."""
 
-    async def test_offset_delete_deletes_only_named_partitions(self, scene: CoordinatorScene) -> None:
-        scene.commit(1, 2, 3)
-        outcome = scene.coordinator.offsets.delete(
+    async def test_offset_delete_deletes_only_named_partitions(self, harness: CoordinatorHarness) -> None:
+        harness.commit(1, 2, 3)
+        outcome = harness.coordinator.offsets.delete(
             GROUP, [(TOPIC, 0), (TOPIC, 2), (TOPIC, 77), ("nowhere", 0)]
         )
         assert [type(error) for error in outcome.errors] == [*[type(None)] * 3, UnknownTopicOrPartition]
-        assert scene.offsets() == {(TOPIC, 1): 2}
+        assert harness.offsets() == {(TOPIC, 1): 2}
 
-    async def test_offset_delete_of_an_unknown_group(self, scene: CoordinatorScene) -> None:
+    async def test_offset_delete_of_an_unknown_group(self, harness: CoordinatorHarness) -> None:
         with pytest.raises(GroupIdNotFound):
-            scene.coordinator.offsets.delete("missing", [(TOPIC, 0)])
+            harness.coordinator.offsets.delete("missing", [(TOPIC, 0)])
         with pytest.raises(InvalidGroupId):
-            scene.coordinator.offsets.delete("", [(TOPIC, 0)])
+            harness.coordinator.offsets.delete("", [(TOPIC, 0)])
 
-    async def test_delete_topics_deletes_committed_offsets(self, scene: CoordinatorScene) -> None:
-        await scene.broker.topics.create(NewTopic("short-lived", 2))
+    async def test_delete_topics_deletes_committed_offsets(self, harness: CoordinatorHarness) -> None:
+        await harness.broker.topics.create(NewTopic("short-lived", 2))
         for group_id in ("one", "two"):
-            scene.commit(1, 2, group_id=group_id, topic="short-lived")
-            scene.commit(3, group_id=group_id)
-        await scene.broker.topics.delete("short-lived")
+            harness.commit(1, 2, group_id=group_id, topic="short-lived")
+            harness.commit(3, group_id=group_id)
+        await harness.broker.topics.delete("short-lived")
         await wait_all_tasks_blocked()
-        assert scene.offsets("one") == scene.offsets("two") == {(TOPIC, 0): 3}
+        assert harness.offsets("one") == harness.offsets("two") == {(TOPIC, 0): 3}
 
     async def test_delete_topics_keeps_offsets_of_a_new_topic_of_the_same_name(
-        self, scene: CoordinatorScene
+        self, harness: CoordinatorHarness
     ) -> None:
-        await scene.broker.topics.create(NewTopic("phoenix"))
-        scene.commit(1, topic="phoenix")
-        await scene.broker.topics.delete("phoenix")
-        await scene.broker.topics.create(NewTopic("phoenix"))
-        scene.clock.advance(1)
-        scene.commit(2, topic="phoenix")
+        await harness.broker.topics.create(NewTopic("phoenix"))
+        harness.commit(1, topic="phoenix")
+        await harness.broker.topics.delete("phoenix")
+        await harness.broker.topics.create(NewTopic("phoenix"))
+        harness.clock.advance(1)
+        harness.commit(2, topic="phoenix")
         await wait_all_tasks_blocked()
-        assert scene.offsets() == {("phoenix", 0): 2}
+        assert harness.offsets() == {("phoenix", 0): 2}

@@ -28,7 +28,7 @@ from tidelog.kernel.seams.coordination.groups import (
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetToCommit
 from tidelog.kernel.testing.coordination.classic_members import RANGE, SESSION_MS, ClassicMembers
 from tidelog.kernel.testing.coordination.expiring import RETENTION_MS
-from tidelog.kernel.testing.coordination.scene import GROUP, TOPIC, CoordinatorScene
+from tidelog.kernel.testing.coordination.harness import GROUP, TOPIC, CoordinatorHarness
 from tidelog.kernel.testing.coordination.waiting import answers
 
 
@@ -42,10 +42,12 @@ class Grouping:
     durable: ClassVar[bool]
 
     @pytest.fixture
-    async def members(self, scene: CoordinatorScene, mock_clock: MockClock) -> AsyncGenerator[ClassicMembers]:
+    async def members(
+        self, harness: CoordinatorHarness, mock_clock: MockClock
+    ) -> AsyncGenerator[ClassicMembers]:
         """Yield a group without members."""
         async with trio.open_nursery() as nursery:
-            yield ClassicMembers(scene, mock_clock, nursery)
+            yield ClassicMembers(harness, mock_clock, nursery)
             nursery.cancel_scope.cancel()
 
     async def test_join_group_of_a_new_member_uses_the_returned_member_id(
@@ -178,21 +180,21 @@ class Grouping:
             members.groups.describe("missing")
 
     async def test_delete_groups_only_without_members(
-        self, scene: CoordinatorScene, members: ClassicMembers, mock_clock: MockClock
+        self, harness: CoordinatorHarness, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
-        scene.commit(1)
+        harness.commit(1)
         (joined,) = await members.stable(1)
         errors = await members.groups.delete([GROUP, "missing"])
         assert [type(error) for error in errors] == [NonEmptyGroup, GroupIdNotFound]
         await members.groups.leave(GROUP, [LeavingMember(joined.member_id)])
         assert members.groups.describe(GROUP).state == "Empty"
         assert list(await members.groups.delete([GROUP])) == [None]
-        assert scene.offsets() == {}
-        await scene.restart()
+        assert harness.offsets() == {}
+        await harness.restart()
         assert not members.groups.list()
 
     async def test_offset_commit_checks_the_generation(
-        self, scene: CoordinatorScene, members: ClassicMembers, mock_clock: MockClock
+        self, harness: CoordinatorHarness, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         (joined,) = await members.stable(1)
         refused: list[tuple[type[BrokerError], int, str]] = [
@@ -204,34 +206,34 @@ class Grouping:
         offsets = [OffsetToCommit(TOPIC, 0, 1)]
         for error, generation, member_id in refused:
             with pytest.raises(error):
-                scene.coordinator.offsets.commit(OffsetCommit(GROUP, offsets, generation, member_id))
-        assert scene.offsets() == {}
-        scene.coordinator.offsets.commit(OffsetCommit(GROUP, offsets, joined.generation, joined.member_id))
-        assert scene.offsets() == {(TOPIC, 0): 1}
+                harness.coordinator.offsets.commit(OffsetCommit(GROUP, offsets, generation, member_id))
+        assert harness.offsets() == {}
+        harness.coordinator.offsets.commit(OffsetCommit(GROUP, offsets, joined.generation, joined.member_id))
+        assert harness.offsets() == {(TOPIC, 0): 1}
 
     async def test_expire_offsets_of_a_group_after_its_last_member_has_left(
-        self, scene: CoordinatorScene, members: ClassicMembers, mock_clock: MockClock
+        self, harness: CoordinatorHarness, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         (joined,) = await members.stable(1)
         offsets = [OffsetToCommit(TOPIC, 0, 1)]
-        scene.coordinator.offsets.commit(OffsetCommit(GROUP, offsets, joined.generation, joined.member_id))
-        scene.clock.advance(2 * RETENTION_MS)
-        await scene.expire()
-        assert scene.offsets() == {(TOPIC, 0): 1}
+        harness.coordinator.offsets.commit(OffsetCommit(GROUP, offsets, joined.generation, joined.member_id))
+        harness.clock.advance(2 * RETENTION_MS)
+        await harness.expire()
+        assert harness.offsets() == {(TOPIC, 0): 1}
         await members.groups.leave(GROUP, [LeavingMember(joined.member_id)])
-        scene.clock.advance(RETENTION_MS - 1)
-        await scene.expire()
-        assert scene.offsets() == {(TOPIC, 0): 1}
-        scene.clock.advance(1)
-        await scene.expire()
-        assert scene.offsets() == {}
+        harness.clock.advance(RETENTION_MS - 1)
+        await harness.expire()
+        assert harness.offsets() == {(TOPIC, 0): 1}
+        harness.clock.advance(1)
+        await harness.expire()
+        assert harness.offsets() == {}
 
     async def test_heartbeat_after_a_restart(
-        self, scene: CoordinatorScene, members: ClassicMembers, mock_clock: MockClock
+        self, harness: CoordinatorHarness, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         joined = await members.stable(2)
         before = members.groups.describe(GROUP)
-        await scene.restart()
+        await harness.restart()
         if not self.durable:
             assert not members.groups.list()
             with pytest.raises(UnknownMemberId):

@@ -1,4 +1,4 @@
-"""The suite itself: all parts in one class, and the scene that each test plays on."""
+"""The suite itself: all parts in one class, and the harness of each test."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tidelog.kernel.testing.coordination.consuming import Consuming
 from tidelog.kernel.testing.coordination.deleting import Deleting
 from tidelog.kernel.testing.coordination.expiring import Expiring
 from tidelog.kernel.testing.coordination.grouping import Grouping
+from tidelog.kernel.testing.coordination.harness import CoordinatorHarness
 from tidelog.kernel.testing.coordination.pending import Pending
 from tidelog.kernel.testing.coordination.remembering import Remembering
-from tidelog.kernel.testing.coordination.scene import CoordinatorScene
 from tidelog.kernel.testing.coordination.transacting import Transacting
 
 
@@ -39,11 +39,11 @@ class CoordinationConformance(
             cls.coordinator, cls.durable = coordinator, durable
 
     @pytest.fixture
-    async def scene(self, tmp_path: Path) -> AsyncGenerator[CoordinatorScene]:
+    async def harness(self, tmp_path: Path) -> AsyncGenerator[CoordinatorHarness]:
         """Yield a running broker with the coordinator."""
         data = {"storage": "file", "log.dirs": str(tmp_path)} if self.durable else {}
         async with trio.open_nursery() as nursery:
-            scene = CoordinatorScene({"coordinator": self.coordinator, **data, **self.settings}, nursery)
-            await scene.start()
-            yield scene
-            await scene.stop()
+            harness = CoordinatorHarness({"coordinator": self.coordinator, **data, **self.settings}, nursery)
+            await harness.start()
+            yield harness
+            await harness.stop()

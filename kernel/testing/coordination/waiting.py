@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.testing.coordination.scene import CoordinatorScene
+from tidelog.kernel.testing.coordination.harness import CoordinatorHarness
 
 T = TypeVar("T")
 
@@ -22,13 +22,13 @@ LONG_MS = 60_000
 class Time:
     """The wall clock and trio's clock, advanced together: sessions may use either."""
 
-    def __init__(self, scene: CoordinatorScene, clock: MockClock) -> None:
-        self._scene = scene
+    def __init__(self, harness: CoordinatorHarness, clock: MockClock) -> None:
+        self._harness = harness
         self._clock = clock
 
     async def passes(self, by_ms: int) -> None:
         """Advance both clocks, and run what is due."""
-        self._scene.clock.advance(by_ms)
+        self._harness.clock.advance(by_ms)
         self._clock.jump(by_ms / 1000)
         await wait_all_tasks_blocked()
 

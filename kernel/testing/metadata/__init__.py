@@ -10,9 +10,9 @@ from __future__ import annotations
 import pytest
 
 # Before the modules are imported, so that a failing assertion shows its values.
-pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in ("scene", "suite")))
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in ("harness", "suite")))
 
-from tidelog.kernel.testing.metadata.scene import MetadataScene  # noqa: E402
+from tidelog.kernel.testing.metadata.harness import MetadataHarness  # noqa: E402
 from tidelog.kernel.testing.metadata.suite import MetadataConformance  # noqa: E402
 
-__all__ = ["MetadataConformance", "MetadataScene"]
+__all__ = ["MetadataConformance", "MetadataHarness"]

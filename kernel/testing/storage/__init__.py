@@ -20,13 +20,13 @@ PARTS = (
     "removing",
     "replacing",
     "rewriting",
-    "scene",
+    "harness",
     "side_files",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))
 
+from tidelog.kernel.testing.storage.harness import StorageHarness, read_bytes, slice_bytes  # noqa: E402
 from tidelog.kernel.testing.storage.model import ModelLog  # noqa: E402
-from tidelog.kernel.testing.storage.scene import StorageScene, read_bytes, slice_bytes  # noqa: E402
 from tidelog.kernel.testing.storage.suite import StorageConformance  # noqa: E402
 
-__all__ = ["ModelLog", "StorageConformance", "StorageScene", "read_bytes", "slice_bytes"]
+__all__ = ["ModelLog", "StorageConformance", "StorageHarness", "read_bytes", "slice_bytes"]

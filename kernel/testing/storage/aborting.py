@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore, WouldBlock
-from tidelog.kernel.testing.storage.scene import StorageScene, append_many, read_bytes
+from tidelog.kernel.testing.storage.harness import StorageHarness, append_many, read_bytes
 
 SETTINGS = {"segment_bytes": 500, "index_interval_bytes": 100}
 
@@ -40,39 +40,41 @@ def overlapping(
 class Aborting:
     """Aborted transactions."""
 
-    async def test_aborted_transactions_of_a_new_log_are_empty(self, scene: StorageScene) -> None:
-        store = await scene.open_store()
+    async def test_aborted_transactions_of_a_new_log_are_empty(self, harness: StorageHarness) -> None:
+        store = await harness.open_store()
         append_many(store, 3)
         assert list(aborted_in(store, 0, 3)) == []
         assert store.aborted_known_until == 3
 
-    async def test_aborted_transactions_returns_all_that_overlap_a_range(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_aborted_transactions_returns_all_that_overlap_a_range(
+        self, harness: StorageHarness
+    ) -> None:
+        store = await harness.open_store(**SETTINGS)
         append_many(store, 60, 100)
         assert len(store.segments()) > 5
         entries = nested(60)
         for entry in entries:
             store.add_aborted(entry)
         for again in (False, True):
-            if again and scene.backend.durable:
-                await scene.reopen()
-                store = await scene.open_store(**SETTINGS)
+            if again and harness.backend.durable:
+                await harness.reopen()
+                store = await harness.open_store(**SETTINGS)
             assert store.aborted_known_until == 60
             for first in range(61):
                 for end in range(first + 1, 61):
                     assert list(aborted_in(store, first, end)) == overlapping(entries, first, end)
 
-    async def test_add_aborted_ignores_a_known_transaction(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_add_aborted_ignores_a_known_transaction(self, harness: StorageHarness) -> None:
+        store = await harness.open_store(**SETTINGS)
         append_many(store, 20, 100)
         entries = nested(20)
         for entry in (*entries, *entries, entries[0]):
             store.add_aborted(entry)
         assert list(aborted_in(store, 0, 20)) == entries
 
-    async def test_aborted_transactions_ends_where_nothing_can_follow(self, scene: StorageScene) -> None:
+    async def test_aborted_transactions_ends_where_nothing_can_follow(self, harness: StorageHarness) -> None:
         """What lies behind an entry with so high a last stable offset is not even looked at."""
-        store = await scene.open_store()
+        store = await harness.open_store()
         append_many(store, 30)
         entries = [AbortedTransaction(1, 2, 5, 6), AbortedTransaction(2, 7, 9, 10)]
         hidden = AbortedTransaction(3, 0, 20, 21)
@@ -84,9 +86,9 @@ class Aborting:
 
     @pytest.mark.parametrize("offset", [0, 1, 12, 13, 29, 30, 45, 60])
     async def test_truncate_to_removes_aborted_transactions_with_their_markers(
-        self, scene: StorageScene, offset: int
+        self, harness: StorageHarness, offset: int
     ) -> None:
-        store = await scene.open_store(**SETTINGS)
+        store = await harness.open_store(**SETTINGS)
         append_many(store, 60, 100)
         entries = nested(60)
         for entry in entries:
@@ -98,15 +100,15 @@ class Aborting:
         new = AbortedTransaction(99, offset, offset + 5, offset + 6)
         store.add_aborted(new)
         assert list(aborted_in(store, 0, 100)) == [*left, new]
-        if scene.backend.durable:
-            await scene.reopen()
-            store = await scene.open_store(**SETTINGS)
+        if harness.backend.durable:
+            await harness.reopen()
+            store = await harness.open_store(**SETTINGS)
             assert list(aborted_in(store, 0, 100)) == [*left, new]
 
     async def test_delete_segments_before_removes_their_aborted_transactions(
-        self, scene: StorageScene
+        self, harness: StorageHarness
     ) -> None:
-        store = await scene.open_store(**SETTINGS)
+        store = await harness.open_store(**SETTINGS)
         append_many(store, 60, 100)
         entries = nested(60)
         for entry in entries:
@@ -117,9 +119,9 @@ class Aborting:
         assert list(aborted_in(store, 33, 60)) == overlapping(entries, 33, 60)
         assert list(aborted_in(store, 0, 60)) == [e for e in entries if e.last_offset >= first]
 
-    async def test_aborted_transactions_of_a_large_number(self, scene: StorageScene) -> None:
+    async def test_aborted_transactions_of_a_large_number(self, harness: StorageHarness) -> None:
         choose = random.Random(7)
-        store = await scene.open_store()
+        store = await harness.open_store()
         append_many(store, 2000)
         entries = nested(2000, step=2)
         for entry in entries:
@@ -129,8 +131,8 @@ class Aborting:
             end = choose.randrange(first, 2000) + 1
             assert list(aborted_in(store, first, end)) == overlapping(entries, first, end)
 
-    async def test_read_returns_its_end_offset(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_read_returns_its_end_offset(self, harness: StorageHarness) -> None:
+        store = await harness.open_store(**SETTINGS)
         size = len(append_many(store, 40, 100)[0])
         for offset in range(40):
             for max_bytes in (1, 300, 10_000):

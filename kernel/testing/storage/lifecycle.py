@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tidelog.kernel.errors import ConfigError, StorageError
+from tidelog.kernel.testing.storage.harness import StorageHarness, append, append_many, read_all
 from tidelog.kernel.testing.storage.model import ModelLog
-from tidelog.kernel.testing.storage.scene import StorageScene, append, append_many, read_all
 
 
 @pytest.mark.trio
@@ -14,43 +14,45 @@ class Lifecycle:
     """Opening, closing and deleting partitions."""
 
     async def test_open_partitions_returns_stores_in_the_order_of_the_partitions(
-        self, scene: StorageScene
+        self, harness: StorageHarness
     ) -> None:
-        specs = [scene.spec(topic, number) for topic in ("b", "a-1", "a") for number in (2, 0, 1)]
+        specs = [harness.spec(topic, number) for topic in ("b", "a-1", "a") for number in (2, 0, 1)]
         done: list[int] = []
-        stores = await scene.storage.open_partitions(specs, done.append)
+        stores = await harness.storage.open_partitions(specs, done.append)
         for count, store in enumerate(stores):
             append_many(store, count)
         assert [store.log_end_offset for store in stores] == list(range(9))
         assert done == sorted(done)
         assert done[-1] == 9
 
-    async def test_open_partitions_refuses_an_open_partition(self, scene: StorageScene) -> None:
-        store = await scene.open_store()
+    async def test_open_partitions_refuses_an_open_partition(self, harness: StorageHarness) -> None:
+        store = await harness.open_store()
         append(store)
         with pytest.raises(StorageError):
-            await scene.open_store()
+            await harness.open_store()
         assert store.log_end_offset == 1
 
-    async def test_open_of_a_new_storage_is_clean(self, scene: StorageScene) -> None:
-        assert scene.storage.clean_start
+    async def test_open_of_a_new_storage_is_clean(self, harness: StorageHarness) -> None:
+        assert harness.storage.clean_start
 
-    async def test_checkpointed_high_watermark_of_a_new_partition_is_zero(self, scene: StorageScene) -> None:
-        assert (await scene.open_store()).checkpointed_high_watermark == 0
+    async def test_checkpointed_high_watermark_of_a_new_partition_is_zero(
+        self, harness: StorageHarness
+    ) -> None:
+        assert (await harness.open_store()).checkpointed_high_watermark == 0
 
-    async def test_open_partitions_after_close_returns_everything(self, scene: StorageScene) -> None:
-        if not scene.backend.durable:
+    async def test_open_partitions_after_close_returns_everything(self, harness: StorageHarness) -> None:
+        if not harness.backend.durable:
             pytest.skip("the backend keeps nothing")
         settings = {"segment_bytes": 2000, "index_interval_bytes": 300}
-        store = await scene.open_store(**settings)
+        store = await harness.open_store(**settings)
         model = ModelLog()
         for _ in range(3):
             for index in range(20):
                 model.append(append(store, 150, gap=index % 2, records=index % 3 + 1))
             segments = store.segments()
-            await scene.reopen()
-            assert scene.storage.clean_start
-            store = await scene.open_store(**settings)
+            await harness.reopen()
+            assert harness.storage.clean_start
+            store = await harness.open_store(**settings)
             assert (store.log_start_offset, store.log_end_offset) == (0, model.end_offset)
             assert read_all(store) == model.read(0, model.end_offset)
             assert store.size_bytes == len(read_all(store))
@@ -58,37 +60,37 @@ class Lifecycle:
             after = [(view.base_offset, view.size_bytes, view.max_timestamp) for view in store.segments()]
             assert before == after
 
-    async def test_delete_partitions_deletes_for_good(self, scene: StorageScene) -> None:
-        store = await scene.open_store()
+    async def test_delete_partitions_deletes_for_good(self, harness: StorageHarness) -> None:
+        store = await harness.open_store()
         append_many(store, 5)
         store.write_side_file("leader-epoch-checkpoint", b"old")
-        await scene.storage.delete_partitions([(scene.spec().topic_partition, store)])
-        scene.forget_topic("topic")
+        await harness.storage.delete_partitions([(harness.spec().topic_partition, store)])
+        harness.forget_topic("topic")
         for again in (False, True):
-            if again and scene.backend.durable:
-                await scene.reopen()
-            if again and not scene.backend.durable:
+            if again and harness.backend.durable:
+                await harness.reopen()
+            if again and not harness.backend.durable:
                 break
-            store = await scene.open_store()
+            store = await harness.open_store()
             assert (store.log_start_offset, store.log_end_offset) == (0, 0)
             assert list(store.side_files()) == []
 
-    async def test_delete_partitions_keeps_the_others(self, scene: StorageScene) -> None:
-        specs = [scene.spec(partition=number) for number in range(3)]
-        stores = await scene.storage.open_partitions(specs)
+    async def test_delete_partitions_keeps_the_others(self, harness: StorageHarness) -> None:
+        specs = [harness.spec(partition=number) for number in range(3)]
+        stores = await harness.storage.open_partitions(specs)
         contents = [append(store) for store in stores]
-        await scene.storage.delete_partitions([(specs[1].topic_partition, stores[1])])
+        await harness.storage.delete_partitions([(specs[1].topic_partition, stores[1])])
         append(stores[0])
         assert read_all(stores[2]) == contents[2]
 
-    async def test_open_of_two_storages_shares_no_data(self, scene: StorageScene) -> None:
-        other = scene.new_storage()
-        if scene.backend.durable:
+    async def test_open_of_two_storages_shares_no_data(self, harness: StorageHarness) -> None:
+        other = harness.new_storage()
+        if harness.backend.durable:
             with pytest.raises(ConfigError):
                 await other.open()
             return
         await other.open()
-        (store,) = await other.open_partitions([scene.spec()])
+        (store,) = await other.open_partitions([harness.spec()])
         append(store)
-        assert (await scene.open_store()).log_end_offset == 0
+        assert (await harness.open_store()).log_end_offset == 0
         await other.close()

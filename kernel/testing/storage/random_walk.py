@@ -9,9 +9,9 @@ import pytest
 from tidelog.kernel.records.batch import NO_TIMESTAMP, Buffer, parse_header
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.clock import START_MS
+from tidelog.kernel.testing.storage.harness import StorageHarness, append, read_all, read_bytes
 from tidelog.kernel.testing.storage.model import ModelLog
 from tidelog.kernel.testing.storage.rewriting import written_elsewhere
-from tidelog.kernel.testing.storage.scene import StorageScene, append, read_all, read_bytes
 
 POLICIES = ("compact", "other")
 WALKS = 6
@@ -108,9 +108,9 @@ class RandomWalk:
     """Any sequence of operations."""
 
     @pytest.mark.parametrize("seed", range(WALKS))
-    async def test_a_store_agrees_with_the_simplest_log(self, scene: StorageScene, seed: int) -> None:
+    async def test_a_store_agrees_with_the_simplest_log(self, harness: StorageHarness, seed: int) -> None:
         choose = random.Random(seed)
-        store, model = await scene.open_store(**SETTINGS), ModelLog()
+        store, model = await harness.open_store(**SETTINGS), ModelLog()
         for _ in range(STEPS):
             step = choose.choices(
                 ["add", "truncate", "delete", "reopen", "flush", "roll", "rewrite"], [20, 2, 1, 1, 1, 1, 2]
@@ -129,7 +129,7 @@ class RandomWalk:
                 store.roll()
             elif step == "flush":
                 assert store.flush() == model.end_offset
-            elif scene.backend.durable:
-                await scene.reopen()
-                store = await scene.open_store(**SETTINGS)
+            elif harness.backend.durable:
+                await harness.reopen()
+                store = await harness.open_store(**SETTINGS)
             check(store, model, choose)

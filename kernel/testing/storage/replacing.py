@@ -9,8 +9,8 @@ import pytest
 from tidelog.kernel.records.batch import BatchHeader, parse_header
 from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore, SegmentDraft, StaleDraft
 from tidelog.kernel.testing.clock import START_MS
-from tidelog.kernel.testing.storage.scene import (
-    StorageScene,
+from tidelog.kernel.testing.storage.harness import (
+    StorageHarness,
     append,
     append_many,
     read_all,
@@ -28,9 +28,9 @@ class Replacing:
     @pytest.mark.parametrize("keep", ["all", "none", "odd", "first", "last", "front", "back"])
     @pytest.mark.parametrize("chosen", [slice(0, 1), slice(0, 4), slice(1, 3), slice(2, None)])
     async def test_replace_segments_is_what_is_read(
-        self, scene: StorageScene, keep: str, chosen: slice
+        self, harness: StorageHarness, keep: str, chosen: slice
     ) -> None:
-        store = await scene.open_store(**SETTINGS)
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         old = [view.base_offset for view in store.segments()[:-1]][chosen]
         end = next(view.next_offset for view in store.segments() if view.base_offset == old[-1])
@@ -38,10 +38,10 @@ class Replacing:
         kept = _kept(inside, keep)
         expected = [batch for batch in batches if batch not in inside or batch in kept]
         store.replace_segments([draft_of(store, old[0], kept)], old)
-        await check_log(scene, store, expected)
+        await check_log(harness, store, expected)
 
-    async def test_replace_segments_of_several_by_several(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_replace_segments_of_several_by_several(self, harness: StorageHarness) -> None:
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         old = [view.base_offset for view in store.segments()[:-1]]
         halves = [batches[0:4:2], batches[7:9]]
@@ -49,13 +49,13 @@ class Replacing:
         store.replace_segments(drafts, old)
         assert [view.base_offset for view in store.segments()][:2] == [0, 5]
         active = store.segments()[-1].base_offset
-        await check_log(scene, store, [*halves[0], *halves[1], *batches[active:]])
+        await check_log(harness, store, [*halves[0], *halves[1], *batches[active:]])
 
-    async def test_replace_segments_keeps_what_cleanup_policies_read(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_replace_segments_keeps_what_cleanup_policies_read(self, harness: StorageHarness) -> None:
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         before = store.segments()
-        scene.clock.advance(1_000_000)
+        harness.clock.advance(1_000_000)
         store.replace_segments([draft_of(store, 0, batches[:2])], [before[0].base_offset])
         after = store.segments()
         assert after[0].size_bytes == len(batches[0]) + len(batches[1])
@@ -64,9 +64,9 @@ class Replacing:
         assert after[1:] == before[1:]
 
     async def test_replace_segments_moves_aborted_transactions_with_their_markers(
-        self, scene: StorageScene
+        self, harness: StorageHarness
     ) -> None:
-        store = await scene.open_store(**SETTINGS)
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         old = [view.base_offset for view in store.segments()[:-1]]
         aborted = AbortedTransaction(7, 0, old[1], old[1] + 1)
@@ -75,27 +75,29 @@ class Replacing:
         draft.add_aborted(aborted)
         store.replace_segments([draft], old[:2])
         for again in (False, True):
-            if again and scene.backend.durable:
-                await scene.reopen()
-                store = await scene.open_store(**SETTINGS)
+            if again and harness.backend.durable:
+                await harness.reopen()
+                store = await harness.open_store(**SETTINGS)
             assert list(store.aborted_transactions(0, store.log_end_offset, wait=True)) == [aborted]
 
-    async def test_replace_segments_keeps_regions_of_old_segments_readable(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_replace_segments_keeps_regions_of_old_segments_readable(
+        self, harness: StorageHarness
+    ) -> None:
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         region = store.read(0, 1, 20, wait=True)
         store.replace_segments([draft_of(store, 0, [])], [store.segments()[0].base_offset])
         assert slice_bytes(region) == batches[0]
 
-    async def test_draft_segment_that_is_discarded_leaves_nothing(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_draft_segment_that_is_discarded_leaves_nothing(self, harness: StorageHarness) -> None:
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         draft = draft_of(store, 0, batches[:1])
         draft.discard()
-        await check_log(scene, store, batches)
+        await check_log(harness, store, batches)
 
-    async def test_replace_segments_is_followed_by_appends(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_replace_segments_is_followed_by_appends(self, harness: StorageHarness) -> None:
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         old = [view.base_offset for view in store.segments()[:-1]]
         store.replace_segments([draft_of(store, 0, [])], old)
@@ -106,8 +108,10 @@ class Replacing:
         assert read_bytes(store, 3, 1) == rest[0]
 
     @pytest.mark.parametrize("case", ["active", "hole", "none", "unknown", "start", "end", "order"])
-    async def test_replace_segments_refuses_what_does_not_fit(self, scene: StorageScene, case: str) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_replace_segments_refuses_what_does_not_fit(
+        self, harness: StorageHarness, case: str
+    ) -> None:
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]
         old, draft = bases[1:3], draft_of(store, bases[1], [])
@@ -132,9 +136,11 @@ class Replacing:
             store.replace_segments([draft], old)
         assert read_all(store) == b"".join(batches)
 
-    async def test_replace_segments_refuses_a_draft_of_another_partition(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
-        other = await scene.open_store(partition=1, **SETTINGS)
+    async def test_replace_segments_refuses_a_draft_of_another_partition(
+        self, harness: StorageHarness
+    ) -> None:
+        store = await harness.open_store(**SETTINGS)
+        other = await harness.open_store(partition=1, **SETTINGS)
         batches, others = append_many(store, 20, 100), append_many(other, 20, 50)
         draft = draft_of(other, 0, [])
         with pytest.raises(StaleDraft, match="another store"):
@@ -145,13 +151,15 @@ class Replacing:
         second = other.segments()[1].base_offset
         assert read_all(other) == b"".join(others[second:])
 
-    async def test_replace_segments_refuses_a_draft_of_an_earlier_opening(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_replace_segments_refuses_a_draft_of_an_earlier_opening(
+        self, harness: StorageHarness
+    ) -> None:
+        store = await harness.open_store(**SETTINGS)
         append_many(store, 20, 100)
         old, draft = store, draft_of(store, 0, [])
-        await scene.reopen()
-        store = await scene.open_store(**SETTINGS)
-        if not scene.backend.durable:
+        await harness.reopen()
+        store = await harness.open_store(**SETTINGS)
+        if not harness.backend.durable:
             append_many(store, 20, 100)
         content = read_all(store)
         with pytest.raises(StaleDraft, match=r"stale|another store"):
@@ -163,9 +171,9 @@ class Replacing:
 
     @pytest.mark.parametrize("offset", [0, 5, 18, 19])
     async def test_replace_segments_refuses_a_draft_from_before_a_truncation(
-        self, scene: StorageScene, offset: int
+        self, harness: StorageHarness, offset: int
     ) -> None:
-        store = await scene.open_store(**SETTINGS)
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]
         draft = draft_of(store, 0, batches[:1])
@@ -180,8 +188,8 @@ class Replacing:
         draft.discard()
         assert read_all(store) == content
 
-    async def test_truncate_to_that_removes_nothing_keeps_drafts_valid(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_truncate_to_that_removes_nothing_keeps_drafts_valid(self, harness: StorageHarness) -> None:
+        store = await harness.open_store(**SETTINGS)
         append_many(store, 20, 100)
         draft = draft_of(store, 0, [])
         store.truncate_to(20)
@@ -190,8 +198,8 @@ class Replacing:
         assert next(iter(store.headers(0))).base_offset == second
 
     @pytest.mark.parametrize("end", ["used", "discarded"])
-    async def test_replace_segments_refuses_a_used_draft(self, scene: StorageScene, end: str) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_replace_segments_refuses_a_used_draft(self, harness: StorageHarness, end: str) -> None:
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         draft = draft_of(store, 0, batches[:1])
         if end == "used":
@@ -204,12 +212,12 @@ class Replacing:
         with pytest.raises(StaleDraft, match=end):
             draft.append(batches[1], 1, 1, START_MS)
         draft.discard()
-        await _reread(scene, store, content)
+        await _reread(harness, store, content)
 
     async def test_draft_segment_at_the_same_offset_makes_the_earlier_draft_stale(
-        self, scene: StorageScene
+        self, harness: StorageHarness
     ) -> None:
-        store = await scene.open_store(**SETTINGS)
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         earlier, later = draft_of(store, 0, batches[:1]), draft_of(store, 0, [])
         with pytest.raises(StaleDraft, match="another draft"):
@@ -221,12 +229,12 @@ class Replacing:
         earlier.discard()
         store.replace_segments([later], [0])
         second = store.segments()[1].base_offset
-        await _reread(scene, store, b"".join([batches[1], *batches[second:]]))
+        await _reread(harness, store, b"".join([batches[1], *batches[second:]]))
 
     async def test_replace_segments_refuses_a_draft_of_segments_replaced_since(
-        self, scene: StorageScene
+        self, harness: StorageHarness
     ) -> None:
-        store = await scene.open_store(**SETTINGS)
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]
         outdated, other = draft_of(store, 0, batches[: bases[1] + 1]), draft_of(store, bases[3], [])
@@ -237,10 +245,12 @@ class Replacing:
         assert read_all(store) == content
         store.replace_segments([other], bases[3:4])
         left = [*batches[: bases[1] + 1], *batches[bases[4] :]]
-        await _reread(scene, store, b"".join(left))
+        await _reread(harness, store, b"".join(left))
 
-    async def test_replace_segments_refuses_a_draft_of_deleted_segments(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_replace_segments_refuses_a_draft_of_deleted_segments(
+        self, harness: StorageHarness
+    ) -> None:
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]
         gone, there = draft_of(store, 0, batches[:1]), draft_of(store, bases[2], [])
@@ -275,21 +285,21 @@ def draft_of(store: PartitionStore, base_offset: int, batches: Iterable[bytes]) 
     return draft
 
 
-async def _reread(scene: StorageScene, store: PartitionStore, content: bytes) -> None:
+async def _reread(harness: StorageHarness, store: PartitionStore, content: bytes) -> None:
     """Check that the log has this content, now and when it is opened again."""
     assert read_all(store) == content
-    if scene.backend.durable:
-        await scene.reopen()
-        assert read_all(await scene.open_store(**SETTINGS)) == content
+    if harness.backend.durable:
+        await harness.reopen()
+        assert read_all(await harness.open_store(**SETTINGS)) == content
 
 
-async def check_log(scene: StorageScene, store: PartitionStore, expected: Sequence[bytes]) -> None:
+async def check_log(harness: StorageHarness, store: PartitionStore, expected: Sequence[bytes]) -> None:
     """Check by every way to read the log that it has these batches and its old end, now and later."""
     end_offset = store.log_end_offset
     for again in (False, True):
-        if again and scene.backend.durable:
-            await scene.reopen()
-            store = await scene.open_store(**SETTINGS)
+        if again and harness.backend.durable:
+            await harness.reopen()
+            store = await harness.open_store(**SETTINGS)
         assert read_all(store) == b"".join(expected)
         assert store.log_end_offset == end_offset
         assert store.log_start_offset == 0

@@ -22,8 +22,8 @@ from tidelog.kernel.seams.storage import (
     WrittenBatch,
 )
 from tidelog.kernel.testing.clock import START_MS
+from tidelog.kernel.testing.storage.harness import StorageHarness, append, append_many, read_all
 from tidelog.kernel.testing.storage.replacing import SETTINGS, check_log, draft_of
-from tidelog.kernel.testing.storage.scene import StorageScene, append, append_many, read_all
 
 _Found = TypeVar("_Found")
 
@@ -44,14 +44,14 @@ class Rewriting:
 
     # --- sources
 
-    async def test_segment_sources_read_what_the_log_has(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_segment_sources_read_what_the_log_has(self, harness: StorageHarness) -> None:
+        store = await harness.open_store(**SETTINGS)
         append_many(store, 20, 100)
         views = store.segments()
         for again in (False, True):
-            if again and scene.backend.durable:
-                await scene.reopen()
-                store = await scene.open_store(**SETTINGS)
+            if again and harness.backend.durable:
+                await harness.reopen()
+                store = await harness.open_store(**SETTINGS)
             sources = [_pickled(source) for source in store.segment_sources(store.log_end_offset)]
             assert [each.base_offset for each in sources] == [view.base_offset for view in views[:-1]]
             assert [each.size_bytes for each in sources] == [view.size_bytes for view in views[:-1]]
@@ -59,8 +59,8 @@ class Rewriting:
             assert content == read_all(store)[: len(content)]
             assert len(content) == store.size_bytes - views[-1].size_bytes
 
-    async def test_segment_sources_read_from_anywhere_in_any_order(self, scene: StorageScene) -> None:
-        store = await scene.open_store(segment_bytes=2000)
+    async def test_segment_sources_read_from_anywhere_in_any_order(self, harness: StorageHarness) -> None:
+        store = await harness.open_store(segment_bytes=2000)
         batches = append_many(store, 50, 100)
         choose = random.Random(1)
         (source, *_) = map(_pickled, store.segment_sources(50))
@@ -73,16 +73,18 @@ class Rewriting:
                 source.close()
         assert source.read(len(content), 1) == source.read(len(content) + 5, 10) == source.read(3, 0) == b""
 
-    async def test_segment_sources_count_the_entries_of_indexes(self, scene: StorageScene) -> None:
-        store = await scene.open_store(segment_bytes=2000, index_interval_bytes=100)
+    async def test_segment_sources_count_the_entries_of_indexes(self, harness: StorageHarness) -> None:
+        store = await harness.open_store(segment_bytes=2000, index_interval_bytes=100)
         append_many(store, 50, 100)
         for source in store.segment_sources(50):
             assert source.index_bytes >= 0
             assert source.time_index_bytes >= 0
             assert source.index_bytes % 8 == source.time_index_bytes % 12 == 0
 
-    async def test_segment_sources_are_inactive_and_begin_below_the_offset(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_segment_sources_are_inactive_and_begin_below_the_offset(
+        self, harness: StorageHarness
+    ) -> None:
+        store = await harness.open_store(**SETTINGS)
         assert list(store.segment_sources(100)) == []
         append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]
@@ -95,9 +97,9 @@ class Rewriting:
     # --- writers
 
     @pytest.mark.parametrize("elsewhere", ["thread", "process"])
-    async def test_writer_writes_what_append_does(self, scene: StorageScene, elsewhere: str) -> None:
+    async def test_writer_writes_what_append_does(self, harness: StorageHarness, elsewhere: str) -> None:
         """Two partitions with the same batches; half of those are left, by one way and by the other."""
-        stores = [await scene.open_store(partition=number, **SETTINGS) for number in (0, 1)]
+        stores = [await harness.open_store(partition=number, **SETTINGS) for number in (0, 1)]
         appended, taken = stores
         batches = append_many(appended, 40, 100)
         assert append_many(taken, 40, 100) == batches
@@ -116,9 +118,9 @@ class Rewriting:
             draft.add_aborted(aborted)
             store.replace_segments([draft], bases)
         for again in (False, True):
-            if again and scene.backend.durable:
-                await scene.reopen()
-                stores = [await scene.open_store(partition=number, **SETTINGS) for number in (0, 1)]
+            if again and harness.backend.durable:
+                await harness.reopen()
+                stores = [await harness.open_store(partition=number, **SETTINGS) for number in (0, 1)]
             for store in stores:
                 assert list(store.aborted_transactions(0, 40, wait=True)) == [aborted]
                 assert store.first_timestamp(0) == START_MS
@@ -128,11 +130,11 @@ class Rewriting:
                 assert read_all(stores[0], offset) == read_all(stores[1], offset)
             for timestamp in range(START_MS - 1, START_MS + 41):
                 assert stores[0].batch_at_timestamp(timestamp) == stores[1].batch_at_timestamp(timestamp)
-        if not scene.backend.durable:
-            await check_log(scene, stores[1], [*kept, *batches[end:]])
+        if not harness.backend.durable:
+            await check_log(harness, stores[1], [*kept, *batches[end:]])
 
-    async def test_writer_tells_how_far_it_is(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_writer_tells_how_far_it_is(self, harness: StorageHarness) -> None:
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         base = store.segments()[1].base_offset
         draft = store.draft_segment(base)
@@ -144,20 +146,20 @@ class Rewriting:
         draft.take(_pickled(writer.finish()))
         assert (draft.next_offset, draft.size_bytes) == (writer.next_offset, writer.size_bytes)
 
-    async def test_writer_without_a_batch_leaves_no_segment(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_writer_without_a_batch_leaves_no_segment(self, harness: StorageHarness) -> None:
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]
         draft = store.draft_segment(bases[1])
         draft.take(_pickled(_pickled(draft.writer()).finish()))
         store.replace_segments([draft], bases[1:3])
-        await check_log(scene, store, [*batches[: bases[1]], *batches[bases[3] :]])
+        await check_log(harness, store, [*batches[: bases[1]], *batches[bases[3] :]])
 
     @pytest.mark.parametrize("numbers", [[3, 2], [3, 3], [1], [0, 2]])
     async def test_writer_refuses_offsets_in_a_wrong_order(
-        self, scene: StorageScene, numbers: Sequence[int]
+        self, harness: StorageHarness, numbers: Sequence[int]
     ) -> None:
-        store = await scene.open_store(**SETTINGS)
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]
         draft = store.draft_segment(bases[1])
@@ -171,10 +173,10 @@ class Rewriting:
         writer.append(*_part(batches[3:4]))
         draft.take(_pickled(writer.finish()))
         store.replace_segments([draft], bases[1:2])
-        await check_log(scene, store, batches)
+        await check_log(harness, store, batches)
 
-    async def test_discard_leaves_nothing_of_what_a_writer_has_written(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_discard_leaves_nothing_of_what_a_writer_has_written(self, harness: StorageHarness) -> None:
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         drafts = [store.draft_segment(base) for base in (0, 2, 4)]
         writers = [_pickled(draft.writer()) for draft in drafts]
@@ -187,10 +189,12 @@ class Rewriting:
                 draft.check()
         again = store.draft_segment(2)
         store.replace_segments([again], [2])
-        await check_log(scene, store, [*batches[:2], *batches[4:]])
+        await check_log(harness, store, [*batches[:2], *batches[4:]])
 
-    async def test_writer_of_an_earlier_draft_does_not_change_a_later_one(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_writer_of_an_earlier_draft_does_not_change_a_later_one(
+        self, harness: StorageHarness
+    ) -> None:
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         earlier = store.draft_segment(0)
         unopened, opened = _pickled(earlier.writer()), _pickled(earlier.writer())
@@ -208,13 +212,13 @@ class Rewriting:
                 earlier.take(written)
         later.take(_pickled(writer.finish()))
         store.replace_segments([later], [0])
-        await check_log(scene, store, batches[1:])
+        await check_log(harness, store, batches[1:])
 
     # --- stale drafts
 
     @pytest.mark.parametrize("reason", ["truncation", "close", "another draft", "use", "discard"])
-    async def test_check_and_take_refuse_a_stale_draft(self, scene: StorageScene, reason: str) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_check_and_take_refuse_a_stale_draft(self, harness: StorageHarness, reason: str) -> None:
+        store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         draft = store.draft_segment(0)
         writer = _pickled(draft.writer())
@@ -230,9 +234,9 @@ class Rewriting:
         draft.discard()
 
     async def test_check_allows_a_draft_beside_appends_deletions_and_other_drafts(
-        self, scene: StorageScene
+        self, harness: StorageHarness
     ) -> None:
-        store = await scene.open_store(**SETTINGS)
+        store = await harness.open_store(**SETTINGS)
         append_many(store, 20, 100)
         draft = store.draft_segment(4)
         store.draft_segment(2).discard()
@@ -246,8 +250,8 @@ class Rewriting:
 
     # --- how far
 
-    async def test_rewritten_until_is_kept_for_each_policy(self, scene: StorageScene) -> None:
-        store, other = await scene.open_store(), await scene.open_store(partition=1)
+    async def test_rewritten_until_is_kept_for_each_policy(self, harness: StorageHarness) -> None:
+        store, other = await harness.open_store(), await harness.open_store(partition=1)
         append_many(store, 20)
         assert store.rewritten_until("compact") is None
         store.set_rewritten_until("compact", 0)
@@ -255,9 +259,9 @@ class Rewriting:
         store.set_rewritten_until("compact", 12)
         store.set_rewritten_until("my-policy.2", 7)
         for again in (False, True):
-            if again and scene.backend.durable:
-                await scene.reopen()
-                store, other = await scene.open_store(), await scene.open_store(partition=1)
+            if again and harness.backend.durable:
+                await harness.reopen()
+                store, other = await harness.open_store(), await harness.open_store(partition=1)
             assert store.rewritten_until("compact") == 12
             assert store.rewritten_until("my-policy.2") == 7
             assert store.rewritten_until("unknown") is None
@@ -265,23 +269,23 @@ class Rewriting:
         store.set_rewritten_until("compact", 3)
         assert store.rewritten_until("compact") == 3
 
-    async def test_rewritten_until_may_lie_outside_of_the_log(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_rewritten_until_may_lie_outside_of_the_log(self, harness: StorageHarness) -> None:
+        store = await harness.open_store(**SETTINGS)
         append_many(store, 20, 100)
         store.set_rewritten_until("compact", 2)
         store.delete_segments_before(10)
         for again in (False, True):
-            if again and scene.backend.durable:
-                await scene.reopen()
-                store = await scene.open_store(**SETTINGS)
+            if again and harness.backend.durable:
+                await harness.reopen()
+                store = await harness.open_store(**SETTINGS)
             assert store.rewritten_until("compact") == 2
 
     @pytest.mark.parametrize("offset", [0, 1, 7, 8, 12, 13, 29, 30, 99])
     async def test_truncate_to_lowers_rewritten_until_to_the_end_of_the_log(
-        self, scene: StorageScene, offset: int
+        self, harness: StorageHarness, offset: int
     ) -> None:
         """Each batch has three offsets: what is appended in place of a part of one was not rewritten."""
-        store = await scene.open_store(**SETTINGS)
+        store = await harness.open_store(**SETTINGS)
         append_many(store, 10, 120, records=3)
         for policy, until in (("compact", 20), ("low", 2), ("high", 30)):
             store.set_rewritten_until(policy, until)
@@ -290,32 +294,36 @@ class Rewriting:
         assert store.log_end_offset == end
         append_many(store, 10, 120, records=3)
         for again in (False, True):
-            if again and scene.backend.durable:
-                await scene.reopen()
-                store = await scene.open_store(**SETTINGS)
+            if again and harness.backend.durable:
+                await harness.reopen()
+                store = await harness.open_store(**SETTINGS)
             found = [store.rewritten_until(policy) for policy in ("compact", "low", "high")]
             assert found == [min(20, end), min(2, end), end]
 
-    async def test_truncate_to_below_the_log_start_lowers_rewritten_until(self, scene: StorageScene) -> None:
-        store = await scene.open_store(**SETTINGS)
+    async def test_truncate_to_below_the_log_start_lowers_rewritten_until(
+        self, harness: StorageHarness
+    ) -> None:
+        store = await harness.open_store(**SETTINGS)
         append_many(store, 20, 100)
         store.set_rewritten_until("compact", 12)
         store.delete_segments_before(10)
         store.truncate_to(4)
         assert (store.log_end_offset, store.rewritten_until("compact")) == (4, 4)
 
-    async def test_rewritten_until_of_a_new_topic_of_the_same_name_is_none(self, scene: StorageScene) -> None:
-        store = await scene.open_store()
+    async def test_rewritten_until_of_a_new_topic_of_the_same_name_is_none(
+        self, harness: StorageHarness
+    ) -> None:
+        store = await harness.open_store()
         append_many(store, 20)
         store.set_rewritten_until("compact", 12)
-        await scene.storage.delete_partitions([(scene.spec().topic_partition, store)])
-        scene.forget_topic("topic")
+        await harness.storage.delete_partitions([(harness.spec().topic_partition, store)])
+        harness.forget_topic("topic")
         for again in (False, True):
-            if again and not scene.backend.durable:
+            if again and not harness.backend.durable:
                 break
             if again:
-                await scene.reopen()
-            assert (await scene.open_store()).rewritten_until("compact") is None
+                await harness.reopen()
+            assert (await harness.open_store()).rewritten_until("compact") is None
 
 
 def written_elsewhere(writer: DraftWriter, batches: Sequence[bytes]) -> object:

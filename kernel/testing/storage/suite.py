@@ -1,4 +1,4 @@
-"""The suite itself: all parts in one class, and the scene that each test plays on."""
+"""The suite itself: all parts in one class, and the harness of each test."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.aborting import Aborting
 from tidelog.kernel.testing.storage.appending import Appending
+from tidelog.kernel.testing.storage.harness import StorageHarness
 from tidelog.kernel.testing.storage.lifecycle import Lifecycle
 from tidelog.kernel.testing.storage.lookups import Lookups
 from tidelog.kernel.testing.storage.random_walk import RandomWalk
@@ -19,7 +20,6 @@ from tidelog.kernel.testing.storage.reading import Reading
 from tidelog.kernel.testing.storage.removing import Removing
 from tidelog.kernel.testing.storage.replacing import Replacing
 from tidelog.kernel.testing.storage.rewriting import Rewriting
-from tidelog.kernel.testing.storage.scene import StorageScene
 from tidelog.kernel.testing.storage.side_files import SideFileKeeping
 
 
@@ -51,13 +51,13 @@ class StorageConformance(
             cls.plugin = plugin
 
     @pytest.fixture
-    async def scene(self, tmp_path: Path) -> AsyncGenerator[StorageScene]:
+    async def harness(self, tmp_path: Path) -> AsyncGenerator[StorageHarness]:
         """Yield a new, open storage of the backend."""
         tasks = BackgroundTasks()
         async with tasks.running():
-            scene = StorageScene(self.plugin, tmp_path, tasks, dict(self.settings), self.index_formats)
-            await scene.open()
+            harness = StorageHarness(self.plugin, tmp_path, tasks, dict(self.settings), self.index_formats)
+            await harness.open()
             try:
-                yield scene
+                yield harness
             finally:
-                await scene.close()
+                await harness.close()

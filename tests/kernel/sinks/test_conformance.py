@@ -20,7 +20,7 @@ from tidelog.kernel.errors import OffsetBelowLogStart
 from tidelog.kernel.records.record import Record, iter_records
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.sinks import Committed, CommittedLog, Sink, SinkContext, SinkFeed, SinkKind
-from tidelog.kernel.testing.sinks import Delivered, SinkConformance, SinkScene
+from tidelog.kernel.testing.sinks import Delivered, SinkConformance, SinkHarness
 
 PATH = ConfigKey(name="path", type=string(), default="", required=True, documentation="The directory.")
 
@@ -250,12 +250,12 @@ def test_a_wrong_sink_is_caught(
     ): ...
 
     suite: Any = Suite()
-    scene: SinkScene = suite.make_scene(next(iter(module.tidelog_sinks())), tmp_path)
+    harness: SinkHarness = suite.make_harness(next(iter(module.tidelog_sinks())), tmp_path)
     run = getattr(suite, f"test_{test}")
     patched = {"monkeypatch": monkeypatch} if test.startswith("a_sink_resumes_after") else {}
 
     async def play() -> None:
-        await run(scene, **patched)
+        await run(harness, **patched)
 
     with pytest.raises((AssertionError, ExceptionGroup)) as found:
         trio.run(play)

@@ -18,7 +18,7 @@ from tidelog.kernel.leader_epochs import CHECKPOINT_NAME, LeaderEpochLineage
 from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.testing.storage.scene import slice_bytes
+from tidelog.kernel.testing.storage.harness import slice_bytes
 from tidelog.kernel.topics import NewTopic
 
 SMALL = {"segment.bytes": str(1024 * 1024)}

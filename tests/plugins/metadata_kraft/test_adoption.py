@@ -12,7 +12,7 @@ from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition
-from tidelog.kernel.testing.storage.scene import append, read_all
+from tidelog.kernel.testing.storage.harness import append, read_all
 
 
 async def lose_metadata(scene: LogDirectoryScene) -> None:

@@ -10,7 +10,7 @@ import trio
 
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.tasks import BackgroundTasks
-from tidelog.kernel.testing.storage.scene import append
+from tidelog.kernel.testing.storage.harness import append
 
 TOPIC_ID = UUID(int=1)
 SETTINGS = {"segment_bytes": 5000, "index_interval_bytes": 200}

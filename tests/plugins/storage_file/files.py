@@ -17,7 +17,7 @@ from tests.deadlines import DEADLINE_S
 from tidelog.kernel.records.batch import BatchHeader, parse_header
 from tidelog.kernel.seams.storage import LogDirectoryAdmin, Storage
 from tidelog.kernel.tasks import BackgroundTasks
-from tidelog.kernel.testing.storage import StorageScene
+from tidelog.kernel.testing.storage import StorageHarness
 from tidelog.plugins import storage_file
 from tidelog.plugins.storage_file.storage import FileStorage
 
@@ -35,7 +35,7 @@ class IdleTasks(BackgroundTasks):
         """Never run it."""
 
 
-class LogDirectoryScene(StorageScene):
+class LogDirectoryScene(StorageHarness):
     """A scene of the file backend."""
 
     def __init__(

@@ -17,7 +17,7 @@ from tests.plugins.storage_file.files import (
 from tidelog.kernel import disk
 from tidelog.kernel.seams.storage import PartitionStore, TopicPartition
 from tidelog.kernel.tasks import BackgroundTasks
-from tidelog.kernel.testing.storage.scene import append
+from tidelog.kernel.testing.storage.harness import append
 from tidelog.plugins.storage_file.directories.placing import Placement
 from tidelog.plugins.storage_file.recovery import parallel_opening
 from tidelog.plugins.storage_file.recovery.opening import open_partition

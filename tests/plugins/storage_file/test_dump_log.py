@@ -15,7 +15,7 @@ from tests.plugins.storage_file.files import LogDirectoryScene, append_to, cut
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS
-from tidelog.kernel.testing.storage.scene import append
+from tidelog.kernel.testing.storage.harness import append
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 SETTINGS = {"segment_bytes": 20_000, "index_interval_bytes": 500}

@@ -13,7 +13,7 @@ from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.records.batch import Buffer
 from tidelog.kernel.seams.storage import PartitionStore
-from tidelog.kernel.testing.storage.scene import append, append_many, read_all, read_bytes
+from tidelog.kernel.testing.storage.harness import append, append_many, read_all, read_bytes
 
 SETTINGS = {"segment_bytes": 20_000, "index_interval_bytes": 0}
 

@@ -16,7 +16,7 @@ from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel import disk
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.tasks import BackgroundTasks
-from tidelog.kernel.testing.storage.scene import append, append_many, read_all, read_bytes, slice_bytes
+from tidelog.kernel.testing.storage.harness import append, append_many, read_all, read_bytes, slice_bytes
 from tidelog.plugins.storage_file.background import IDLE_CHECK_INTERVAL_MS
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 

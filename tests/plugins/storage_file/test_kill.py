@@ -13,7 +13,7 @@ import pytest
 from tests.plugins.storage_file.crash_worker import SETTINGS, scene_at
 from tidelog.kernel.records.batch import verify_crc
 from tidelog.kernel.tasks import BackgroundTasks
-from tidelog.kernel.testing.storage.scene import headers_of, read_all
+from tidelog.kernel.testing.storage.harness import headers_of, read_all
 
 ROOT = Path(__file__).resolve().parents[3]
 ROUNDS = 6

@@ -20,7 +20,7 @@ from tidelog.kernel import disk
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.clock import START_MS
-from tidelog.kernel.testing.storage.scene import append, append_many, read_bytes
+from tidelog.kernel.testing.storage.harness import append, append_many, read_bytes
 
 FIRST = "00000000000000000000"
 TEN_MEGABYTES = 10 * 1024 * 1024

@@ -14,7 +14,7 @@ from tests.tables import for_each
 from tidelog.kernel import disk
 from tidelog.kernel.errors import InvalidTopic
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.kernel.testing.storage.scene import append_many, read_all
+from tidelog.kernel.testing.storage.harness import append_many, read_all
 from tidelog.plugins.storage_file.names import (
     base_offset_of,
     delete_directory,

@@ -29,7 +29,13 @@ from tidelog.kernel.seams.storage import (
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage import StorageConformance
-from tidelog.kernel.testing.storage.scene import StorageScene, append, append_many, headers_of, slice_bytes
+from tidelog.kernel.testing.storage.harness import (
+    StorageHarness,
+    append,
+    append_many,
+    headers_of,
+    slice_bytes,
+)
 from tidelog.plugins import storage_file
 from tidelog.plugins.metadata_kraft.records.control import SnapshotHeaderRecord
 from tidelog.plugins.metadata_kraft.snapshots import snapshot_time, write_snapshot
@@ -57,17 +63,17 @@ def at_random(seed: int) -> Callable[[int], int]:
 
 class TestFileStorageOnAShortDisk(StorageConformance, plugin=storage_file):
     @pytest.fixture
-    async def scene(self, tmp_path: Path) -> AsyncGenerator[StorageScene]:
+    async def harness(self, tmp_path: Path) -> AsyncGenerator[StorageHarness]:
         """A fresh, open storage on a disk that cuts half of all reads and writes short."""
         tasks, short = BackgroundTasks(), ShortDisk(at_random(1))
         with short.installed():
             async with tasks.running():
-                scene = StorageScene(self.plugin, tmp_path, tasks, dict(self.settings))
-                await scene.open()
+                harness = StorageHarness(self.plugin, tmp_path, tasks, dict(self.settings))
+                await harness.open()
                 try:
-                    yield scene
+                    yield harness
                 finally:
-                    await scene.close()
+                    await harness.close()
         assert short.shortened
 
 

@@ -15,7 +15,7 @@ from tidelog.kernel.errors import OffsetOutOfRange
 from tidelog.kernel.records.batch import parse_header, verify_crc
 from tidelog.kernel.seams.storage import PartitionStore, WouldBlock
 from tidelog.kernel.tasks import BackgroundTasks
-from tidelog.kernel.testing.storage.scene import StorageScene, append, read_all, slice_bytes
+from tidelog.kernel.testing.storage.harness import StorageHarness, append, read_all, slice_bytes
 from tidelog.plugins import index_memory, storage_file
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
@@ -117,7 +117,7 @@ def replace_some(store: PartitionStore, choose: random.Random) -> None:
 async def test_readers_go_on_while_segments_are_replaced(
     tmp_path: Path, tasks: BackgroundTasks, index_format: str
 ) -> None:
-    scene = StorageScene(storage_file, tmp_path, tasks, {"log.index.format": index_format}, index_memory)
+    scene = StorageHarness(storage_file, tmp_path, tasks, {"log.index.format": index_format}, index_memory)
     await scene.open()
     store = await scene.open_store(segment_bytes=5000, index_interval_bytes=300, file_delete_delay_ms=0)
     assert isinstance(store, FilePartitionStore)

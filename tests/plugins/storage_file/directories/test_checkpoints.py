@@ -8,7 +8,7 @@ import pytest
 
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.seams.storage import PartitionStore, TopicPartition
-from tidelog.kernel.testing.storage.scene import append_many, base_offsets
+from tidelog.kernel.testing.storage.harness import append_many, base_offsets
 from tidelog.plugins.storage_file.directories.checkpoints import read_checkpoint, write_checkpoint
 
 OFFSETS = {

@@ -17,7 +17,7 @@ from tidelog.kernel import disk
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.seams.metadata import TopicRecord
-from tidelog.kernel.testing.storage.scene import append, append_many, read_all, slice_bytes
+from tidelog.kernel.testing.storage.harness import append, append_many, read_all, slice_bytes
 from tidelog.plugins.storage_file.directories.deletion import DeletionQueue
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory

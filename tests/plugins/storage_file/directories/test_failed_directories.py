@@ -24,7 +24,7 @@ from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.testing.storage.scene import read_all
+from tidelog.kernel.testing.storage.harness import read_all
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.storage_file.directories.failed_directories import FailureChannel
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock

@@ -15,7 +15,7 @@ from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError, StorageError
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
-from tidelog.kernel.testing.storage.scene import append, read_all
+from tidelog.kernel.testing.storage.harness import append, read_all
 
 META = (
     "#\n#Sat Nov 21 08:59:13 UTC 2026\n"

@@ -15,7 +15,7 @@ from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.seams.storage import WrittenBatch
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.testing.storage.scene import append_many, read_all
+from tidelog.kernel.testing.storage.harness import append_many, read_all
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.storage_file.testing import CHANGING, DyingProcess, FailingDisk, ProcessDied
 

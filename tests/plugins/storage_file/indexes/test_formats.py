@@ -14,7 +14,7 @@ from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.installed import with_installed_keys
-from tidelog.kernel.testing.storage.scene import append, append_many, read_all, read_bytes
+from tidelog.kernel.testing.storage.harness import append, append_many, read_all, read_bytes
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins import index_memory, storage_file
 

@@ -16,7 +16,7 @@ from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore, Wou
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
-from tidelog.kernel.testing.storage.scene import append_many
+from tidelog.kernel.testing.storage.harness import append_many
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.storage_file.indexes.transaction_index import CorruptTransactionIndex, TransactionIndex
 

@@ -8,7 +8,7 @@ from trio.testing import MockClock
 
 from tests.plugins.storage_file.files import LogDirectoryScene, eventually
 from tidelog.kernel import disk
-from tidelog.kernel.testing.storage.scene import append_many
+from tidelog.kernel.testing.storage.harness import append_many
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 CHECKPOINT_S = 60

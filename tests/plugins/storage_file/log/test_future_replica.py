@@ -10,7 +10,7 @@ import pytest
 
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel import disk
-from tidelog.kernel.testing.storage.scene import append_many
+from tidelog.kernel.testing.storage.harness import append_many
 from tidelog.plugins.storage_file.log.durability import Durability
 from tidelog.plugins.storage_file.log.future_replica import FutureReplica
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore

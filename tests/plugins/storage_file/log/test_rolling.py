@@ -10,7 +10,7 @@ from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS
-from tidelog.kernel.testing.storage.scene import append, append_many, read_all, read_bytes
+from tidelog.kernel.testing.storage.harness import append, append_many, read_all, read_bytes
 from tidelog.plugins.storage_file.log_config import LogConfig, RollPolicy
 
 HOUR_MS = 3_600_000

@@ -14,7 +14,7 @@ from tests.plugins.storage_file.moving.two_directories import CONFIG, PARTITION,
 from tidelog.kernel.errors import LogBusy
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.seams.storage import AbortedTransaction, SegmentDraft, StaleDraft
-from tidelog.kernel.testing.storage.scene import append, append_many, base_offsets, read_all
+from tidelog.kernel.testing.storage.harness import append, append_many, base_offsets, read_all
 from tidelog.plugins.storage_file.log.operations import Operation
 from tidelog.plugins.storage_file.moving.catch_up import StartOver
 from tidelog.plugins.storage_file.moving.replica_move import ReplicaMove

@@ -24,8 +24,8 @@ from tests.plugins.storage_file.moving.two_directories import TwoDirectories
 from tidelog.kernel.errors import LogBusy
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.seams.storage import SegmentDraft, StaleDraft, TopicPartition
+from tidelog.kernel.testing.storage.harness import append, headers_of, read_all
 from tidelog.kernel.testing.storage.rewriting import written_elsewhere
-from tidelog.kernel.testing.storage.scene import append, headers_of, read_all
 from tidelog.plugins.storage_file.moving.catch_up import StartOver
 from tidelog.plugins.storage_file.moving.replica_move import ReplicaMove
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore

@@ -28,7 +28,7 @@ from tidelog.kernel.seams.events import Event, PartitionMoved
 from tidelog.kernel.seams.storage import LogDirectoryView
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.testing.storage.scene import headers_of, read_all
+from tidelog.kernel.testing.storage.harness import headers_of, read_all
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.storage_file.testing import FailingDisk
 from tidelog.plugins.storage_file.testing.interposing import Interposer

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.storage_file.moving.two_directories import PARTITION, TwoDirectories, join
-from tidelog.kernel.testing.storage.scene import append_many
+from tidelog.kernel.testing.storage.harness import append_many
 from tidelog.plugins.storage_file.directories.checkpoints import read_checkpoint, rewrite_checkpoint
 
 

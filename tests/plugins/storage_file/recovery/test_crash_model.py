@@ -24,7 +24,7 @@ from tests.plugins.storage_file.files import (
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage import ModelLog
-from tidelog.kernel.testing.storage.scene import append, read_all, read_bytes
+from tidelog.kernel.testing.storage.harness import append, read_all, read_bytes
 from tidelog.plugins.storage_file.directories.checkpoints import RECOVERY_POINT_CHECKPOINT, read_checkpoint
 
 SETTINGS = {"segment_bytes": 2500, "index_interval_bytes": 200, "segment_index_bytes": 200}

@@ -12,7 +12,7 @@ from tests.plugins.storage_file.files import LogDirectoryScene, append_to, cut, 
 from tidelog.kernel.records.batch import parse_message
 from tidelog.kernel.records.stored import iter_stored
 from tidelog.kernel.testing.batches import make_batch
-from tidelog.kernel.testing.storage.scene import read_all, slice_bytes
+from tidelog.kernel.testing.storage.harness import read_all, slice_bytes
 from tidelog.plugins.storage_file.recovery import segment_recovery
 
 pytestmark = pytest.mark.in_memory

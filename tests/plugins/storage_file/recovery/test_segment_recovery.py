@@ -21,7 +21,7 @@ from tests.plugins.storage_file.files import (
 from tidelog.kernel.records.batch import MAGIC_AT
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.batches import make_batch
-from tidelog.kernel.testing.storage.scene import append, append_many, headers_of, read_all
+from tidelog.kernel.testing.storage.harness import append, append_many, headers_of, read_all
 from tidelog.plugins.storage_file.recovery import log_loader, segment_recovery
 
 pytestmark = pytest.mark.in_memory

@@ -14,7 +14,7 @@ from tests.plugins.storage_file.files import CLEAN_MARK, LogDirectoryScene, offs
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS
-from tidelog.kernel.testing.storage.scene import append, read_all, read_bytes
+from tidelog.kernel.testing.storage.harness import append, read_all, read_bytes
 from tidelog.plugins.storage_file.testing import CHANGING, DyingProcess, ProcessDied
 
 pytestmark = pytest.mark.in_memory

@@ -23,7 +23,7 @@ from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
-from tidelog.kernel.testing.storage.scene import append, append_many, read_all
+from tidelog.kernel.testing.storage.harness import append, append_many, read_all
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.storage_file.testing import CHANGING, DyingProcess, ProcessDied
 from tidelog.plugins.storage_file.testing.interposing import Interposer

@@ -11,7 +11,7 @@ from typing import Any
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.records.batch import verify_crc
 from tidelog.kernel.seams.storage import PartitionStore
-from tidelog.kernel.testing.storage.scene import append, append_many, headers_of, read_all, slice_bytes
+from tidelog.kernel.testing.storage.harness import append, append_many, headers_of, read_all, slice_bytes
 
 APPENDING = ("segments/segment.py", "indexes/sparse_index.py", "indexes/offset_index.py", "log/local_log.py")
 READING = ("partition_store.py", "segments/readable_segment.py", "indexes/offset_index.py")

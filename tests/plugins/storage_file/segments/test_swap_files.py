@@ -16,7 +16,7 @@ from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.tasks import BackgroundTasks
-from tidelog.kernel.testing.storage.scene import append, append_many, read_all
+from tidelog.kernel.testing.storage.harness import append, append_many, read_all
 from tidelog.plugins.storage_file.testing import (
     CHANGING,
     DataFate,

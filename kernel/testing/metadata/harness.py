@@ -13,7 +13,7 @@ from tidelog.kernel.testing.clock import FakeClock
 from tidelog.kernel.testing.installed import installed_plugins, with_installed_keys
 
 
-class MetadataScene:
+class MetadataHarness:
     """A metadata store that can be closed and opened again on the same data.
 
     A durable one is opened by the installed storage `file` in `place`, others by `memory`. `settings` are

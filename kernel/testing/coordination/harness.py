@@ -24,7 +24,7 @@ PARTITIONS = 3
 GROUP = "group"
 
 
-class CoordinatorScene:
+class CoordinatorHarness:
     """A broker with one topic, `TOPIC`, whose clock is moved by the test."""
 
     def __init__(self, settings: Mapping[str, object], nursery: trio.Nursery) -> None:

@@ -33,7 +33,7 @@ PLACE_KEYS = ("log.dirs",)
 """Configuration keys that say where a backend keeps its data; those that it has are set to a fresh folder."""
 
 
-class StorageScene:
+class StorageHarness:
     """A storage of one backend that can be closed and opened again on the same data.
 
     `place` is a folder of its own; `settings` are configuration keys to set beside those that say where;
@@ -66,7 +66,7 @@ class StorageScene:
         self.topic_ids: dict[str, UUID] = {}
 
     def new_storage(self) -> Storage:
-        """Return a storage in the scene's folder that is not open yet; `metadata` is its metadata store."""
+        """Return a storage in `place` that is not open yet; `metadata` is its metadata store."""
         self.metadata = self.metadata_backend.create(MetadataContext(self.config, self.node_id, self.clock))
         context = StorageContext(
             self.config, self.node_id, self.tasks, self.clock, self.metadata, self.index_formats
