@@ -1,8 +1,8 @@
 """The garbage collector of a process that is a broker.
 
-A full collection visits every object that lives, in one step that delays all requests: tens of milliseconds
-with a thousand topics. A broker's objects live long, and nearly all garbage is freed at once by its reference
-counts. So what survives a full collection is frozen: the next one visits only what came since.
+A full collection visits every live object, in one step that delays all requests: tens of milliseconds
+with a thousand topics. A broker's objects are long-lived, and nearly all garbage is freed at once by its
+reference counts. So what survives a full collection is frozen: the next one visits only what came since.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def rare_collections() -> Generator[None]:
 
 @contextmanager
 def frozen_survivors() -> Generator[None]:
-    """Freeze what lives now, and what survives each full collection until the block ends."""
+    """Freeze the objects that exist now, and what survives each full collection until the block ends."""
     gc.freeze()
     gc.callbacks.append(_freeze_after_full_collection)
     try:

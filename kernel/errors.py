@@ -64,7 +64,7 @@ class InvalidPartitions(BrokerError):
 
 
 class InvalidReplicationFactor(BrokerError):
-    """More replicas are asked for than there are brokers, or fewer than one."""
+    """More replicas are requested than there are brokers, or fewer than one."""
 
 
 class InvalidReplicaAssignment(BrokerError):
@@ -191,7 +191,7 @@ class GroupIdNotFound(BrokerError):
 
 
 class NonEmptyGroup(BrokerError):
-    """The group has members, and what is asked for needs one without."""
+    """The group has members, and the request needs one without."""
 
 
 class GroupSubscribedToTopic(BrokerError):

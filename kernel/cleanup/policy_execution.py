@@ -1,4 +1,4 @@
-"""One cleanup policy at work: it is asked for plans, which are checked and carried out."""
+"""Runs one cleanup policy: requests its plans, checks them and carries them out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tidelog.kernel.seams.topics import Topics
 _log = logging.getLogger(__name__)
 
 MOST_DEATHS = 3
-"""So many workers may die over a partition before it is passed over."""
+"""Number of workers that may end while they rewrite a partition, before the partition is skipped."""
 
 
 class _Promise(NamedTuple):

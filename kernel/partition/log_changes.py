@@ -1,7 +1,7 @@
 """Changes of a partition's log other than appends: truncation, log start, rolls, segments that go.
 
-Each keeps up what is derived from the log: producers and their snapshots, epochs, watermarks, the durable
-end. Source: Apache Kafka's `UnifiedLog` (`truncateTo`, `maybeIncrementLogStartOffset`, `roll`,
+Each updates the state that is derived from the log: producers and their snapshots, epochs, watermarks, the
+durable end. Source: Apache Kafka's `UnifiedLog` (`truncateTo`, `maybeIncrementLogStartOffset`, `roll`,
 `deleteOldSegments`, `replaceSegments`).
 """
 

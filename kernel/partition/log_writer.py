@@ -1,4 +1,4 @@
-"""The only way into a partition's log: write a batch at its end, and keep up what is derived from the log.
+"""The only way into a partition's log: write a batch at its end, and update the state derived from it.
 
 Offsets belong to `Watermarks`, epochs to `LeaderEpochFileCache`, producers and snapshots to
 `ProducerStateManager`. Source: Apache Kafka's `UnifiedLog.append`.
@@ -73,7 +73,7 @@ class LogWriter:
     ) -> AppendResult:
         """Stamp a checked batch with the next offsets and the leader epoch, and write it.
 
-        `append_time` in milliseconds, or -1, is what the producer gets to know. Raises: see `write`.
+        `append_time` in milliseconds, or -1, is returned to the producer. Raises: see `write`.
         """
         base_offset = self._watermarks.log_end_offset
         last_offset = base_offset + header.last_offset_delta

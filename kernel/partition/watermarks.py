@@ -65,7 +65,7 @@ class Watermarks:
         """Raise the high watermark as `advance` does, to an offset below the log end.
 
         How many of the unseen bytes lie below `offset` only the log knows. Waiters count all of them, now and
-        again when the rest is shown: waking early does no harm, not waking would.
+        again when the rest is shown: waking early costs one more read, not waking would be an error.
         """
         unseen_bytes = self.unseen_bytes
         self.advance(offset)
@@ -119,7 +119,7 @@ class Watermarks:
         size = self._undecided_bytes
         if self.last_stable_offset == self.high_watermark:
             self._undecided_bytes = 0
-        # How many bytes a part of the undecided ones are, only the log knows; waking early does no harm.
+        # How many bytes a part of the undecided ones are, only the log shows; waking early costs one read.
         _wake(self.committed_waiters, max(size, 1))
 
 

@@ -41,7 +41,7 @@ _POLICY_NAME = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 
 
 class Plugins:
-    """The loaded plugins, and the objects that they offer, which are asked for once.
+    """The loaded plugins, and the objects that they offer, which are collected once.
 
     All methods raise `PluginError` when a hook fails or returns an object of another kind, when two objects
     of a seam have the same name, and when none has the wanted name; then it lists what is installed.

@@ -87,8 +87,8 @@ class RecordFilter(Protocol):
     def keep(self, block: RecordBlock) -> Sequence[bool]:
         """Return for each record whether it stays.
 
-        `block.delete_horizon` tells of each record from when on it may go if it is a tombstone. An array of
-        numpy will do.
+        `block.delete_horizon` is the time from which on a record may be removed if it is a tombstone. The
+        result may be an array of numpy.
         """
         ...
 
@@ -102,7 +102,7 @@ class RecordFilter(Protocol):
 
 @runtime_checkable
 class BatchFilter(Protocol):
-    """What a `RecordFilter` may be besides: one that knows of whole batches that nothing of them stays."""
+    """A `RecordFilter` that can also decide that no record of a whole batch stays."""
 
     def drops(self, base_offsets: Column, last_offsets: Column) -> Mask:
         """Return for each batch whether none of its records stays; `keep` is not given these then.

@@ -1,4 +1,4 @@
-"""The sink seam: what is committed goes on to somewhere else, such as files or a stream processor.
+"""The sink seam: committed records are written to other systems, such as files or a stream processor.
 
 A plugin offers kinds of sinks; the configuration has a table `[sinks.KIND.NAME]` for each sink. Its `run` is
 a task of the broker, and takes what has happened from its feed when it has time for it:

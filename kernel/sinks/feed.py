@@ -32,16 +32,16 @@ def receives_topic(config: SinkConfig, name: str) -> bool:
 
 
 class _Followed:
-    """A partition of a feed; `told` is where the last range ended, None before it was added."""
+    """A partition of a feed; `reported` is the end of the last range, None before it was added."""
 
-    __slots__ = ("log", "partition", "removal", "told", "waiter")
+    __slots__ = ("log", "partition", "removal", "reported", "waiter")
 
     def __init__(
         self, partition: Partition, log: PartitionLog, committed: Callable[[_Followed], None]
     ) -> None:
         self.partition = partition
         self.log = log
-        self.told: int | None = None
+        self.reported: int | None = None
         self.removal: PartitionRemoved | None = None
         self.waiter = AppendWaiter(0, partial(committed, self))
 
@@ -93,8 +93,8 @@ class Feed:
 
     @property
     def logs(self) -> Mapping[TopicPartition, PartitionLog]:
-        """The partitions that the sink knows of."""
-        return {name: each.log for name, each in self._followed.items() if each.told is not None}
+        """The partitions that were reported to the sink."""
+        return {name: each.log for name, each in self._followed.items() if each.reported is not None}
 
     @property
     def untaken(self) -> int:
@@ -157,7 +157,7 @@ class Feed:
             if followed is None:
                 continue
             partition.remove_waiter(followed.waiter)
-            if followed.told is None:
+            if followed.reported is None:
                 # The sink has never known it.
                 del self._due[followed]
             else:
@@ -178,11 +178,11 @@ class Feed:
                 changes.append(followed.removal)
                 continue
             log = followed.log
-            if followed.told is None:
+            if followed.reported is None:
                 changes.append(PartitionAdded(log))
-                followed.told = log.log_start_offset
+                followed.reported = log.log_start_offset
             followed.partition.add_waiter(followed.waiter, self._isolation)
-            first_offset, followed.told = followed.told, log.end_offset
-            if first_offset < followed.told:
-                changes.append(Committed(log, first_offset, followed.told))
+            first_offset, followed.reported = followed.reported, log.end_offset
+            if first_offset < followed.reported:
+                changes.append(Committed(log, first_offset, followed.reported))
         return changes

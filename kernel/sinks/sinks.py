@@ -49,7 +49,7 @@ class Sinks:
             sink.create()
 
     def background_tasks(self) -> Sequence[BackgroundTask]:
-        """Return a task for each sink, and one that looks after all of them."""
+        """Return a task for each sink, and one that supervises all of them."""
         if not self._sinks:
             return ()
         return (

@@ -30,7 +30,7 @@ class SinkStatistics:
     failures: int = 0
     last_error: str | None = None
     partitions: int = 0
-    """The partitions that the sink has been told of."""
+    """The partitions that were reported to the sink."""
     untaken: int = 0
     """The partitions with changes that the sink has not taken yet."""
     lag: int = 0

@@ -1,4 +1,4 @@
-"""Topics that are created because a client asked for them (`auto.create.topics.enable`)."""
+"""Topics that are created because a client requested them (`auto.create.topics.enable`)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AutoCreation:
                     await self._topics.ensure(name)
                 except BrokerError as error:
                     if self._warnings.admit(type(error).__name__) is not None:
-                        _log.warning("topic %r, which a client asked for, is not created: %s", name, error)
+                        _log.warning("topic %r, which a client requested, is not created: %s", name, error)
                 del self._waiting[name]
         finally:
             self._waiting.clear()

@@ -130,7 +130,7 @@ class _Search:
         return (np.maximum(number, 0) % np.int32(self._slots)).astype(np.int64)
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> None:
-        """Go on with some of the hashes."""
+        """Keep only these hashes."""
         self.index = self.index[mask]
         self.front, self.back = self.front[mask], self.back[mask]
         self._hashes = self._hashes[mask]

@@ -4,7 +4,7 @@ A log has a part that was compacted, a part that can be, and a part that cannot 
 
     log start ... first dirty offset ... first uncleanable offset ... log end
 
-Source: seed 001, "Choosing the filthiest log"; Apache Kafka's `LogCleanerManager` and `LogToClean`.
+Source: Apache Kafka's `LogCleanerManager` and `LogToClean`.
 """
 
 from __future__ import annotations

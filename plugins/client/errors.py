@@ -165,7 +165,8 @@ class ProducerInDoubt(ClientError):
     def __init__(self, where: str) -> None:
         self.where = where
         super().__init__(
-            f"whether this producer's last batch for {where} was appended is not known; go on with a new one"
+            f"whether this producer's last batch for {where} was appended is not known; "
+            "continue with a new one"
         )
 
 

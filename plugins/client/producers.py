@@ -192,7 +192,7 @@ class TransactionalProducer(IdempotentProducer):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the coordinator does not know of the transaction, which ends without a request."""
+        """Return whether the coordinator has no such transaction, so that it ends without a request."""
         return not self._partitions and not self._groups and self.last_error is None
 
     @property

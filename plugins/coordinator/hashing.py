@@ -72,7 +72,7 @@ class StateHashes:
         return found
 
     def __iter__(self) -> Iterator[str]:
-        """Return the names whose hashes are at hand."""
+        """Return the names whose hashes are cached."""
         return iter(self._hashes)
 
     def _remember(self, name: str, hashed: int) -> None:

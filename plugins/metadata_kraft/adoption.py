@@ -121,7 +121,7 @@ class AdoptedTopics:
             try:
                 self._names = _parse(content.decode())
             except ValueError as error:
-                raise ConfigError(f"{self.path} cannot be used: {error}; mend or remove it") from None
+                raise ConfigError(f"{self.path} cannot be used: {error}; repair or remove it") from None
 
     def __contains__(self, topic_id: object) -> bool:
         return topic_id in self._names

@@ -15,7 +15,7 @@ def apply_record(image: MetadataImage, record: FramedRecord) -> None:
     """Apply a record to the image.
 
     Raises:
-        UnreadableMetadataRecord: the record speaks of a topic, partition or broker that is not there.
+        UnreadableMetadataRecord: the record refers to a topic, partition or broker that is not there.
     """
     message: object = record.message
     apply = _APPLY.get(type(message))
@@ -160,14 +160,14 @@ def _producer_ids(image: MetadataImage, record: cluster.ProducerIdsRecord) -> No
 def _topic_of(image: MetadataImage, topic_id: bytes) -> TopicImage:
     topic = image.topics.get(topic_id)
     if topic is None:
-        raise UnreadableMetadataRecord(f"a record speaks of the topic {topic_id.hex()}, which is unknown")
+        raise UnreadableMetadataRecord(f"a record refers to the topic {topic_id.hex()}, which is unknown")
     return topic
 
 
 def _broker_of(image: MetadataImage, broker_id: int) -> cluster.RegisterBrokerRecord:
     broker = image.brokers.get(broker_id)
     if broker is None:
-        raise UnreadableMetadataRecord(f"a record speaks of broker {broker_id}, which is unknown")
+        raise UnreadableMetadataRecord(f"a record refers to broker {broker_id}, which is unknown")
     return broker
 
 

@@ -43,7 +43,7 @@ _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.part|\.deleted)?")
 
 
 class SnapshotId(NamedTuple):
-    """The offset up to which a snapshot speaks (exclusive), and the epoch of the last batch before it."""
+    """The end offset of a snapshot (exclusive), and the epoch of the last batch before it."""
 
     offset: int
     epoch: int

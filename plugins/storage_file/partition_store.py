@@ -130,7 +130,7 @@ class FilePartitionStore:
         return self.log_end_offset if known is None else known
 
     def segments(self) -> Sequence[SegmentView]:
-        """Blocking: return what policies may know of each segment, oldest first.
+        """Blocking: return a view of each segment for cleanup policies, oldest first.
 
         Raises:
             OSError: the disk refused, or the partition was deleted.

@@ -66,7 +66,7 @@ class _Segment:
         self.next_offset = self.batches[-1].last_offset + 1 if self.batches else self.base_offset
 
     def view(self) -> SegmentView:
-        """Return what policies may know of it."""
+        """Return a view of the segment for cleanup policies."""
         return SegmentView(
             self.base_offset, self.next_offset, self.size, self.max_timestamp, self.modified_ms
         )
@@ -326,7 +326,7 @@ class MemoryPartitionStore:
             yield parse_stored(batch.data)
 
     def segments(self) -> Sequence[SegmentView]:
-        """Return what policies may know of each segment, oldest first."""
+        """Return a view of each segment for cleanup policies, oldest first."""
         return [segment.view() for segment in self._segments]
 
     def first_timestamp(self, base_offset: int) -> int:

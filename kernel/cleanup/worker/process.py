@@ -70,7 +70,7 @@ class WorkerProcess:
         """Send a message.
 
         Raises:
-            WorkerDied: nobody is there to take it.
+            WorkerDied: the process has ended.
             Exception: it cannot be pickled.
         """
         try:

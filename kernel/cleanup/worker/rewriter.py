@@ -90,7 +90,7 @@ class Rewriter:
         reached = job.survey_from
         if not surveyed:
             return reached
-        # Those that ended before would seem to go on: their markers are not read.
+        # Those that ended before would seem to continue: their markers are not read.
         begin = surveyed[0][0].base_offset
         transactions = SeenTransactions([each for each in job.aborted if each.last_offset >= begin])
         for source, end in surveyed:

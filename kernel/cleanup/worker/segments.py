@@ -40,7 +40,7 @@ _MOST_CONVERTED_BYTES = 4 * 1024 * 1024
 
 
 class Chunk(NamedTuple):
-    """Whole batches of a segment, one after the other in `content`, which may go on behind them.
+    """Whole batches of a segment, one after the other in `content`, which may have more bytes behind them.
 
     They take `size` bytes there. `messages` are those that are messages of the formats 0 and 1, by their
     index, as they are stored: in `content` they are batches that are not compressed.

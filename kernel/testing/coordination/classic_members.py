@@ -80,8 +80,8 @@ class ClassicMembers:
             requests += [
                 await self.join(old.member_id, likes[each], names[each]) for each, old in enumerate(joined)
             ]
-            newcomer, *others = await answers(self.time, *requests)
-            joined = [*others, newcomer]
+            new_member, *others = await answers(self.time, *requests)
+            joined = [*others, new_member]
             if number < count - 1:
                 await self.assign(joined)
         return joined

@@ -110,11 +110,11 @@ class Grouping:
         self, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         (old,) = await members.stable(1)
-        newcomer = await members.join()
-        assert not newcomer.answered
+        new_member = await members.join()
+        assert not new_member.answered
         with pytest.raises(RebalanceInProgress):
             members.heartbeat(old)
-        joined = await answers(members.time, newcomer, await members.join(old.member_id))
+        joined = await answers(members.time, new_member, await members.join(old.member_id))
         assert {each.generation for each in joined} == {old.generation + 1}
         with pytest.raises(IllegalGeneration):
             members.heartbeat(old)

@@ -100,7 +100,7 @@ class ConsumerGroups:
         return None
 
     async def _create(self, request: ConsumerGroupHeartbeat, context: Context) -> HeartbeatAnswer:
-        """Add the first member of the consumer protocol; members of a classic group are taken over."""
+        """Add the first member of the consumer protocol; members of a classic group become its members."""
         shared, group_id = self._shared, request.group_id
         previous = shared.registry.find(group_id)
         upgraded = Draft(ConsumerGroup(group_id))

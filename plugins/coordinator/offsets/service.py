@@ -92,7 +92,7 @@ class Offsets:
         return self._outcome(errors, partition, result)
 
     def commit_pending(self, request: OffsetCommit, producer_id: int, producer_epoch: int) -> CommitOutcome:
-        """Commit offsets in the producer's transaction; they count once its marker says so.
+        """Commit offsets in the producer's transaction; they count once its marker commits them.
 
         Raises:
             BrokerError: as `commit`; InvalidProducerEpoch: a newer instance of the producer was here.

@@ -55,7 +55,7 @@ class OffsetStore:
 
         Raises:
             UnreadableRecord: it is malformed, or newer than this broker. A value is checked in full only when
-                its group is asked for.
+                its group is looked up.
         """
         try:
             group_id = self.table(partition).load(key, value)

@@ -1,6 +1,6 @@
 """The offsets that groups have committed, in memory, for one partition of the log each.
 
-What is loaded from the log stays in its bytes until its group is asked for: most groups of a large log never
+What is loaded from the log stays in its bytes until its group is looked up: most groups of a large log never
 are, and loading a million offsets must take seconds.
 """
 

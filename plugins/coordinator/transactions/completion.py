@@ -1,4 +1,4 @@
-"""Carrying decisions out: markers in all partitions of a transaction, then the record that says so."""
+"""Completion of decided transactions: markers in all partitions, then the record of the completed state."""
 
 from __future__ import annotations
 

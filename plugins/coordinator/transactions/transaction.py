@@ -67,7 +67,7 @@ class Transaction:
         return EndOfTransaction(self.producer, commit, coordinator_epoch, self.client_version)
 
     def describe(self) -> TransactionDescription:
-        """Return what clients may know of it."""
+        """Return the description of the transaction for clients."""
         return TransactionDescription(
             self.transactional_id, self.state, self.producer, self.timeout_ms, self.start_ms, self.partitions
         )

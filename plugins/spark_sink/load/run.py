@@ -28,7 +28,7 @@ class ChunkWriter(Protocol):
 
 
 class Progress(Protocol):
-    """Is told how far a load is; sizes are numbers of offsets."""
+    """Gets the progress of a load; sizes are numbers of offsets."""
 
     def begin(self, total: int, done: int) -> None:
         """Begin with so many of `total` that are already committed."""
@@ -71,7 +71,7 @@ class Load:
         make_plan: fixes offsets, at the first start
         check_plan: raises if what remains of a plan cannot be read
         writer: starts what writes chunks, only if there is something to write
-        progress: is told how far the load is
+        progress: gets the progress of the load
         overwrite: whether an earlier load of the directory is removed
     """
 

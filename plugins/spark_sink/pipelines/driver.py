@@ -109,7 +109,7 @@ class Driver:
         query.stop()
 
     def _end(self) -> None:
-        """End at once, with all processes: nobody waits for what they do."""
+        """End at once, with all processes: their results are not needed."""
         shutil.rmtree(self._folder, ignore_errors=True)
         if os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)

@@ -152,7 +152,7 @@ FAIL_ON_DATA_LOSS = ConfigKey(
     type=boolean(),
     default=True,
     documentation="Whether the pipeline fails if records were deleted, by retention or with their topic, "
-    "before it has read them; otherwise it logs a warning and goes on with those that are left.",
+    "before it has read them; otherwise it logs a warning and continues with those that are left.",
 )
 READER_OPTIONS = ConfigKey(
     name="reader.options",

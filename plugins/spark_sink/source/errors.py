@@ -22,6 +22,6 @@ def report_data_loss(message: str, *, fail: bool) -> None:
     if fail:
         raise DataLost(
             f"{message}. Some records may be lost: they were deleted by retention or with their topic before "
-            "the query read them. To go on without them, set the option failOnDataLoss to false"
+            "the query read them. To continue without them, set the option failOnDataLoss to false"
         )
     log.warning("%s. Some records may be lost; the query continues, as failOnDataLoss is false", message)

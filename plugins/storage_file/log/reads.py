@@ -1,4 +1,4 @@
-"""Reads and lookups of one log, which go on when segments are deleted beside them or the partition moves.
+"""Reads and lookups of one log, which continue when segments are deleted meanwhile or the partition moves.
 
 On the event loop they never wait: what is not in memory is `WouldBlock`, and repeated in a thread.
 """
@@ -34,7 +34,7 @@ class LogReads:
         self._log_start = log_start
 
     def segments(self) -> Sequence[SegmentView]:
-        """Blocking: return what policies may know of each segment, oldest first.
+        """Blocking: return a view of each segment for cleanup policies, oldest first.
 
         Raises:
             OSError: the disk refused, or the partition was deleted.

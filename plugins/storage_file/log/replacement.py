@@ -19,7 +19,7 @@ from tidelog.plugins.storage_file.segments.swap_files import decide, finish, sta
 
 
 class Replacement:
-    """One call of `replace_segments`: `prepare` may fail without harm, `complete` is only called after it."""
+    """One call of `replace_segments`: if `prepare` fails nothing has changed; `complete` comes after it."""
 
     def __init__(
         self,

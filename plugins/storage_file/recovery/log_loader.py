@@ -177,7 +177,7 @@ class LogLoader:
                 self._label, cut, path, builder.size, builder.next_offset,
             )  # fmt: skip
             disk.ftruncate(log.fd, builder.size)
-            # Once the log goes on in another segment, no recovery looks at the end of this one again.
+            # Once the log continues in another segment, no recovery looks at the end of this one again.
             disk.fsync(log.fd)
         if builder.overflow_offset is not None:
             self._split(place, log, builder.size, following)

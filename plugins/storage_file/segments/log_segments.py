@@ -126,7 +126,7 @@ class LogSegments:
             segment.sleep_if_idle()
 
     def views(self) -> Sequence[SegmentView]:
-        """Return what policies may know of each segment."""
+        """Return a view of each segment for cleanup policies."""
         segments = self.all
         last = len(segments) - 1
         return [segment.view(active=index == last) for index, segment in enumerate(segments)]

@@ -182,7 +182,7 @@ class ReadableSegment:
                 yield header
 
     def view(self, *, active: bool) -> SegmentView:
-        """Return what policies may know of it."""
+        """Return a view of the segment for cleanup policies."""
         modified_ms = self.modified_ms
         if modified_ms is None or active:
             self.modified_ms = modified_ms = disk.stat(self.path()).st_mtime_ns // 1_000_000

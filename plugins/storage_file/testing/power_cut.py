@@ -95,7 +95,7 @@ class PowerCut:
 
 
 PROCESS_ENDS = PowerCut(DataFate.KEPT, NameFate.KEPT)
-"""The machine goes on, so that everything that was written is there."""
+"""The machine keeps running, so that everything that was written is there."""
 
 
 def _torn(file: StoredFile, choose: random.Random) -> Content:

@@ -91,7 +91,7 @@ async def test_takeover_aborts_an_open_transaction_of_the_metadata_log(scene: Lo
     ("values", "reason"),
     [
         ([bytes.fromhex("010303")], r"offset \d+: PARTITION_RECORD has version 3, this broker knows up to 2"),
-        ([frame(topics.RemoveTopicRecord(topic_id=TOPIC))], "speaks of the topic .*, which is unknown"),
+        ([frame(topics.RemoveTopicRecord(topic_id=TOPIC))], "refers to the topic .*, which is unknown"),
         ([frame(cluster.FeatureLevelRecord(name="metadata.version", feature_level=31))],
          "has metadata.version 31, .* newer Apache Kafka"),
         ([frame(cluster.FeatureLevelRecord(name="metadata.version", feature_level=16))],

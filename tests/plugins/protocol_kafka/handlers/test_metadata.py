@@ -211,7 +211,7 @@ async def test_metadata_creates_the_others_when_one_cannot_be_created(
     await wait_for_topics(broker, 3)
     codes = {topic.name: topic.error_code for topic in (await client.ask(METADATA, 9, request)).topics}
     assert codes == {"a_b": UNKNOWN, "new": 0, "a.b": 0, "a/b": invalid, "other": 0}
-    assert "'a_b', which a client asked for, is not created: topic 'a_b' collides with 'a.b'" in caplog.text
+    assert "'a_b', which a client requested, is not created: topic 'a_b' collides with 'a.b'" in caplog.text
 
 
 async def test_metadata_returns_a_duplicate_topic_once(client: Client) -> None:

@@ -1,0 +1,41 @@
+"""Docstrings, comments, messages and pages use Kafka's terms and plain words, which readers search for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+INSTEAD = {
+    r"tells? of|told": "return, report or notify",
+    r"set aside|sets aside|impostors?": "quarantine, move aside",
+    r"looked out for|looks? out for": "busy-poll, watch",
+    r"nobody|somebody|whoever": "no one, the caller, the client, the peer",
+    r"anew|made new": "again, recreate",
+    r"goes on|go on|takes (?:its|their) leave": "continue, end",
+    r"with care|carefully": "validated, slow path",
+    r"in vain|by and by|strangers?|newcomers?": "a plain term",
+    r"vouch(?:es|er|ing)?": "verify, confirm",
+    r"crews?|scenes?": "members, the name of what it is",
+    r"mend(?:s|ed|ing)?|spoil(?:s|ed|t)?|unsound": "repair, malformed, invalid",
+    r"speaks? of|looks? after": "refer to, supervise",
+}
+WORDS = re.compile("|".join(rf"(?P<w{index}>\b(?:{words})\b)" for index, words in enumerate(INSTEAD)), re.I)
+
+
+def files() -> list[Path]:
+    """The code of kernel and plugins, and the pages."""
+    code = (path for folder in ("kernel", "plugins") for path in (ROOT / folder).rglob("*.py"))
+    pages = (path for path in (ROOT / "docs").glob("*.md") if path.name != "interop.md")
+    return [*code, *pages, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+
+def test_words_of_code_and_pages_are_plain() -> None:
+    advice = list(INSTEAD.values())
+    found: list[str] = []
+    for path in files():
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for match in WORDS.finditer(line):
+                better = advice[int((match.lastgroup or "w0")[1:])]
+                found.append(f"{path.relative_to(ROOT)}:{number}: {match.group()!r}: {better}")
+    assert not found, "\n".join(found)
