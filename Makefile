@@ -32,7 +32,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-spark test lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands interop spark-kills load-kills spark-declarative docs news clean
+.PHONY: help run run-spark test lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands interop golden-frames spark-kills load-kills spark-declarative docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +86,10 @@ hands: $(DEV_INSTALLED) ## one directory in the hands of tidelog and Apache Kafk
 interop: $(DEV_INSTALLED) ## real clients of every age, and docs/interop.md (SERVER=tidelog|kafka CLIENTS="kcat,kafka-clients 0.")
 	@scripts/install_peers.sh
 	$(BIN)/python -m tests.interop --server $(SERVER) --clients "$(CLIENTS)" $(ARGS)
+
+golden-frames: $(DEV_INSTALLED) ## capture anew what real clients and both brokers exchange
+	@scripts/install_peers.sh
+	$(BIN)/python -m tests.golden_frames
 
 spark-kills: $(DEV_INSTALLED) ## kill broker, Spark's driver and workers at random: is each record there once? (KILLS=50 SEED=...)
 	$(BIN)/python -m tests.spark_kills --kills $(KILLS) $(if $(SEED),--seed $(SEED))
