@@ -11,6 +11,8 @@ class Effort:
 
     repeats: int
     """Of every row, on every broker, in alternation."""
+    launches_at_once: int
+    """Scenarios that start brokers of their own: more than one at a time has other figures."""
     seconds: float
     """Of one throughput measurement; a consumer reads whole passes until it is over."""
     most_bytes: int
@@ -22,6 +24,10 @@ class Effort:
     rate_per_s: float
     warm_up_s: float
     """Of each kind of load that warms a broker; 0 for none."""
+    rounds: int
+    """Of loads whose figures are compared with each other; the last one counts, the others are warm-ups."""
+    start_s: float
+    """How long the process of a load may take to start beside another load."""
     settle_s: float
     """Between a broker's first answer and the look at its idle memory."""
     partitions: int
@@ -42,12 +48,15 @@ class Effort:
 
 WHOLE = Effort(
     repeats=3,
+    launches_at_once=1,
     seconds=1.2,
     most_bytes=800_000_000,
     latency_records=3_000,
     rate_records=3_000,
     rate_per_s=1_000,
     warm_up_s=5.0,
+    rounds=2,
+    start_s=5.0,
     settle_s=1.0,
     partitions=2_000,
     connections=1_000,
@@ -59,12 +68,15 @@ WHOLE = Effort(
 )
 SMOKE = Effort(
     repeats=1,
+    launches_at_once=2,
     seconds=0.1,
     most_bytes=5_000_000,
     latency_records=50,
     rate_records=50,
     rate_per_s=1_000,
     warm_up_s=0.0,
+    rounds=1,
+    start_s=1.0,
     settle_s=0.1,
     partitions=50,
     connections=50,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -53,8 +54,9 @@ class Run:
         Every process that was started has ended when this returns or raises.
         """
         with self.progress.of(self._count_steps()):
-            for step in (*self._machine_steps(), *self._package_steps(), *self._launch_steps()):
+            for step in (*self._machine_steps(), *self._package_steps()):
                 self._do(step)
+            self._do_launches()
             if self.plan.loads or self.plan.memory:
                 self._load_brokers()
         return self.results
@@ -77,6 +79,15 @@ class Run:
             self.results.failures.append(f"{step.title}: {type(error).__name__}: {error}")
             return False
         return True
+
+    def _do_launches(self) -> None:
+        if self.bench.effort.launches_at_once == 1:
+            for step in self._launch_steps():
+                self._do(step)
+            return
+        with ThreadPoolExecutor(self.bench.effort.launches_at_once) as pool:
+            # When this is interrupted, those that were not begun are left out.
+            list(pool.map(self._do, self._launch_steps()))
 
     def _machine_steps(self) -> Iterator[Step]:
         for scenario in self.plan.machine:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .acknowledge import LatencyResult, LatencySpec, acknowledge
 from .commit import CommitResult, CommitSpec, commit
 from .consume import ConsumeResult, ConsumeSpec, consume
@@ -49,28 +47,3 @@ RECOVER = Load("recover", recover, RecoverSpec, RecoverResult)
 LOOK_UP = Load("look-up", look_up, LookUpSpec, LookUpResult)
 SPARK = Load("spark", read_with_spark, SparkSpec, SparkResult)
 SPARK_BATCHES = Load("spark-batches", small_batches, SmallBatchesSpec, SmallBatchesResult)
-
-LOADS: dict[str, Load[Any, Any]] = {
-    load.name: load
-    for load in (
-        PRODUCE,
-        CONSUME,
-        ACKNOWLEDGE,
-        END_TO_END,
-        RAW_PRODUCE,
-        RAW_FETCH,
-        OLD_PRODUCE,
-        OLD_FETCH,
-        COMMIT,
-        HEARTBEATS,
-        RECEIVE_CHECK_WRITE,
-        SEND_FILE,
-        RECEIVE_APPEND,
-        APPEND_COST,
-        OPEN_LOG,
-        RECOVER,
-        LOOK_UP,
-        SPARK,
-        SPARK_BATCHES,
-    )
-}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ Result = TypeVar("Result", bound=attrs.AttrsInstance)
 
 @attrs.frozen
 class Load(Generic[Spec, Result]):
-    """A kind of load: its name on the command line, and what goes in and comes out."""
+    """A kind of load: its name in messages, and what goes in and comes out."""
 
     name: str
     run: Callable[[Spec], Result]
@@ -42,7 +43,8 @@ def run_load(load: Load[Spec, Result], spec: Spec, timeout_s: float) -> Result:
 
     Raises LoadFailedError when it fails or takes longer than `timeout_s`.
     """
-    command = [sys.executable, "-m", "benchmarks.load", load.name, json.dumps(attrs.asdict(spec))]
+    parts = [_place_of(load.run), _place_of(load.spec), json.dumps(attrs.asdict(spec))]
+    command = [sys.executable, "-m", "benchmarks.load", *parts]
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -65,9 +67,14 @@ def run_load(load: Load[Spec, Result], spec: Spec, timeout_s: float) -> Result:
     return load.result(**json.loads(output.splitlines()[-1]))
 
 
-def serve_load(load: Load[Spec, Result], spec_json: str) -> None:
+def serve_load(function: str, spec_type: str, spec_json: str) -> None:
     """The other side of `run_load`: do as the spec says and print the result."""
-    print(json.dumps(attrs.asdict(load.run(load.spec(**json.loads(spec_json))))))
+    spec = pkgutil.resolve_name(spec_type)(**json.loads(spec_json))
+    print(json.dumps(attrs.asdict(pkgutil.resolve_name(function)(spec))))
+
+
+def _place_of(value: Callable[..., object]) -> str:
+    return f"{value.__module__}:{value.__qualname__}"
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -74,7 +74,7 @@ class PackageScenario(Scenario, Protocol):
 
 
 class LaunchScenario(Scenario, Protocol):
-    """Starts and stops a broker of its own, in an empty folder, while no other runs."""
+    """Starts and stops a broker of its own, in an empty folder, while no other is measured."""
 
     def applies_to(self, kind: BrokerKind) -> bool: ...
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]: ...

@@ -60,8 +60,7 @@ class UpConversion:
             create_topics(broker.admin, {"batches": 1, "sets": 1})
             rates: dict[str, float] = {}
             details: dict[str, object] = {}
-            # The first round is a warm-up.
-            for topic, version in (("batches", BATCHES), ("sets", MESSAGE_SETS)) * 2:
+            for topic, version in (("batches", BATCHES), ("sets", MESSAGE_SETS)) * bench.effort.rounds:
                 seconds, codec = bench.effort.seconds, _CODECS[self.codec]
                 spec = _spec(broker, topic, version, seconds, codec=codec)
                 found = run_load(OLD_PRODUCE, spec, bench.load_timeout_s)
@@ -95,7 +94,10 @@ class Beside:
             fill = _spec(broker, "moved", BATCHES, bench.load_timeout_s, most_bytes=_FETCHED_BYTES)
             run_load(OLD_PRODUCE, fill, bench.load_timeout_s)
             p99s = {"alone": self._p99(bench, broker, None)}
-            for name, version in (("batches", BATCHES), ("converted", self.old_version)) * 2:
+            for name, version in (
+                ("batches", BATCHES),
+                ("converted", self.old_version),
+            ) * bench.effort.rounds:
                 p99s[name] = self._p99(bench, broker, version)
         return [Sample(self.name, p99s["converted"] / p99s["batches"], {**p99s})]
 
@@ -108,8 +110,8 @@ class Beside:
         )
         if version is None:
             return percentile(run_load(ACKNOWLEDGE, spec, bench.load_timeout_s).latencies_us, 99.0)
-        # The producer takes a second to start, so that the load is there all the time.
-        seconds = effort.rate_records / effort.rate_per_s + 5
+        # The load is there all the time.
+        seconds = effort.rate_records / effort.rate_per_s + effort.start_s
         moved = _spec(broker, "moved", version, seconds, bytes_per_second=_BESIDE_BYTES_PER_S)
         with ThreadPoolExecutor(1) as beside:
             load = beside.submit(run_load, self.load, moved, bench.load_timeout_s)

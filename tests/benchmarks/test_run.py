@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,13 @@ from benchmarks.results import MACHINE
 from benchmarks.rows import Better, Row, Sample, ratio_at_most
 from benchmarks.run import Run
 from benchmarks.scenarios import Bench, RunningBroker
+from tests.deadlines import DEADLINE_S
 from tests.peers import ServerFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from benchmarks.brokers import BrokerKind
     from tests.peers import ServerProcess
 
 
@@ -116,6 +119,25 @@ class FakeLimit:
 
 
 @attrs.define
+class FakeLaunch:
+    """Is measured when another one is, too."""
+
+    name: str
+    both: threading.Barrier
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        return [Row(self.name, self.name, "s", Better.LOWER)]
+
+    def applies_to(self, kind: BrokerKind) -> bool:
+        return True
+
+    def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
+        self.both.wait(DEADLINE_S)
+        return [Sample(self.name, 1.0)]
+
+
+@attrs.define
 class FakePackages:
     """A figure per package."""
 
@@ -137,9 +159,10 @@ def a_run(
     kinds: Sequence[FakeKind],
     output: io.StringIO | None = None,
     packages: Sequence[FakePackages] = (),
+    launches: Sequence[FakeLaunch] = (),
 ) -> Run:
     effort = attrs.evolve(SMOKE, repeats=2, settle_s=0.0)
-    plan = Plan(machine=[FakeLimit()], packages=packages, launches=[], loads=loads, memory=False)
+    plan = Plan(machine=[FakeLimit()], packages=packages, launches=launches, loads=loads, memory=False)
     progress = Progress(Console(file=output or io.StringIO(), width=100))
     return Run(Bench(effort, tmp_path), plan, kinds, progress)
 
@@ -195,6 +218,14 @@ def test_progress_tells_each_scenario_once_where_there_is_no_terminal(tmp_path: 
     lines = output.getvalue().splitlines()
     assert [line.partition(" ")[2] for line in lines] == ["limit", "start, a", "warm-up, a", "load, a"]
     assert lines[0].startswith("[1/6]")
+
+
+def test_a_smoke_run_does_two_launches_at_once(tmp_path: Path) -> None:
+    both = threading.Barrier(SMOKE.launches_at_once)
+    launches = [FakeLaunch("one", both), FakeLaunch("other", both)]
+    results = a_run(tmp_path, [], [FakeKind("a", [])], launches=launches).execute()
+    assert results.failures == []
+    assert [len(results.samples(launch.name, "a")) for launch in launches] == [2, 2]
 
 
 @pytest.mark.parametrize("peer", [KAFKA, BASELINE])
