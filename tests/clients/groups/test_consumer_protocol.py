@@ -17,6 +17,7 @@ from tests.peers import run_kafka_tool
 from .checks import assert_every_record_read, assert_one_reader_at_a_time
 from .crew import PARTITIONS, Crew
 from .kinds import CONFLUENT, JavaKind
+from .side_by_side import with_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tests.clients.brokers import Broker
 
     from .kinds import Kind
+    from .side_by_side import Meet
 
 # The broker tells members when to send heartbeats, and how long they may be silent: for longer than any busy
 # machine keeps them from it.
@@ -44,7 +46,6 @@ IMPATIENT = {
 GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONSUMER = {"group.protocol": "consumer"}
 KINDS: tuple[Kind, ...] = (CONFLUENT, JavaKind())
-EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +62,13 @@ def impatient_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broke
         yield running
 
 
-@EACH
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-def test_members_come_and_go(kind: Kind, assignor: str, broker: Broker) -> None:
+def test_members_come_and_go(assignor: str, broker: Broker) -> None:
     """1 → 3 → 1 members; with `uniform` the first keeps reading what stays its own all along."""
+    with_each(KINDS, lambda kind, _: _come_and_go(kind, assignor, broker))
+
+
+def _come_and_go(kind: Kind, assignor: str, broker: Broker) -> None:
     with Crew(broker, kind, {**CONSUMER, "group.remote.assignor": assignor}) as crew:
         first = crew.join()
         crew.wait_settled()
@@ -90,66 +94,80 @@ def test_members_come_and_go(kind: Kind, assignor: str, broker: Broker) -> None:
         assert_every_record_read(crew)
 
 
-@EACH
-def test_a_member_that_is_killed_is_replaced(kind: Kind, impatient_broker: Broker) -> None:
-    with Crew(impatient_broker, kind, CONSUMER) as crew:
-        killed, heir = crew.join(), crew.join()
-        crew.wait_settled()
-        crew.produce()
-        crew.wait_read()
-        crew.commit()
-        crew.kill(killed)
-        crew.produce()
-        crew.wait_settled()
-        crew.wait_read()
-        assert heir.owned == {*range(PARTITIONS)}
-        assert_one_reader_at_a_time(crew)
-        assert_every_record_read(crew)
-
-
-@EACH
-def test_a_static_member_comes_back_without_a_rebalance(kind: Kind, broker: Broker) -> None:
-    with Crew(broker, kind, CONSUMER) as crew:
-        stays, goes = crew.join(group_instance_id="a"), crew.join(group_instance_id="b")
-        crew.wait_settled()
-        crew.produce()
-        crew.wait_read()
-        crew.commit()
-        assignments, owned = [*stays.owns], goes.owned
-        crew.leave(goes)
-        crew.produce()
-        back = crew.join(group_instance_id="b")
-        crew.wait_read()
-        assert back.owned == owned
-        assert stays.owns == assignments
-        assert_every_record_read(crew)
-
-
-@EACH
-def test_a_group_goes_on_when_its_broker_comes_back(kind: Kind, broker: Broker) -> None:
-    with Crew(broker, kind, CONSUMER) as crew:
-        crew.join()
-        crew.join()
-        crew.wait_settled()
-        for end in (broker.stop, broker.kill):
+def test_a_member_that_is_killed_is_replaced(impatient_broker: Broker) -> None:
+    def scenario(kind: Kind, _: Meet) -> None:
+        with Crew(impatient_broker, kind, CONSUMER) as crew:
+            killed, heir = crew.join(), crew.join()
+            crew.wait_settled()
             crew.produce()
             crew.wait_read()
             crew.commit()
-            end()
-            broker.start()
-        crew.produce()
-        crew.wait_read()
-        crew.commit()
-        for member in [*crew.running]:
-            crew.leave(member)
-        crew.join()
-        crew.produce()
-        crew.wait_read()
-        assert_every_record_read(crew)
+            crew.kill(killed)
+            crew.produce()
+            crew.wait_settled()
+            crew.wait_read()
+            assert heir.owned == {*range(PARTITIONS)}
+            assert_one_reader_at_a_time(crew)
+            assert_every_record_read(crew)
+
+    with_each(KINDS, scenario)
 
 
-@EACH
-def test_a_group_changes_its_protocol_and_back_while_its_members_work(kind: Kind, broker: Broker) -> None:
+def test_a_static_member_comes_back_without_a_rebalance(broker: Broker) -> None:
+    def scenario(kind: Kind, _: Meet) -> None:
+        with Crew(broker, kind, CONSUMER) as crew:
+            stays, goes = crew.join(group_instance_id="a"), crew.join(group_instance_id="b")
+            crew.wait_settled()
+            crew.produce()
+            crew.wait_read()
+            crew.commit()
+            assignments, owned = [*stays.owns], goes.owned
+            crew.leave(goes)
+            crew.produce()
+            back = crew.join(group_instance_id="b")
+            crew.wait_read()
+            assert back.owned == owned
+            assert stays.owns == assignments
+            assert_every_record_read(crew)
+
+    with_each(KINDS, scenario)
+
+
+def test_a_group_goes_on_when_its_broker_comes_back(broker: Broker) -> None:
+    ends = iter((broker.stop, broker.kill))
+
+    def restart() -> None:
+        next(ends)()
+        broker.start()
+
+    def scenario(kind: Kind, meet: Meet) -> None:
+        with Crew(broker, kind, CONSUMER) as crew:
+            crew.join()
+            crew.join()
+            crew.wait_settled()
+            for _ in range(2):
+                crew.produce()
+                crew.wait_read()
+                crew.commit()
+                meet()
+            crew.produce()
+            crew.wait_read()
+            crew.commit()
+            for member in [*crew.running]:
+                crew.leave(member)
+            crew.join()
+            crew.produce()
+            crew.wait_read()
+            assert_every_record_read(crew)
+
+    with_each(KINDS, scenario, between=restart)
+
+
+def test_a_group_changes_its_protocol_and_back_while_its_members_work(broker: Broker) -> None:
+    with_each(KINDS, lambda kind, _: _change_the_protocol_and_back(kind, broker))
+
+
+def _change_the_protocol_and_back(kind: Kind, broker: Broker) -> None:
     classic = {"group_protocol": "classic", "heartbeat_interval_ms": "200"}
     with Crew(broker, kind) as crew:
         old = [crew.join(**classic), crew.join(**classic)]
