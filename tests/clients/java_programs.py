@@ -40,7 +40,7 @@ def run_java(program: str, clients: str, arguments: Sequence[str], stdin: str = 
 
 def run_inside_kafka(program: str, arguments: Sequence[str], stdin: str = "") -> str:
     """Return what `program` prints, run with all classes of the newest Apache Kafka; raises as `run_java`."""
-    return _run(_command_inside_kafka(program, arguments), stdin)
+    return _run(command_inside_kafka(program, arguments), stdin)
 
 
 def _run(command: Sequence[str], stdin: str) -> str:
@@ -53,13 +53,14 @@ def java_command(program: str, clients: str, arguments: Sequence[str]) -> list[s
     """The command line of a program; raises as `run_java`."""
     if clients == NEWEST_KAFKA:
         # Its client library is in Kafka's own jars, of which there is an archive.
-        return _command_inside_kafka(program, arguments)
+        return command_inside_kafka(program, arguments)
     java = find_java("the Java client")
     jars = resolve_jars(f"org.apache.kafka:kafka-clients:{clients}", SLF4J)
     return _command(java, (), jars, program, arguments)
 
 
-def _command_inside_kafka(program: str, arguments: Sequence[str]) -> list[str]:
+def command_inside_kafka(program: str, arguments: Sequence[str]) -> list[str]:
+    """The command line of a program with all classes of the newest Apache Kafka; raises as `run_java`."""
     kafka = find_kafka()
     return _command(kafka.java, kafka.archive.options(), kafka.jars, program, arguments)
 

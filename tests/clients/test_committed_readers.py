@@ -11,6 +11,7 @@ import pytest
 import trio
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import find_kafka
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition import Partition
@@ -97,7 +98,7 @@ def read_with_confluent(bootstrap: str, isolation: str) -> list[bytes]:
     try:
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         values: list[bytes] = []
-        while (message := consumer.poll(20)) is not None:
+        while (message := consumer.poll(DEADLINE_S)) is not None:
             error = message.error()
             if error is not None:
                 assert error.code() == KafkaError._PARTITION_EOF, error  # its public name

@@ -42,31 +42,34 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 def test_all_flights_are_read_back_before_and_after_a_restart_and_a_kill(broker: Broker) -> None:
     expected = produce_flights(broker.bootstrap)
-    assert_read_back(broker.bootstrap, expected)
-    broker.stop()
-    broker.start()
-    assert_read_back(broker.bootstrap, expected)
-    broker.kill()
-    broker.start()
-    assert_read_back(broker.bootstrap, expected)
+    assert_every_flight_once_in_order(expected)
+    assert by_partition(read_with_aiokafka(broker.bootstrap, TOPIC, PARTITIONS)) == expected
+    assert by_partition(read_with_kcat(broker.bootstrap, TOPIC)) == expected
+    for end in (broker.stop, broker.kill):
+        end()
+        broker.start()
+        assert by_partition(read_with_kcat(broker.bootstrap, TOPIC)) == expected
 
 
-@pytest.mark.parametrize("end", ["stop", "kill"])
-def test_an_end_while_flights_are_produced_loses_and_doubles_none(broker: Broker, end: str) -> None:
+def test_ends_while_flights_are_produced_lose_and_double_none(broker: Broker) -> None:
+    ends = iter((broker.stop, broker.kill))
+
     def end_and_start() -> None:
-        getattr(broker, end)()
+        next(ends)()
         broker.start()
 
-    expected = produce_flights(broker.bootstrap, halfway=end_and_start, compression="lz4")
-    assert_read_back(broker.bootstrap, expected)
+    expected = produce_flights(broker.bootstrap, after_each_third=end_and_start, compression="lz4")
+    assert_every_flight_once_in_order(expected)
+    assert by_partition(read_with_kcat(broker.bootstrap, TOPIC)) == expected
 
 
 def produce_flights(
-    bootstrap: str, *, halfway: Callable[[], None] = lambda: None, compression: str = "none"
+    bootstrap: str, *, after_each_third: Callable[[], None] = lambda: None, compression: str = "none"
 ) -> list[Record]:
     """Produce all flights; what the broker acknowledged, partition after partition in order of offsets.
 
-    `halfway` is called once half of them are on their way and a quarter is acknowledged.
+    `after_each_third` is called once one and two thirds of them are on their way and half of that is
+    acknowledged.
     """
     _create_topic(bootstrap)
     producer = Producer(
@@ -89,9 +92,9 @@ def produce_flights(
         )
         if number % POLL_EVERY == 0:
             producer.poll(0)
-        if number == COUNT // 2:
-            _poll_until(producer, acknowledged, COUNT // 4)
-            halfway()
+        if number in (COUNT // 3, COUNT * 2 // 3):
+            _poll_until(producer, acknowledged, number // 2)
+            after_each_third()
     assert producer.flush(DEADLINE_S) == 0
     return sorted(acknowledged)
 
@@ -115,13 +118,6 @@ def _note(acknowledged: list[Record], error: KafkaError | None, message: Message
 def _poll_until(producer: Producer, acknowledged: list[Record], count: int) -> None:
     while len(acknowledged) < count:
         producer.poll(0.1)
-
-
-def assert_read_back(bootstrap: str, expected: list[Record]) -> None:
-    """Both clients read what was acknowledged, and it is every flight once, in order within its partition."""
-    assert by_partition(read_with_aiokafka(bootstrap, TOPIC, PARTITIONS)) == expected
-    assert by_partition(read_with_kcat(bootstrap, TOPIC)) == expected
-    assert_every_flight_once_in_order(expected)
 
 
 def assert_every_flight_once_in_order(records: list[Record]) -> None:

@@ -8,13 +8,15 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.deadlines import DEADLINE_S
+
 from .brokers import AGAINST_KAFKA
 from .java_programs import run_java
 from .lines import lines_of, lines_read_back
 from .payloads import ODD_PAYLOADS, Payload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .brokers import Broker
 
@@ -22,35 +24,30 @@ NEWEST = "4.3.1"
 OLD = pytest.mark.skipif(AGAINST_KAFKA, reason="Apache Kafka 4 refuses clients that are older than 2.1")
 # Those that speak record batches v2; idempotence is their default from 3.0 on.
 OLDER = ["2.8.2", pytest.param("1.1.1", marks=OLD), pytest.param("0.11.0.3", marks=OLD)]
-# The last one that speaks message format 1; those before wait for a group coordinator even without a group.
-BEFORE_BATCHES = "0.10.2.2"
+# The first one is the last that speaks message format 1; those before it wait for a group coordinator
+# even without a group.
+BEFORE_BATCHES = ("0.10.2.2", "0.9.0.1", "0.8.2.2")
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
-@pytest.mark.parametrize("release", [NEWEST, "3.9.1", *OLDER])
-def test_with_its_defaults(release: str, broker: Broker, topic: str) -> None:
-    _assert_round_trip(release, broker, topic)
+@pytest.mark.parametrize("release", [NEWEST, "3.9.1"])
+def test_with_its_defaults_with_every_codec_and_without_acknowledgement_by_others(
+    release: str, broker: Broker, topic: str
+) -> None:
+    runs = {
+        "defaults": [],
+        "unacknowledged": ["acks=1", "enable.idempotence=false"],
+        **{codec: [f"compression.type={codec}", "linger.ms=20"] for codec in CODECS},
+    }
+    _assert_round_trips(release, broker, topic, runs)
 
 
 @pytest.mark.parametrize("release", OLDER)
-def test_an_older_one_with_idempotence(release: str, broker: Broker, topic: str) -> None:
-    _assert_round_trip(
-        release,
-        broker,
-        topic,
-        "enable.idempotence=true",
-        "acks=all",
-        "max.in.flight.requests.per.connection=1",
-    )
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_every_codec(codec: str, broker: Broker, topic: str) -> None:
-    _assert_round_trip(NEWEST, broker, topic, f"compression.type={codec}", "linger.ms=20")
-
-
-def test_without_acknowledgement_by_others(broker: Broker, topic: str) -> None:
-    _assert_round_trip(NEWEST, broker, topic, "acks=1", "enable.idempotence=false")
+def test_an_older_one_with_its_defaults_and_with_idempotence(
+    release: str, broker: Broker, topic: str
+) -> None:
+    idempotence = ["enable.idempotence=true", "acks=all", "max.in.flight.requests.per.connection=1"]
+    _assert_round_trips(release, broker, topic, {"defaults": [], "idempotence": idempotence})
 
 
 @pytest.mark.parametrize("release", [NEWEST, "3.9.1"])
@@ -73,38 +70,54 @@ def test_the_admin_client_leads_a_topic_through_its_life(release: str, broker: B
 def test_a_record_without_a_key_is_the_one_that_is_blamed(release: str, broker: Broker, topic: str) -> None:
     compacted = NewTopic(topic, 1, 1, config={"cleanup.policy": "compact"})
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([compacted])[topic].result(30)
+    admin.create_topics([compacted])[topic].result(DEADLINE_S)
     printed = run_java("RecordErrors", release, [broker.bootstrap, topic, "a", "null", "b", "null"])
     exceptions = [line.split(":")[0] for line in printed.splitlines()]
     assert exceptions == ["KafkaException", "InvalidRecordException"] * 2
 
 
 @OLD
-def test_a_client_from_before_record_batches_reads(broker: Broker, topic: str) -> None:
-    payloads = [Payload(f"key {n}".encode(), f"value {n}".encode(), (), 1000 + n) for n in range(100)]
-    _assert_round_trip(NEWEST, broker, topic, "compression.type=lz4", "linger.ms=20", payloads=payloads)
-    printed = run_java("Read", BEFORE_BATCHES, [broker.bootstrap, topic, "100"])
-    assert printed.splitlines() == [f"{n} key {n} value {n}" for n in range(100)]
+def test_clients_from_before_record_batches_write_with_each_codec_and_read(
+    broker: Broker, topic: str
+) -> None:
+    codecs = CODECS[:4]
+    count = 2 * len(codecs)
+    for number, release in enumerate(BEFORE_BATCHES):
+        printed = run_java("Write", release, [broker.bootstrap, topic, *codecs])
+        assert printed.split() == [str(number * count + offset) for offset in range(count)]
+    written = [f"{codec} {value}" for codec in codecs for value in ("first", "second")] * len(BEFORE_BATCHES)
+    assert _read_before_batches(broker, topic, len(written)) == written
 
 
 @OLD
-@pytest.mark.parametrize("release", [BEFORE_BATCHES, "0.9.0.1", "0.8.2.2"])
-def test_a_client_from_before_record_batches_writes_with_each_codec(
-    release: str, broker: Broker, topic: str
+def test_a_client_from_before_record_batches_reads_them(broker: Broker, topic: str) -> None:
+    payloads = [Payload(f"key {n}".encode(), f"value {n}".encode(), (), 1000 + n) for n in range(100)]
+    _assert_round_trips(
+        NEWEST, broker, topic, {"batches": ["compression.type=lz4", "linger.ms=20"]}, payloads
+    )
+    expected = [f"key {n} value {n}" for n in range(len(payloads))]
+    assert _read_before_batches(broker, f"{topic}-batches", len(payloads)) == expected
+
+
+def _read_before_batches(broker: Broker, topic: str, count: int) -> list[str]:
+    """Keys and values that such a client reads, from offset 0 on without a gap."""
+    read = run_java("Read", BEFORE_BATCHES[0], [broker.bootstrap, topic, str(count)])
+    lines = [line.partition(" ") for line in read.splitlines()]
+    assert [offset for offset, _, _ in lines] == [str(offset) for offset in range(count)]
+    return [rest for _, _, rest in lines]
+
+
+def _assert_round_trips(
+    release: str,
+    broker: Broker,
+    topic: str,
+    runs: Mapping[str, Sequence[str]],
+    payloads: Sequence[Payload] = ODD_PAYLOADS,
 ) -> None:
-    codecs = CODECS[:4]
-    printed = run_java("Write", release, [broker.bootstrap, topic, *codecs])
-    assert printed.split() == [str(offset) for offset in range(2 * len(codecs))]
-    read = run_java("Read", BEFORE_BATCHES, [broker.bootstrap, topic, str(2 * len(codecs))])
-    assert read.splitlines() == [
-        f"{2 * number + half} {codec} {value}"
-        for number, codec in enumerate(codecs)
-        for half, value in enumerate(("first", "second"))
+    """Each run has settings of its own, and a topic; one JVM does them all."""
+    topics = [f"{topic}-{name}" for name in runs]
+    words = [
+        word for name, settings in zip(topics, runs.values(), strict=True) for word in ("--", name, *settings)
     ]
-
-
-def _assert_round_trip(
-    release: str, broker: Broker, topic: str, *settings: str, payloads: Sequence[Payload] = ODD_PAYLOADS
-) -> None:
-    printed = run_java("RoundTrip", release, [broker.bootstrap, topic, *settings], lines_of(payloads))
-    assert printed == lines_read_back(payloads)
+    printed = run_java("RoundTrip", release, [broker.bootstrap, *words[1:]], lines_of(payloads))
+    assert printed == "".join(f"{lines_read_back(payloads)}end of {name}\n" for name in topics)

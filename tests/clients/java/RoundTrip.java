@@ -23,7 +23,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /**
  * Produces the records on its input to partition 0 of a topic and reads them back, for clients from 0.11 on.
  *
- * <p>Arguments: bootstrap servers, topic, then key=value settings of the producer. A line in and out is a record:
+ * <p>Arguments: bootstrap servers, topic, then key=value settings of the producer; after "--" another topic with
+ * its settings, and so on. Each gets all records, and ends with a line that names it. A line in and out is a record:
  * timestamp, key, value and headers, separated by spaces; bytes in hexadecimal, "null" for null, a header as
  * name=value. Before each record read back comes the offset that its producer was told and the one it was read at.
  */
@@ -31,11 +32,29 @@ public final class RoundTrip {
     private static final long DEADLINE_MS = 180_000;
 
     public static void main(String[] arguments) throws Exception {
-        TopicPartition partition = new TopicPartition(arguments[1], 0);
-        List<ProducerRecord<byte[], byte[]>> records = readRecords(partition);
-        List<Long> offsets = produce(arguments, records);
+        List<String> lines = new ArrayList<>();
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            lines.add(line);
+        }
+        List<String> run = new ArrayList<>();
+        for (int i = 1; i <= arguments.length; i++) {
+            if (i < arguments.length && !arguments[i].equals("--")) {
+                run.add(arguments[i]);
+                continue;
+            }
+            System.out.print(roundTrip(arguments[0], run, lines));
+            System.out.println("end of " + run.get(0));
+            run.clear();
+        }
+    }
+
+    private static String roundTrip(String bootstrap, List<String> run, List<String> lines) throws Exception {
+        TopicPartition partition = new TopicPartition(run.get(0), 0);
+        List<ProducerRecord<byte[], byte[]>> records = readRecords(partition, lines);
+        List<Long> offsets = produce(bootstrap, run, records);
         StringBuilder told = new StringBuilder();
-        for (ConsumerRecord<byte[], byte[]> record : consume(arguments[0], partition, records.size())) {
+        for (ConsumerRecord<byte[], byte[]> record : consume(bootstrap, partition, records.size())) {
             told.append(offsets.get((int) record.offset())).append(' ').append(record.offset()).append(' ');
             told.append(record.timestamp()).append(' ').append(hex(record.key())).append(' ');
             told.append(hex(record.value()));
@@ -45,13 +64,13 @@ public final class RoundTrip {
             }
             told.append('\n');
         }
-        System.out.print(told);
+        return told.toString();
     }
 
-    private static List<ProducerRecord<byte[], byte[]>> readRecords(TopicPartition partition) throws Exception {
+    private static List<ProducerRecord<byte[], byte[]>> readRecords(
+            TopicPartition partition, List<String> lines) {
         List<ProducerRecord<byte[], byte[]>> records = new ArrayList<>();
-        BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
-        for (String line = input.readLine(); line != null; line = input.readLine()) {
+        for (String line : lines) {
             String[] words = line.split(" ", -1);
             Headers headers = new RecordHeaders();
             for (int i = 3; i < words.length; i++) {
@@ -64,12 +83,12 @@ public final class RoundTrip {
         return records;
     }
 
-    private static List<Long> produce(String[] arguments, List<ProducerRecord<byte[], byte[]>> records)
-            throws Exception {
+    private static List<Long> produce(
+            String bootstrap, List<String> run, List<ProducerRecord<byte[], byte[]>> records) throws Exception {
         Properties settings = new Properties();
-        settings.put("bootstrap.servers", arguments[0]);
-        for (int i = 2; i < arguments.length; i++) {
-            String[] sides = arguments[i].split("=", 2);
+        settings.put("bootstrap.servers", bootstrap);
+        for (String setting : run.subList(1, run.size())) {
+            String[] sides = setting.split("=", 2);
             settings.put(sides[0], sides[1]);
         }
         List<Long> offsets = new ArrayList<>();

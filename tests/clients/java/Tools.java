@@ -10,6 +10,7 @@ import org.apache.kafka.common.utils.Exit;
 /**
  * Runs one of Kafka's tools for each line on stdin (a class and its arguments, with tabs between) in one process.
  * What each prints follows a line of its number, "== 0"; a tool that ends the process or fails prints "== failed".
+ * With an argument, that is a line after what each prints, so that a program knows when to give the next one.
  */
 public class Tools {
     private static Integer ended;
@@ -21,7 +22,8 @@ public class Tools {
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String told = run(line.split("\t"));
             out.write(("== " + number++ + "\n" + told).getBytes(StandardCharsets.UTF_8));
-            out.println();
+            out.println(arguments.length == 0 ? "" : "\n" + arguments[0]);
+            out.flush();
         }
         out.flush();
         Runtime.getRuntime().halt(0);
