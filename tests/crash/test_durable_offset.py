@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.core import Core
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel import disk
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.snapshots import decode_snapshot, snapshot_name
@@ -109,13 +110,13 @@ async def test_a_cut_waits_for_the_flush_under_way(core: Core, monkeypatch: pyte
 
     def slowly(fd: int) -> None:
         flushing.set()
-        assert go_on.wait(10)
+        assert go_on.wait(DEADLINE_S)
         sync_data(fd)
 
     monkeypatch.setattr(disk, "sync_data", slowly)
     flush = threading.Thread(target=store.flush)
     flush.start()
-    assert flushing.wait(10)
+    assert flushing.wait(DEADLINE_S)
     cut = threading.Thread(target=store.truncate_to, args=(2,))
     cut.start()
     cut.join(0.05)

@@ -22,7 +22,7 @@ from tidelog.plugins.protocol_kafka.codecs.layout import Field, message_layout
 from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode, reference_encode
 from tidelog.plugins.protocol_kafka.codecs.types import STRING, UUID, Array, Primitive
 
-QUICK = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize(("cls", "version"), newest_of_each_layout(all_versions()))

@@ -76,7 +76,7 @@ def test_encode_of_a_small_message_agrees_with_kio_in_every_version(cls: type[An
 
 
 @pytest.mark.parametrize(("cls", "version"), newest_of_each_layout(in_kio()))
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_encode_and_decode_agree_with_kio(cls: type[Any], version: int, data: st.DataObject) -> None:
     message = data.draw(messages(cls, version, known_to_kio))

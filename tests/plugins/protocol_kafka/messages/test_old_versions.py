@@ -60,7 +60,7 @@ def in_wire_order(value: Any, layout: Layout) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize(("cls", "version"), dropped_versions())
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_encode_and_decode_of_old_versions_agree_with_kafka_python(
     cls: type[Any], version: int, data: st.DataObject
