@@ -4,44 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-# Longest first; the rest follows in the order of collection.
-LONGEST = (
-    "tests/hands/test_hands.py",
-    "tests/clients/groups/test_groups.py",
-    "tests/crash/test_every_step.py",
-    "tests/clients/groups/test_consumer_protocol.py",
-    "tests/plugins/spark_sink/test_spark.py",
-    "tests/docs/test_spark_page.py",
-    "tests/docs/test_spark_pipelines_run.py",
-    "tests/plugins/spark_sink/pipelines/test_query.py",
-    "tests/plugins/spark_sink/test_beside_kafkas_format.py",
-    "tests/plugins/spark_sink/test_flights.py",
-    "tests/plugins/spark_sink/test_failing_queries.py",
-    "tests/plugins/spark_sink/load/test_load_with_spark.py",
-    "tests/docs/test_load_page.py",
-    "tests/spark_kills/test_spark_kills.py",
-    "tests/clients/exactly_once/test_exactly_once.py",
-    "tests/plugins/protocol_kafka/messages/test_fuzz.py",
-    "tests/bad_input/test_bystander.py",
-    "tests/clients/test_java_tools.py",
-    "tests/clients/test_java_clients.py",
-    "tests/clients/test_go_clients.py",
-    "tests/bad_input/test_answers.py",
-    "tests/clients/test_flights.py",
-    "tests/clients/test_group_tools.py",
-    "tests/plugins/protocol_kafka/messages/test_differential.py",
-    "tests/plugins/protocol_kafka/messages/test_kio.py",
-    "tests/crash/test_moves.py",
-    "tests/clients/test_restarts.py",
-    "tests/soak/test_soak.py",
-    "tests/bad_input/test_edges.py",
-    "tests/scale/test_scale.py",
-    "tests/crash/test_compaction.py",
-    "tests/crash/test_power_cut.py",
-    "tests/bad_input/test_unpacking_memory.py",
-    "tests/clients/test_transactions.py",
-    "tests/faults/test_processes.py",
-)
 # Tests on one JVM with Spark, whose start and first queries take longer than all that they do with it.
 SPARK = (
     "tests/plugins/spark_sink/test_spark.py",
@@ -53,6 +15,37 @@ SPARK = (
     "tests/plugins/spark_sink/test_failing_queries.py",
     "tests/plugins/spark_sink/load/test_load_with_spark.py",
     "tests/docs/test_load_page.py",
+)
+# Longest first; the rest follows in the order of collection.
+LONGEST = (
+    *SPARK,
+    "tests/clients/groups/test_groups.py",
+    "tests/bad_input/test_bystander.py",
+    "tests/spark_kills/test_spark_kills.py",
+    "tests/clients/groups/test_consumer_protocol.py",
+    "tests/hands/test_hands.py",
+    "tests/bad_input/test_answers.py",
+    "tests/clients/test_flights.py",
+    "tests/clients/test_java_clients.py",
+    "tests/plugins/protocol_kafka/messages/test_fuzz.py",
+    "tests/clients/exactly_once/test_exactly_once.py",
+    "tests/crash/test_every_step.py",
+    "tests/crash/test_compaction.py",
+    "tests/plugins/protocol_kafka/messages/test_differential.py",
+    "tests/clients/test_group_tools.py",
+    "tests/crash/test_power_cut.py",
+    "tests/crash/test_moves.py",
+    "tests/clients/test_java_tools.py",
+    "tests/clients/test_go_clients.py",
+    "tests/plugins/spark_sink/pipelines/test_conformance.py",
+    "tests/soak/test_soak.py",
+    "tests/clients/test_restarts.py",
+    "tests/plugins/protocol_kafka/messages/test_kio.py",
+    "tests/bad_input/test_edges.py",
+    "tests/scale/test_scale.py",
+    "tests/bad_input/test_unpacking_memory.py",
+    "tests/clients/test_transactions.py",
+    "tests/faults/test_processes.py",
 )
 _RANKS = {file: rank for rank, file in enumerate(LONGEST)}
 
