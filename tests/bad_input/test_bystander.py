@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import attrs
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import TidelogServer
 from tidelog.kernel.records.compression import compress
 from tidelog.plugins.protocol_kafka.messages import api as apis
@@ -45,7 +46,6 @@ MORE_TRIES = 2
 GROWTH_MB = 256.0
 ANSWER_MB = 20.0
 ANSWERED_WITHIN_S = 60.0
-ENDED_WITHIN_S = 20.0
 SEED = 4711
 MOST = 0x7FFFFFFF
 CLOSE_WAIT = "08"
@@ -237,7 +237,7 @@ def test_no_socket_outlives_its_peer(measured: Measured) -> None:
         with RawConnection(measured.server.bootstrap) as connection:
             connection.send(ask(apis.FETCH, 11, request).data + b"x")
             measured.ping()
-    deadline = time.monotonic() + ENDED_WITHIN_S
+    deadline = time.monotonic() + DEADLINE_S
     while _left_by_peers(measured.server.port):
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -286,7 +286,7 @@ async def test_running_at_the_stop_finishes_background_jobs_before_partitions_cl
     broker, release, order = new_broker(), threading.Event(), list[str]()
 
     def job() -> None:
-        release.wait(10)
+        release.wait(DEADLINE_S)
         order.append("job")
 
     async with trio.open_nursery() as nursery, broker.running():

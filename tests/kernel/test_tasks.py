@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel.seams.tasks import Lifespan, LifespanTask, PeriodicTask
 from tidelog.kernel.tasks import MAX_JOBS_IN_THREADS, BackgroundTasks
 
@@ -133,7 +134,7 @@ async def test_periodic_task_that_fails_does_not_affect_others(autojump_clock: M
 
 async def test_running_cancels_a_periodic_task_in_progress_when_it_ends(autojump_clock: MockClock) -> None:
     tasks = BackgroundTasks()
-    with trio.fail_after(1):
+    with trio.fail_after(DEADLINE_S):
         async with tasks.running():
             tasks.start(PeriodicTask("endless", trio.sleep_forever, 100))
             await trio.sleep(0.1)
@@ -180,7 +181,7 @@ async def test_running_waits_for_in_thread_jobs_even_when_it_is_cancelled() -> N
     tasks, released, done = BackgroundTasks(), threading.Event(), list[bool]()
 
     def job() -> None:
-        done.append(released.wait(10))
+        done.append(released.wait(DEADLINE_S))
 
     async with trio.open_nursery() as nursery:
 
@@ -220,7 +221,7 @@ async def test_in_thread_runs_at_most_max_jobs_in_threads_at_the_same_time() -> 
             running.append(1)
             most.append(len(running))
         started.release()
-        release.wait(10)
+        release.wait(DEADLINE_S)
         with lock:
             running.pop()
 
@@ -238,7 +239,7 @@ async def test_wait_for_jobs_returns_when_all_jobs_are_done() -> None:
     tasks, release, done = BackgroundTasks(), threading.Event(), list[str]()
 
     def slow() -> None:
-        release.wait(10)
+        release.wait(DEADLINE_S)
         done.append("slow")
 
     async with tasks.running():

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tests.mutation.worker import TIMED_OUT
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,7 @@ def outcomes(copy: Path, *texts: str) -> list[dict[str, Any]]:
         input="".join(json.dumps(run) + "\n" for run in runs),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=DEADLINE_S,
         check=True,
     )
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import ServerFailedError, ServerProcess
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def a_server(folder: Path, program: str) -> ServerProcess:
 def wait_for_output(server: ServerProcess, text: str) -> None:
     """The log file is the only thing that such a server tells, so it is asked until it does."""
     command = ["/bin/sh", "-c", f"until grep -q '{text}' '{server.log_path}'; do sleep 0.01; done"]
-    subprocess.run(command, timeout=180, check=True)
+    subprocess.run(command, timeout=DEADLINE_S, check=True)
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_a_server_is_stopped_by_sigterm_and_starts_again(polite: ServerProcess) 
 
 def test_a_server_is_killed(polite: ServerProcess) -> None:
     polite.kill()
-    assert polite.wait(1) == -signal.SIGKILL
+    assert polite.wait(DEADLINE_S) == -signal.SIGKILL
     polite.kill()
     polite.stop()
 
@@ -80,7 +81,7 @@ def test_who_ignores_sigterm_is_killed(tmp_path: Path) -> None:
 def test_a_failure_shows_the_end_of_the_log(tmp_path: Path) -> None:
     server = a_server(tmp_path, "print('x' * 9999); print('the cause'); raise SystemExit(3)")
     server.start()
-    server.wait(20)
+    server.wait(DEADLINE_S)
     error = server.failed("did not start")
     assert isinstance(error, ServerFailedError)
     assert str(error).startswith("the server did not start (exit status 3); the end of ")
@@ -106,4 +107,4 @@ def test_a_server_does_not_outlive_a_starter_that_is_killed(tmp_path: Path) -> N
         pid = int(starter.stdout.readline())
         starter.kill()
     gone = ["/bin/sh", "-c", f"while kill -0 {pid} 2>/dev/null; do sleep 0.01; done"]
-    subprocess.run(gone, timeout=180, check=True)
+    subprocess.run(gone, timeout=DEADLINE_S, check=True)

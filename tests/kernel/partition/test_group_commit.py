@@ -35,14 +35,14 @@ class Disk:
         end = self._end()
         self.flushes += 1
         self.begun.set()
-        assert self.may_end.acquire(timeout=10)
+        assert self.may_end.acquire(timeout=DEADLINE_S)
         if self.failure is not None:
             raise self.failure
         return end
 
     async def wait_begun(self) -> None:
         """Wait until a flush has begun that did not when this was last called."""
-        assert await trio.to_thread.run_sync(self.begun.wait, 10)
+        assert await trio.to_thread.run_sync(self.begun.wait, DEADLINE_S)
         self.begun.clear()
 
 
@@ -129,7 +129,7 @@ async def test_wait_flushed_does_not_wait_for_later_appends() -> None:
     await disk.wait_begun()
     partition.append_nowait(batch_of(1))
     disk.may_end.release()
-    with trio.fail_after(5):
+    with trio.fail_after(DEADLINE_S):
         await partition.wait_flushed(first)
     assert partition.high_watermark == 1
     disk.may_end.release()

@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel import pace
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import InvalidRecord, InvalidTransactionState, MessageTooLarge
@@ -263,7 +264,7 @@ async def test_check_records_of_one_snappy_block_runs_in_a_thread(steps_in_threa
 async def test_check_records_does_not_block_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     went_on = threading.Event()
     monkeypatch.setattr(pace, "HOLD_SECONDS", 0.0)
-    monkeypatch.setattr(pace, "yield_interpreter", lambda: went_on.wait(5))
+    monkeypatch.setattr(pace, "yield_interpreter", lambda: went_on.wait(DEADLINE_S))
     batch = compressed(batch_of(LARGE), SNAPPY)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(check_in_steps, open_partition(), batch)

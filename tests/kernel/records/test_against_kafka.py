@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import PeerUnavailableError, find_kafka
 from tidelog.kernel.errors import BrokerError, InvalidRecord, InvalidTimestamp
 from tidelog.kernel.partition.validation import PartitionConfig, validate_batch, validate_records
@@ -67,7 +68,9 @@ def validator() -> list[str]:
         raise PeerUnavailableError("Apache Kafka's classes", "no `javac` is on the PATH; install a JDK")
     classes = mkdtemp(prefix="tidelog-java-")
     subprocess.run(
-        [javac, "-nowarn", "-cp", f"{kafka.jars}/*", "-d", classes, str(SOURCE)], check=True, timeout=90
+        [javac, "-nowarn", "-cp", f"{kafka.jars}/*", "-d", classes, str(SOURCE)],
+        check=True,
+        timeout=DEADLINE_S,
     )
     return [
         kafka.java,
@@ -86,7 +89,9 @@ def kafkas(samples: list[Sample]) -> list[Kafkas]:
     except PeerUnavailableError as error:
         pytest.skip(str(error))
     lines = "".join(sample.line() for sample in samples)
-    ended = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=90, check=True)
+    ended = subprocess.run(
+        command, input=lines, capture_output=True, text=True, timeout=DEADLINE_S, check=True
+    )
     return [Kafkas(*line.split("\t")) for line in ended.stdout.splitlines()]
 
 

@@ -9,6 +9,7 @@ import attrs
 import pytest
 import trio
 
+from tests.deadlines import DEADLINE_S
 from tests.kernel.sinks.plugin import plugin_with, running
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.seams.sinks import SinkChange, SinkFeed
@@ -24,7 +25,7 @@ class Scene:
 
     async def changes(self) -> Sequence[SinkChange]:
         """What the feed yields next; it must come soon."""
-        with trio.fail_after(5):
+        with trio.fail_after(DEADLINE_S):
             return await self.feed.__anext__()
 
 

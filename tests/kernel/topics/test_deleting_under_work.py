@@ -12,6 +12,7 @@ import pytest
 import trio
 import trio.lowlevel
 
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel import disk
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.leader_epochs import CHECKPOINT_NAME, LeaderEpochLineage
@@ -82,7 +83,7 @@ class StoppedRename:
         """Wait, then rename."""
         if str(new_path).endswith(CHECKPOINT_NAME):
             self.begun.set()
-            assert self.go_on.wait(10)
+            assert self.go_on.wait(DEADLINE_S)
         self._rename(path, new_path)
 
 
@@ -96,7 +97,7 @@ async def test_delete_of_a_topic_waits_for_a_write(
         stopped = StoppedRename()
         monkeypatch.setattr(disk, "rename", stopped)
         await create(broker, 1)
-        assert await trio.to_thread.run_sync(stopped.begun.wait, 10)
+        assert await trio.to_thread.run_sync(stopped.begun.wait, DEADLINE_S)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(broker.topics.delete, "t")
             await trio.to_thread.run_sync(time.sleep, 0.1)

@@ -10,13 +10,14 @@ from typing import Any
 
 import trio
 
+from tests.deadlines import DEADLINE_S
 from tests.plugins.client.fakes import FakeBroker
 from tidelog.plugins.client import BlockingClient, ClientSettings, RetryPolicy, TrioClient
 
 QUICK = ClientSettings(
-    request_timeout_s=5.0,
-    operation_timeout_s=10.0,
-    connect_timeout_s=5.0,
+    request_timeout_s=DEADLINE_S,
+    operation_timeout_s=2 * DEADLINE_S,
+    connect_timeout_s=DEADLINE_S,
     max_response_bytes=4 * 1024 * 1024,
     retry=RetryPolicy(retries=3, backoff_s=0.01, max_backoff_s=0.05),
 )

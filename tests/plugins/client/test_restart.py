@@ -12,7 +12,7 @@ from tests.peers import TidelogServer, free_port
 from tests.plugins.client.driven import QUICK
 from tidelog.plugins.client import NewRecord, NewTopic, RetryPolicy, TopicPartition, or_raise
 
-PATIENT = attrs.evolve(QUICK, operation_timeout_s=30.0, retry=RetryPolicy(retries=200, max_backoff_s=0.1))
+PATIENT = attrs.evolve(QUICK, retry=RetryPolicy(retries=200, max_backoff_s=0.1))
 PARTITION = TopicPartition("orders", 0)
 BATCHES = 60
 

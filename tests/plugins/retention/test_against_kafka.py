@@ -51,7 +51,7 @@ def log_starts(server: KafkaServer | TidelogServer) -> dict[str, tuple[int, int]
     consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "none", **QUIET})
     try:
         return {
-            topic: consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10.0)
+            topic: consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=DEADLINE_S)
             for topic in HISTORIES
         }
     except KafkaException:

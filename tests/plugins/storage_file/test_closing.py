@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tests.plugins.storage_file.files import (
     LogDirectoryScene,
     log_directories_of,
@@ -40,7 +41,7 @@ class Rendezvous:
         with self._lock:
             self._running[place] = self._running.get(place, 0) + 1
             self.most[place] = max(self.most.get(place, 0), self._running[place])
-        self._barrier.wait(10)
+        self._barrier.wait(DEADLINE_S)
         with self._lock:
             self._running[place] -= 1
 

@@ -18,8 +18,6 @@ from tidelog.plugins.protocol_kafka.messages.api import Api
 
 TEXTS = frozenset({"error_message", "documentation"})
 SOME = "some text"
-APPLIED_S = 5.0
-"""How long Kafka may take to apply what it has acknowledged."""
 
 
 class Asker:
@@ -67,7 +65,7 @@ def same_answers(kafka: Asker, tidelog: Asker, script: Sequence[tuple[Api, int, 
     for api, version, request in script:
         found = plain(tidelog.ask(api, version, request))
         expected = plain(kafka.ask(api, version, request))
-        deadline = time.monotonic() + APPLIED_S
+        deadline = time.monotonic() + DEADLINE_S
         while found != expected and api.name.startswith("Describe") and time.monotonic() < deadline:
             expected = plain(kafka.ask(api, version, request))
         assert found == expected, f"{api.name} {version}: {request}"

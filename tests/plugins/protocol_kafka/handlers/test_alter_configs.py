@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import trio
 
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import keys
 from tidelog.kernel.errors import MessageTooLarge
@@ -273,7 +274,7 @@ async def test_incremental_alter_configs_of_connection_limits_takes_effect_immed
         async def is_served() -> bool:
             async with await trio.open_tcp_stream(host, int(port)) as stream:
                 await stream.send_all(framed(API_VERSIONS, 0, ApiVersionsRequest()))
-                with trio.move_on_after(5):
+                with trio.move_on_after(DEADLINE_S):
                     try:
                         return bool(await stream.receive_some(4))
                     except trio.BrokenResourceError:

@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics.auto_creation import MAX_WAITING
@@ -112,7 +113,7 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 async def wait_for_topics(broker: Broker, count: int) -> None:
     """Wait until so many topics were created in the background."""
-    with trio.fail_after(20):
+    with trio.fail_after(DEADLINE_S):
         while len(broker.topics) < count:  # noqa: ASYNC110 - nobody is told of a new topic
             await trio.sleep(0.001)
 

@@ -12,6 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from tests.deadlines import DEADLINE_S
 from tests.plugins.storage_file.files import PARTITION, LogDirectoryScene, eventually
 from tidelog.kernel import disk
 from tidelog.kernel.config import TopicConfig
@@ -202,7 +203,7 @@ class Unlinking:
         """Wait, then unlink."""
         if str(path).endswith(".deleted"):
             self.begun.set()
-            assert self.go_on.wait(10)
+            assert self.go_on.wait(DEADLINE_S)
             self.unlinked.append(Path(path).name)
         self._unlink(path)
 

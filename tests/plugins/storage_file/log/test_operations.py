@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tests.docs.examples import DOCS
 from tidelog.kernel.errors import LogBusy
 from tidelog.plugins.storage_file.log import operations as module
@@ -72,12 +73,12 @@ class Beginning:
 
     def waits(self) -> bool:
         """Whether it waits for its turn; otherwise it has begun, or was refused."""
-        assert self._settled.wait(30)
+        assert self._settled.wait(DEADLINE_S)
         return not self._begun.is_set()
 
     def done(self) -> bool:
         """Whether it has begun, or was refused, within some seconds."""
-        return self._begun.wait(30)
+        return self._begun.wait(DEADLINE_S)
 
 
 def meet(
@@ -189,10 +190,10 @@ def test_operations_advance_to_a_swap_when_deletions_have_ended(operations: Oper
     deletion = operations.begin(Operation.DELETE)
     swap = threading.Thread(target=operations.advance, args=(move, Operation.SWAP), daemon=True)
     swap.start()
-    assert turn.settled.wait(30)
+    assert turn.settled.wait(DEADLINE_S)
     assert operations.under_way == [Operation.MOVE, Operation.DELETE]
     operations.end(deletion)
-    swap.join(30)
+    swap.join(DEADLINE_S)
     assert operations.under_way == [Operation.SWAP]
     later = Beginning(operations, Operation.TRUNCATE, turn)
     assert later.waits()
@@ -225,10 +226,10 @@ def test_operations_advance_refuses_a_move_that_is_aborted_while_it_waits(
 
     waiting = threading.Thread(target=swap, daemon=True)
     waiting.start()
-    assert turn.settled.wait(30)
+    assert turn.settled.wait(DEADLINE_S)
     failed = operations.begin(Operation.FAIL)
     operations.end(deletion)
-    waiting.join(30)
+    waiting.join(DEADLINE_S)
     assert len(errors) == 1
     operations.end(failed)
 

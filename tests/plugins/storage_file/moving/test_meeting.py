@@ -207,7 +207,7 @@ async def test_changes_wait_from_the_decision_to_the_swap(place: TwoDirectories,
     assert changing.is_alive()
     assert read_all(store) == b"".join(batches)
     assert move.swap()
-    changing.join(30)
+    changing.join(DEADLINE_S)
     left = batches[:12] if change == "truncate" else batches[store.segments()[0].base_offset :]
     assert len(left) < 30
     move.remove_source()
@@ -227,8 +227,8 @@ async def test_a_swap_waits_for_a_deletion_under_way(place: TwoDirectories) -> N
         swapping.start()
         swapping.join(0.05)
         assert swapping.is_alive()
-    deleting.join(30)
-    swapping.join(30)
+    deleting.join(DEADLINE_S)
+    swapping.join(DEADLINE_S)
     assert move.swap()
     assert store.log_start_offset > 0
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.crash.interposers import Unsynced
+from tests.deadlines import DEADLINE_S
 from tests.plugins.storage_file.moving.two_directories import TwoDirectories
 from tidelog.kernel.errors import LogBusy
 from tidelog.kernel.records.batch import parse_header
@@ -375,7 +376,7 @@ class InterruptedLog(RuleBasedStateMachine):
         waiting.join(0.01)
         assert waiting.is_alive()
         self.swap_now()
-        waiting.join(30)
+        waiting.join(DEADLINE_S)
         assert not waiting.is_alive()
 
     # Ends of the process

@@ -274,7 +274,7 @@ class Slow(Interposer):
             self._after -= 1
             if self._after < 0 and not self.reached:
                 self.reached = True
-                assert self._going_on.wait(60)
+                assert self._going_on.wait(DEADLINE_S)
         return perform(*arguments)
 
     def go_on(self) -> None:
@@ -328,7 +328,7 @@ class Meeting:
         rolled_to = "-future" in str(path) and ".log" in name and name != FIRST[1:] and flags & os.O_CREAT
         if threading.get_ident() != self._loop and rolled_to:
             self.copying.set()
-            assert self.appending.wait(10)
+            assert self.appending.wait(DEADLINE_S)
             self._segments -= 1
             if not self._segments:
                 self.met.set()
@@ -338,7 +338,7 @@ class Meeting:
         """Hold up the event loop's write once."""
         if threading.get_ident() == self._loop and not self.appending.is_set():
             self.appending.set()
-            assert self.met.wait(10)
+            assert self.met.wait(DEADLINE_S)
         return self._pwrite(fd, data, position)
 
 
