@@ -19,27 +19,27 @@ from typing import TYPE_CHECKING
 import trio
 
 from tidelog.kernel.cleanup.log_cleanup import LogCleanup
-from tidelog.kernel.client_quotas import ClientQuotas
 from tidelog.kernel.clock import Clock, wall_clock_ms
-from tidelog.kernel.cluster import Cluster, advertised_addresses
 from tidelog.kernel.collector import frozen_survivors, thaw_task
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.listeners import format_address
-from tidelog.kernel.dynamic_config import DynamicConfig
+from tidelog.kernel.controller.client_quotas import ClientQuotas
+from tidelog.kernel.controller.cluster import Cluster, advertised_addresses
+from tidelog.kernel.controller.dynamic_config import DynamicConfig
+from tidelog.kernel.controller.features import Features
+from tidelog.kernel.controller.producer_ids import ProducerIds
+from tidelog.kernel.controller.resource_configs import ResourceConfigs
+from tidelog.kernel.controller.scram import ScramCredentials
 from tidelog.kernel.errors import CoordinatorNotAvailable, StorageError
 from tidelog.kernel.events import BrokerEvents
-from tidelog.kernel.features import Features
-from tidelog.kernel.peer_warnings import PeerWarnings
 from tidelog.kernel.plugins import Plugins
-from tidelog.kernel.producer_ids import ProducerIds
-from tidelog.kernel.resource_configs import ResourceConfigs
-from tidelog.kernel.scram import ScramCredentials
 from tidelog.kernel.seams.coordination.backend import Coordinator, CoordinatorBackend
 from tidelog.kernel.seams.events import PartitionMoved, PartitionsOffline
 from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
 from tidelog.kernel.seams.storage import Storage, StorageContext, TopicPartition
 from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.server import Server
+from tidelog.kernel.server.peer_warnings import PeerWarnings
 from tidelog.kernel.sinks.sinks import Sinks
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.topics import Topics

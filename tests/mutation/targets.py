@@ -6,7 +6,7 @@ from pathlib import Path
 
 # Beyond the mirrored folder: prefix of the module's path, and the tests that prove it as well.
 EXTRA_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("kernel/cluster.py", ("tests/plugins/protocol_kafka/handlers/test_metadata.py",)),
+    ("kernel/controller/cluster.py", ("tests/plugins/protocol_kafka/handlers/test_metadata.py",)),
     (
         "kernel/partition/",
         ("tests/plugins/storage_memory", "tests/plugins/storage_file/recovery/test_segment_recovery.py"),

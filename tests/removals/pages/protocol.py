@@ -54,7 +54,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "UpdateFeatures changes all levels durably or none",
-        "kernel/features.py",
+        "kernel/controller/features.py",
         "if changes and not validate_only:",
         "if changes:",
         f"{_HANDLERS}/test_update_features.py::test_update_features_that_only_validates_changes_nothing",
@@ -112,7 +112,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "Client quotas are kept in the metadata",
-        "kernel/client_quotas.py",
+        "kernel/controller/client_quotas.py",
         "        if changes and not validate_only:",
         "        if changes:",
         f"{_HANDLERS}/test_client_quotas.py::test_alter_client_quotas_with_validate_only_changes_nothing",
@@ -126,7 +126,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "SCRAM credentials are kept in the metadata",
-        "kernel/scram.py",
+        "kernel/controller/scram.py",
         "    stored_key = hashlib.new(name, client_key).digest()\n",
         "    stored_key = client_key\n",
         f"{_HANDLERS}/test_user_scram_credentials.py"
@@ -141,7 +141,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "The configuration of a group is in effect",
-        "kernel/resource_configs.py",
+        "kernel/controller/resource_configs.py",
         "            self._typed.pop((scope, name), None)\n",
         "",
         f"{_HANDLERS}/test_resource_configs.py::test_heartbeat_interval_of_a_group_is_in_effect_at_once",
@@ -191,7 +191,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "Keys that tools alter and that have no effect here are kept",
-        "kernel/dynamic_config.py",
+        "kernel/controller/dynamic_config.py",
         "key.one_broker and text",
         "not key and text",
         f"{_HANDLERS}/test_alter_configs.py"

@@ -287,14 +287,14 @@ _CONFIGURATION: Final = (
     ),
     Removal(
         _BROKER_KEYS,
-        "kernel/dynamic_config.py",
+        "kernel/controller/dynamic_config.py",
         "            self._topics.refresh_configs()\n",
         "",
         "plugins/protocol_kafka/handlers/test_alter_configs.py::test_incremental_alter_configs_of_all_brokers_sets_the_defaults_of_topics",
     ),
     Removal(
         _BROKER_KEYS,
-        "kernel/dynamic_config.py",
+        "kernel/controller/dynamic_config.py",
         "        self._events.publish(BrokerConfigChanged())\n",
         "",
         "plugins/protocol_kafka/handlers/test_alter_configs.py::test_incremental_alter_configs_of_connection_limits_takes_effect_immediately",

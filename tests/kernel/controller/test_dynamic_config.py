@@ -9,7 +9,7 @@ import pytest
 from tests.crash.core import Core
 from tidelog.kernel.config import UnsupportedKey, keys
 from tidelog.kernel.config.unsupported import UnsupportedKeys
-from tidelog.kernel.dynamic_config import DynamicConfig
+from tidelog.kernel.controller.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import BrokerError, InvalidConfig, InvalidRequest
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.seams.storage.keys import SEGMENT_MS
