@@ -28,8 +28,7 @@ from .scenarios import (
     machine_limits,
     old_clients,
     raw_clients,
-    spark_batches,
-    spark_reads,
+    spark_scenarios,
     storage_scenarios,
 )
 
@@ -50,6 +49,8 @@ class Plan:
     machine: Sequence[MachineScenario]
     packages: Sequence[PackageScenario]
     launches: Sequence[LaunchScenario]
+    sessions: Sequence[LaunchScenario]
+    """Launches that measure all repeats at once: what they start takes long to get warm."""
     loads: Sequence[BrokerScenario]
     memory: bool
 
@@ -68,9 +69,8 @@ class Plan:
                 *storage_scenarios(effort.most_bytes, effort.segments),
                 *compactions(),
                 *old_clients(),
-                *spark_reads(effort.spark_records),
-                *spark_batches(effort.spark_records),
             ],
+            sessions=spark_scenarios(effort.spark_records),
             loads=[*map(Throughput, shapes), *latencies(), CommitLatency(), *raw_clients()],
             memory=True,
         )
@@ -91,6 +91,7 @@ class Plan:
             machine=[each for each in self.machine if each in chosen_limits or each.name in limits],
             packages=_chosen(self.packages, patterns),
             launches=launches,
+            sessions=_chosen(self.sessions, patterns),
             loads=loads,
             memory=self.memory and any(_fits(row.name, patterns) for row in MEMORY_ROWS),
         )
@@ -98,7 +99,7 @@ class Plan:
     @property
     def rows(self) -> list[Row]:
         """All rows, in the order of the table."""
-        first: list[Scenario] = [*self.machine, *self.packages, *self.launches]
+        first: list[Scenario] = [*self.machine, *self.packages, *self.launches, *self.sessions]
         return [
             *(row for scenario in first for row in scenario.rows),
             *(MEMORY_ROWS if self.memory else ()),
@@ -107,8 +108,8 @@ class Plan:
 
     @property
     def _names(self) -> set[str]:
-        scenarios: list[Scenario] = [*self.machine, *self.packages, *self.launches, *self.loads]
-        return {row.name for row in self.rows} | {scenario.name for scenario in scenarios}
+        first: list[Scenario] = [*self.machine, *self.packages, *self.launches, *self.sessions]
+        return {row.name for row in self.rows} | {scenario.name for scenario in (*first, *self.loads)}
 
 
 def _chosen(scenarios: Sequence[AnyScenario], patterns: Sequence[str]) -> list[AnyScenario]:

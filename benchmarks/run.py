@@ -104,11 +104,15 @@ class Run:
     def _launch_steps(self) -> Iterator[Step]:
         for scenario in self.plan.launches:
             for _ in range(self.bench.effort.repeats):
-                for kind in self.kinds:
-                    if scenario.applies_to(kind):
-                        yield Step(
-                            kind.key, f"{scenario.name}, {kind.title}", partial(self._launch, scenario, kind)
-                        )
+                yield from self._launches(scenario)
+        for scenario in self.plan.sessions:
+            yield from self._launches(scenario)
+
+    def _launches(self, scenario: LaunchScenario) -> Iterator[Step]:
+        for kind in self.kinds:
+            if scenario.applies_to(kind):
+                title = f"{scenario.name}, {kind.title}"
+                yield Step(kind.key, title, partial(self._launch, scenario, kind))
 
     def _launch(self, scenario: LaunchScenario, kind: BrokerKind) -> Sequence[Sample]:
         with TemporaryDirectory(dir=self.bench.folder, prefix=f"{kind.key}-") as work_dir:

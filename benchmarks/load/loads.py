@@ -25,7 +25,14 @@ from .segments import (
     open_log,
     recover,
 )
-from .spark import SparkResult, SparkSpec, read_with_spark
+from .spark import (
+    SparkEndlessResult,
+    SparkEndlessSpec,
+    SparkResult,
+    SparkSpec,
+    read_endlessly,
+    read_with_spark,
+)
 from .spark_batches import SmallBatchesResult, SmallBatchesSpec, small_batches
 
 PRODUCE = Load("produce", produce, ProduceSpec, ProduceResult)
@@ -46,4 +53,5 @@ OPEN_LOG = Load("open-log", open_log, OpenSpec, OpenResult)
 RECOVER = Load("recover", recover, RecoverSpec, RecoverResult)
 LOOK_UP = Load("look-up", look_up, LookUpSpec, LookUpResult)
 SPARK = Load("spark", read_with_spark, SparkSpec, SparkResult)
+SPARK_ENDLESS = Load("spark-endless", read_endlessly, SparkEndlessSpec, SparkEndlessResult)
 SPARK_BATCHES = Load("spark-batches", small_batches, SmallBatchesSpec, SmallBatchesResult)

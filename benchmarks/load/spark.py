@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import attrs
 
@@ -20,39 +21,74 @@ CORES = 2
 
 @attrs.frozen
 class SparkSpec:
-    """Topics to read from `bootstrap`; `jars` is the folder of the format `kafka`, `folder` an empty one."""
+    """Topics to read from `bootstrap`; `jars` is the folder of the format `kafka`, `folder` an empty one.
+
+    `repeats` is how often each one is read in each way.
+    """
 
     bootstrap: str
     topics: list[str]
+    repeats: int
     jars: str
     folder: str
 
 
 @attrs.frozen
 class SparkResult:
-    """Records a second, by topic, sink and format."""
+    """Records a second of each repeat, by topic, sink and format."""
 
-    rates: dict[str, dict[str, dict[str, float]]]
+    rates: dict[str, dict[str, dict[str, list[float]]]]
+
+
+@attrs.frozen
+class SparkEndlessSpec:
+    """A topic to read from `bootstrap` again and again; `warm_file` is created after the first time."""
+
+    bootstrap: str
+    topic: str
+    format_name: str
+    jars: str
+    folder: str
+    warm_file: str
+
+
+@attrs.frozen
+class SparkEndlessResult:
+    """Nothing: it reads until it is killed."""
 
 
 def read_with_spark(spec: SparkSpec) -> SparkResult:
     """Read each topic into each sink by each format, after a query of each kind that is not measured."""
     prepare_spark()
-    reading = _Reading(spec, spark_session(spec.jars, spec.folder))
+    reading = _Reading(spec.bootstrap, spec.folder, spark_session(spec.jars, spec.folder))
     for sink in SINKS:
         for format_name in FORMATS:
             reading.rate(spec.topics[0], sink, format_name)
-    return SparkResult(
-        {
-            topic: {sink: {name: reading.rate(topic, sink, name) for name in FORMATS} for sink in SINKS}
-            for topic in spec.topics
-        }
-    )
+    rates = {
+        topic: {sink: {name: list[float]() for name in FORMATS} for sink in SINKS} for topic in spec.topics
+    }
+    for _ in range(spec.repeats):
+        for topic in spec.topics:
+            for sink in SINKS:
+                for name in FORMATS:
+                    rates[topic][sink][name].append(reading.rate(topic, sink, name))
+    return SparkResult(rates)
+
+
+def read_endlessly(spec: SparkEndlessSpec) -> NoReturn:
+    """Read the topic into no sink with one task, all of it on the last processor of the machine."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    prepare_spark()
+    reading = _Reading(spec.bootstrap, spec.folder, spark_session(spec.jars, spec.folder, cores=1))
+    while True:
+        reading.rate(spec.topic, "noop", spec.format_name)
+        Path(spec.warm_file).touch()
 
 
 class _Reading:
-    def __init__(self, spec: SparkSpec, spark: SparkSession) -> None:
-        self._spec = spec
+    def __init__(self, bootstrap: str, folder: str, spark: SparkSession) -> None:
+        self._bootstrap = bootstrap
+        self._folder = Path(folder, "query")
         self._spark = spark
         self._records = dict[str, int]()
 
@@ -62,35 +98,34 @@ class _Reading:
         Start and end of the query are not counted: the same for all formats, and large. Raises RuntimeError
         when it did not read as many records as the query before.
         """
-        folder = Path(self._spec.folder, "query")
         options = {
-            "kafka.bootstrap.servers": self._spec.bootstrap,
+            "kafka.bootstrap.servers": self._bootstrap,
             "subscribe": topic,
             "startingOffsets": "earliest",
         }
         rows = self._spark.readStream.format(format_name).options(**options).load()
         query = (
             rows.writeStream.format(sink)
-            .option("path", str(folder / "table"))
-            .option("checkpointLocation", str(folder / "checkpoint"))
+            .option("path", str(self._folder / "table"))
+            .option("checkpointLocation", str(self._folder / "checkpoint"))
             .trigger(availableNow=True)
             .start()
         )
         query.awaitTermination()
         done = [each for each in query.recentProgress if each.numInputRows]
-        shutil.rmtree(folder)
+        shutil.rmtree(self._folder)
         records = sum(each.numInputRows for each in done)
         if records != self._records.setdefault(topic, records):
             raise RuntimeError(f"{format_name} read {records} records of {self._records[topic]} in {topic}")
         return records * 1000 / sum(each.durationMs["addBatch"] for each in done)
 
 
-def spark_session(jars: str, folder: str) -> SparkSession:
+def spark_session(jars: str, folder: str, cores: int = CORES) -> SparkSession:
     """A local session with a core for each task, which has the format `kafka` of the folder `jars`."""
     from pyspark.sql import SparkSession
 
     return (
-        SparkSession.builder.master(f"local[{CORES}]")
+        SparkSession.builder.master(f"local[{cores}]")
         .config("spark.driver.memory", "2g")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from confluent_kafka import Producer
 
+from benchmarks.summaries import percentile
 from tidelog.plugins.spark_sink.environment import prepare_spark
 
 from .clients import prompt_producer_config
@@ -35,8 +36,9 @@ BATCH_RECORDS = 100
 _SENT_AT = struct.Struct(">q")
 _REST = b"v" * 92
 _PER_SECOND = 20
-_WARM_UP = 10
-"""Micro-batches at the start of a query that do not count, and so many seconds of records at the most."""
+WARM_UP = 10
+"""Micro-batches at the start of a query that do not count."""
+_WARM_UP_S = 2.0
 _PATIENCE_S = 60.0
 
 
@@ -44,12 +46,14 @@ _PATIENCE_S = 60.0
 class SmallBatchesSpec:
     """`cost_topic` has records for micro-batches of 100; `latency_topic` is empty; `folder` too.
 
-    `seconds` is how long each query of latencies gets records; `jars` is the folder of the format `kafka`.
+    `repeats` is how often each figure is taken, `seconds` how long each query of latencies gets records;
+    `jars` is the folder of the format `kafka`.
     """
 
     bootstrap: str
     cost_topic: str
     latency_topic: str
+    repeats: int
     seconds: float
     jars: str
     folder: str
@@ -57,10 +61,13 @@ class SmallBatchesSpec:
 
 @attrs.frozen
 class SmallBatchesResult:
-    """In milliseconds, by tuning and format: medians, and of latencies the 99th percentile, too."""
+    """In milliseconds, by tuning and format, of each repeat.
 
-    costs: dict[str, dict[str, float]]
-    latencies: dict[str, dict[str, list[float]]]
+    A cost is a median; of latencies there are the median and the 99th percentile.
+    """
+
+    costs: dict[str, dict[str, list[float]]]
+    latencies: dict[str, dict[str, list[list[float]]]]
 
 
 def small_batches(spec: SmallBatchesSpec) -> SmallBatchesResult:
@@ -69,13 +76,16 @@ def small_batches(spec: SmallBatchesSpec) -> SmallBatchesResult:
     batches = _Batches(spec, spark_session(spec.jars, spec.folder))
     for name in FORMATS:
         batches.cost(name)
-    costs: dict[str, dict[str, float]] = {}
-    latencies: dict[str, dict[str, list[float]]] = {}
+    costs = {tuning: {name: list[float]() for name in FORMATS} for tuning in TUNINGS}
+    latencies = {tuning: {name: list[list[float]]() for name in FORMATS} for tuning in TUNINGS}
     for tuning, settings in TUNINGS.items():
         for key, text in settings.items():
             batches.spark.conf.set(key, text)
-        costs[tuning] = {name: batches.cost(name) for name in FORMATS}
-        latencies[tuning] = {name: batches.latency(name) for name in FORMATS}
+        for _ in range(spec.repeats):
+            for name in FORMATS:
+                costs[tuning][name].append(batches.cost(name))
+            for name in FORMATS:
+                latencies[tuning][name].append(batches.latency(name))
     return SmallBatchesResult(costs, latencies)
 
 
@@ -90,7 +100,7 @@ class _Batches:
         rows = self._rows(format_name, self._spec.cost_topic, maxOffsetsPerTrigger=BATCH_RECORDS)
         query = self._writer(rows).format("noop").trigger(availableNow=True).start()
         query.awaitTermination()
-        done = [each for each in query.recentProgress if each.numInputRows][_WARM_UP:]
+        done = [each for each in query.recentProgress if each.numInputRows][WARM_UP:]
         return float(statistics.median(each.durationMs["triggerExecution"] for each in done))
 
     def latency(self, format_name: str) -> list[float]:
@@ -114,17 +124,16 @@ class _Batches:
         if not begun.wait(_PATIENCE_S):
             raise RuntimeError(f"{format_name} brought no row: {query.exception()}")
         # The first micro-batches are slower, and their records have waited for the start of the query.
-        time.sleep(2)
+        time.sleep(_WARM_UP_S)
         latencies.clear()
         producer.join()
         query.stop()
-        ordered = sorted(latencies)
-        return [statistics.median(ordered), ordered[len(ordered) * 99 // 100]]
+        return [statistics.median(latencies), percentile(latencies, 99.0)]
 
     def _produce(self, begun: Event) -> None:
-        """Send records until the query has begun, and for `seconds` afterwards."""
+        """Send records until the query has begun, while it gets warm, and for `seconds` afterwards."""
         producer = Producer(prompt_producer_config(self._spec.bootstrap))
-        left = int(self._spec.seconds * _PER_SECOND)
+        left = int((_WARM_UP_S + self._spec.seconds) * _PER_SECOND)
         for _ in paced(int((_PATIENCE_S + self._spec.seconds) * _PER_SECOND), _PER_SECOND):
             for partition in range(CORES):
                 for _ in range(BATCH_RECORDS):

@@ -38,7 +38,8 @@ def print_report(
     measured = [row for row in results.rows if results.subjects(row.name)]
     beside = [row for row in measured if row.packages]
     if not beside or len(beside) < len(measured):
-        console.print(_limits(results, measured))
+        if any(results.summary(row.name, MACHINE) for row in measured):
+            console.print(_limits(results, measured))
         console.print(_figures(results, [row for row in measured if not row.packages], titles))
     if beside:
         console.print(_beside_packages(results, beside))

@@ -23,8 +23,7 @@ from .memory import idle_memory, memory_after_load
 from .old_clients import old_clients
 from .raw_client import raw_clients
 from .shapes import DEFAULT_MATRIX, FULL_MATRIX, SMOKE_MATRIX, Shape
-from .spark import spark_reads
-from .spark_batches import spark_batches
+from .spark import spark_scenarios
 from .storage import storage_scenarios
 from .throughput import Throughput
 from .warm_up import warm_up
@@ -58,8 +57,7 @@ __all__ = [
     "memory_after_load",
     "old_clients",
     "raw_clients",
-    "spark_batches",
-    "spark_reads",
+    "spark_scenarios",
     "storage_scenarios",
     "warm_up",
 ]

@@ -13,23 +13,21 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 
 from benchmarks.brokers import TIDELOG
-from benchmarks.load.acknowledge import LatencySpec
-from benchmarks.load.loads import ACKNOWLEDGE, PRODUCE
+from benchmarks.load.loads import PRODUCE
 from benchmarks.load.process import run_load
 from benchmarks.load.produce import ProduceSpec
 from benchmarks.procfs import peak_resident_bytes, process_tree
 from benchmarks.rows import Better, Row, Sample, ratio_at_least, value_at_most
-from benchmarks.summaries import percentile
 from benchmarks.topics import create_topics
 
 from .context import Bench, RunningBroker
-from .latency import VALUE_BYTES
+from .latency import VALUE_BYTES, acknowledge_p99
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from pathlib import Path
 
-    from benchmarks.brokers import BrokerKind, BrokerServer
+    from benchmarks.brokers import BrokerKind
 
 _BUFFER_MB = 134.2
 """`log.cleaner.dedupe.buffer.size` by default: 128 MiB."""
@@ -66,6 +64,7 @@ _BATCH_BYTES = 16_384
 _RECORDS_PER_KEY = 10
 _POLL_S = 0.01
 _TIMEOUT_S = 300.0
+_BESIDE_TOPIC = "beside"
 # A log that is all dirty is not compacted yet.
 _TOPIC = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1"}
 
@@ -121,12 +120,13 @@ class BesideCompaction:
         with _running(kind, work_dir) as broker:
             # Small records take longest, and the compaction must not be over before the producer is.
             log = _KeyedLog.fill(bench, broker, "compacted", 100, bench.effort.compacted_bytes)
-            create_topics(broker.admin, {"beside": 1})
-            before = [_acknowledge_p99(bench, broker.server) for _ in range(bench.effort.rounds)][-1]
+            create_topics(broker.admin, {_BESIDE_TOPIC: 1})
+            rounds = range(bench.effort.rounds)
+            before = [acknowledge_p99(bench, broker.server, _BESIDE_TOPIC) for _ in rounds][-1]
             with _counting():
-                beside_counting = _acknowledge_p99(bench, broker.server)
+                beside_counting = acknowledge_p99(bench, broker.server, _BESIDE_TOPIC)
             log.begin_compaction()
-            beside = _acknowledge_p99(bench, broker.server)
+            beside = acknowledge_p99(bench, broker.server, _BESIDE_TOPIC)
             lasts = not log.is_compacted()
         details: dict[str, object] = {
             "before_us": before,
@@ -232,14 +232,6 @@ class _KeyedLog:
         # The first two are the version and the number of the others: topic, partition, offset.
         noted = {topic: int(offset) for topic, _, offset in map(str.split, lines[2:])}
         return noted.get(self._topic, -1) >= self._until
-
-
-def _acknowledge_p99(bench: Bench, server: BrokerServer) -> float:
-    effort = bench.effort
-    spec = LatencySpec(
-        server.bootstrap, server.pid, "beside", VALUE_BYTES, effort.rate_records, effort.rate_per_s
-    )
-    return percentile(run_load(ACKNOWLEDGE, spec, bench.load_timeout_s).latencies_us, 99.0)
 
 
 def _log_bytes(bench: Bench, value_bytes: int) -> int:

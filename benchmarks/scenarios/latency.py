@@ -18,6 +18,7 @@ from .context import Bench, RunningBroker, usage_details
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from benchmarks.brokers import BrokerServer
     from benchmarks.load.acknowledge import LatencyResult
     from benchmarks.load.process import Load
 
@@ -64,6 +65,15 @@ class Latency:
             Sample(f"{self.name}-{name}", percentile(result.latencies_us, percent), details)
             for name, percent in PERCENTILES.items()
         ]
+
+
+def acknowledge_p99(bench: Bench, server: BrokerServer, topic: str) -> float:
+    """Return the p99 of records sent to the only partition of a topic at a fixed rate, in microseconds."""
+    effort = bench.effort
+    spec = LatencySpec(
+        server.bootstrap, server.pid, topic, VALUE_BYTES, effort.rate_records, effort.rate_per_s
+    )
+    return percentile(run_load(ACKNOWLEDGE, spec, bench.load_timeout_s).latencies_us, 99.0)
 
 
 def latencies() -> list[Latency]:

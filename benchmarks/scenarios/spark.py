@@ -6,21 +6,26 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from benchmarks.load.loads import PRODUCE, SPARK
-from benchmarks.load.process import run_load
+from benchmarks.brokers import KAFKA
+from benchmarks.load.loads import PRODUCE, SPARK, SPARK_ENDLESS
+from benchmarks.load.process import pausable_load, run_load
 from benchmarks.load.produce import ProduceSpec
-from benchmarks.load.spark import CORES, SINKS, SparkSpec
-from benchmarks.rows import Better, Row, Sample, value_at_least
+from benchmarks.load.spark import CORES, FORMATS, SINKS, SparkEndlessSpec, SparkSpec
+from benchmarks.rows import Better, Row, Sample, value_at_least, value_at_most
 from benchmarks.topics import create_topics
 from tests.peers import find_kafka_format
 
 from .context import Bench, RunningBroker
+from .latency import acknowledge_p99
+from .spark_batches import SparkBatches
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from benchmarks.brokers import BrokerKind
+    from benchmarks.load.process import PausableProcesses
+    from benchmarks.load.spark import SparkResult
 
 _CODECS = ("none", "lz4", "zstd")
 _LEAST_TIMES = {"noop": 1.5, "parquet": 1.0}
@@ -29,6 +34,22 @@ _VALUE_BYTES = 100
 _BATCH_BYTES = 110_000
 _KEYS = 100_000
 _TIMEOUT_S = 600.0
+_READ, _BESIDE_TOPIC = "read", "beside"
+_BESIDE = {
+    "tidelog": Row(
+        "spark-beside",
+        "acknowledge p99 at a fixed rate beside Spark, in p99 without",
+        "×",
+        Better.LOWER,
+        (value_at_most(1.5),),
+    ),
+    "kafka": Row(
+        "spark-beside-kafka",
+        "acknowledge p99 at a fixed rate beside Spark with its own format kafka, in p99 without",
+        "×",
+        Better.LOWER,
+    ),
+}
 
 
 def _rows() -> list[Row]:
@@ -58,7 +79,8 @@ class SparkReads:
     rows: Sequence[Row] = attrs.field(factory=_rows, init=False)
 
     def applies_to(self, kind: BrokerKind) -> bool:
-        return True
+        # What it is compared with is another format on the same broker.
+        return kind.key != KAFKA
 
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
         jars = find_kafka_format()
@@ -68,38 +90,85 @@ class SparkReads:
             broker = RunningBroker.of(kind, server)
             create_topics(broker.admin, dict.fromkeys(_CODECS, CORES))
             for codec in _CODECS:
-                run_load(PRODUCE, self._fill(broker, codec), _TIMEOUT_S)
+                run_load(PRODUCE, _fill(broker, codec, codec, self.records), _TIMEOUT_S)
             folder = work_dir / "spark"
             folder.mkdir()
-            spec = SparkSpec(server.bootstrap, list(_CODECS), str(jars), str(folder))
-            rates = run_load(SPARK, spec, _TIMEOUT_S).rates
+            repeats = bench.effort.repeats
+            spec = SparkSpec(server.bootstrap, list(_CODECS), repeats, str(jars), str(folder))
+            found = run_load(SPARK, spec, _TIMEOUT_S * repeats)
         finally:
             server.stop()
+        return [sample for codec in _CODECS for sink in SINKS for sample in _samples(found, codec, sink)]
+
+
+@attrs.frozen
+class BesideSpark:
+    """How long a producer waits while Spark reads flat out on one processor, compared with before."""
+
+    records: int
+    name: str = attrs.field(default="spark-beside", init=False)
+    rows: Sequence[Row] = attrs.field(factory=lambda: list(_BESIDE.values()), init=False)
+
+    def applies_to(self, kind: BrokerKind) -> bool:
+        return kind.key != KAFKA
+
+    def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
+        jars = find_kafka_format()
+        server = kind.server(work_dir)
         samples: list[Sample] = []
-        for codec, of_codec in rates.items():
-            for sink, of_sink in of_codec.items():
-                own, kafka = of_sink["tidelog"], of_sink["kafka"]
-                samples += [
-                    Sample(f"spark-{sink}-{codec}", own / 1e6),
-                    Sample(f"spark-{sink}-{codec}-times", own / kafka, {"format_kafka": kafka / 1e6}),
-                ]
+        try:
+            server.start()
+            broker = RunningBroker.of(kind, server)
+            create_topics(broker.admin, {_READ: 1, _BESIDE_TOPIC: 1})
+            run_load(PRODUCE, _fill(broker, _READ, "none", self.records, partitions=1), _TIMEOUT_S)
+            for format_name in FORMATS:
+                folder = work_dir / format_name
+                folder.mkdir()
+                warm_file = folder / "warm"
+                spec = SparkEndlessSpec(
+                    server.bootstrap, _READ, format_name, str(jars), str(folder), str(warm_file)
+                )
+                with pausable_load(SPARK_ENDLESS, spec, warm_file, _TIMEOUT_S) as reading:
+                    samples += _beside(bench, broker, _BESIDE[format_name], reading)
+        finally:
+            server.stop()
         return samples
 
-    def _fill(self, broker: RunningBroker, codec: str) -> ProduceSpec:
-        return ProduceSpec(
-            bootstrap=broker.server.bootstrap,
-            broker_pid=broker.server.pid,
-            topic=codec,
-            partitions=CORES,
-            value_bytes=_VALUE_BYTES,
-            batch_bytes=_BATCH_BYTES,
-            compression=codec,
-            seconds=_TIMEOUT_S,
-            most_bytes=self.records * _VALUE_BYTES,
-            keys=_KEYS,
-        )
+
+def _beside(bench: Bench, broker: RunningBroker, row: Row, reading: PausableProcesses) -> Iterator[Sample]:
+    acknowledge_p99(bench, broker.server, _BESIDE_TOPIC)
+    for _ in range(bench.effort.repeats):
+        reading.pause()
+        alone_us = acknowledge_p99(bench, broker.server, _BESIDE_TOPIC)
+        reading.resume()
+        beside_us = acknowledge_p99(bench, broker.server, _BESIDE_TOPIC)
+        yield Sample(row.name, beside_us / alone_us, {"alone_us": alone_us, "beside_us": beside_us})
 
 
-def spark_reads(records: int) -> list[SparkReads]:
-    """None for no records."""
-    return [SparkReads(records)] if records else []
+def _samples(found: SparkResult, codec: str, sink: str) -> Iterator[Sample]:
+    rates = found.rates[codec][sink]
+    for own, kafka in zip(rates["tidelog"], rates["kafka"], strict=True):
+        yield Sample(f"spark-{sink}-{codec}", own / 1e6)
+        yield Sample(f"spark-{sink}-{codec}-times", own / kafka, {"format_kafka": kafka / 1e6})
+
+
+def _fill(
+    broker: RunningBroker, topic: str, codec: str, records: int, partitions: int = CORES
+) -> ProduceSpec:
+    return ProduceSpec(
+        bootstrap=broker.server.bootstrap,
+        broker_pid=broker.server.pid,
+        topic=topic,
+        partitions=partitions,
+        value_bytes=_VALUE_BYTES,
+        batch_bytes=_BATCH_BYTES,
+        compression=codec,
+        seconds=_TIMEOUT_S,
+        most_bytes=records * _VALUE_BYTES,
+        keys=_KEYS,
+    )
+
+
+def spark_scenarios(records: int) -> list[SparkReads | SparkBatches | BesideSpark]:
+    """None for no records: a run without Spark."""
+    return [SparkReads(records), SparkBatches(), BesideSpark(records)] if records else []

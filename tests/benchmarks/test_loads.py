@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from benchmarks.load.loads import RECEIVE_CHECK_WRITE, SEND_FILE
 from benchmarks.load.machine_limit import MachineLimitResult, MachineLimitSpec
 from benchmarks.load.pacing import paced
-from benchmarks.load.process import Load, LoadFailedError, run_load
-from tests.deadlines import DEADLINE_S
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from benchmarks.load.process import Load, LoadFailedError, pausable_load, run_load
+from tests.deadlines import DEADLINE_S, wait_until
 
 
 @pytest.mark.parametrize("load", [RECEIVE_CHECK_WRITE, SEND_FILE], ids=lambda load: load.name)
@@ -35,6 +32,40 @@ def test_a_load_that_hangs_is_ended(tmp_path: Path) -> None:
     spec = MachineLimitSpec(str(tmp_path), 16_384, seconds=60.0, most_bytes=10**15)
     with pytest.raises(LoadFailedError, match=r"did not end within 0\.5 s"):
         run_load(SEND_FILE, spec, timeout_s=0.5)
+
+
+@pytest.mark.parametrize("warm_file", ["there", "missing"])
+def test_pausable_load_begins_once_it_is_warm_and_ends_with_the_block(warm_file: str, tmp_path: Path) -> None:
+    (tmp_path / "there").touch()
+    spec = MachineLimitSpec(str(tmp_path), 16_384, seconds=600.0, most_bytes=10**15)
+    if warm_file == "missing":
+        with (
+            pytest.raises(LoadFailedError, match="did not begin"),
+            pausable_load(SEND_FILE, spec, tmp_path / warm_file, timeout_s=0.1),
+        ):
+            raise AssertionError("it is not warm")
+        return
+    with pausable_load(SEND_FILE, spec, tmp_path / warm_file, timeout_s=30) as load:
+        load.pause()
+        wait_until(lambda: state_of(load.pid) == "T", "the pause")
+        load.resume()
+        wait_until(lambda: state_of(load.pid) != "T", "the end of the pause")
+        pid = load.pid
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def state_of(pid: int) -> str:
+    """The state of a process: proc(5), field 3 of its `stat`."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_pausable_load_that_ends_by_itself_tells_why(tmp_path: Path) -> None:
+    spec = MachineLimitSpec(str(tmp_path / "nowhere"), 16_384, 1.0, 1)
+    with (
+        pytest.raises(LoadFailedError, match=r"(?s)did not begin.*FileNotFoundError"),
+        pausable_load(SEND_FILE, spec, tmp_path / "never", timeout_s=DEADLINE_S),
+    ):
+        raise AssertionError("it did not begin")
 
 
 def test_a_pace_is_kept_by_the_clock() -> None:

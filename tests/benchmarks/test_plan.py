@@ -75,7 +75,7 @@ def test_a_scenario_can_be_picked_by_its_own_name() -> None:
 
 def test_rows_with_spark_need_more_than_a_smoke_run() -> None:
     """They would take minutes, and jars."""
-    assert {"spark-noop-lz4-times", "spark-latency-tuned-p50"} <= set(names(WHOLE_PLAN))
+    assert {"spark-noop-lz4-times", "spark-latency-tuned-p50", "spark-beside"} <= set(names(WHOLE_PLAN))
     assert not [name for name in names(Plan.of(DEFAULT_MATRIX, SMOKE)) if name.startswith("spark")]
 
 

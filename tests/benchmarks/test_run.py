@@ -153,6 +153,25 @@ class FakePackages:
         return [Sample(self.name, self.figures[subject])]
 
 
+@attrs.define
+class FakeSession:
+    """Measures all repeats at once, on brokers of one kind."""
+
+    kind: str
+    name: str = "session"
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        return [Row(self.name, self.name, "ms", Better.LOWER)]
+
+    def applies_to(self, kind: BrokerKind) -> bool:
+        return kind.key == self.kind
+
+    def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
+        assert work_dir.is_dir()
+        return [Sample(self.name, float(number)) for number in range(bench.effort.repeats)]
+
+
 def a_run(
     tmp_path: Path,
     loads: Sequence[FakeLoad],
@@ -160,9 +179,17 @@ def a_run(
     output: io.StringIO | None = None,
     packages: Sequence[FakePackages] = (),
     launches: Sequence[FakeLaunch] = (),
+    sessions: Sequence[FakeSession] = (),
 ) -> Run:
     effort = attrs.evolve(SMOKE, repeats=2, settle_s=0.0)
-    plan = Plan(machine=[FakeLimit()], packages=packages, launches=launches, loads=loads, memory=False)
+    plan = Plan(
+        machine=[FakeLimit()],
+        packages=packages,
+        launches=launches,
+        sessions=sessions,
+        loads=loads,
+        memory=False,
+    )
     progress = Progress(Console(file=output or io.StringIO(), width=100))
     return Run(Bench(effort, tmp_path), plan, kinds, progress)
 
@@ -250,6 +277,15 @@ def test_packages_are_measured_beside_each_other_without_a_broker(tmp_path: Path
     }
     assert results.ratio("codec") == 2.0 / 5.0
     assert results.verdicts(packages.rows[0]) == [True]
+
+
+def test_a_session_measures_its_repeats_itself_and_once(tmp_path: Path) -> None:
+    events: list[str] = []
+    kinds = [FakeKind(TIDELOG, events), FakeKind(KAFKA, events)]
+    results = a_run(tmp_path, [], kinds, sessions=[FakeSession(TIDELOG)]).execute()
+    assert results.failures == []
+    assert [sample.value for sample in results.samples("session", TIDELOG)] == [0.0, 1.0]
+    assert results.subjects("session") == [TIDELOG]
 
 
 def test_baseline_runs_with_its_settings_and_in_its_checkout(tmp_path: Path) -> None:
