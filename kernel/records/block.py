@@ -130,7 +130,7 @@ class RecordBlock:
         self._check(self.value_start + np.maximum(self.value_size, 0) < self.end)
 
         def of_batches(field: str) -> Column:
-            return self.batches.column(field)[self.batch]
+            return np.repeat(self.batches.column(field), counts)
 
         self._check((offset_delta >= 0) & (offset_delta <= of_batches("last_offset_delta")))
         self.offset = of_batches("base_offset") + offset_delta

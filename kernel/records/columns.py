@@ -5,7 +5,6 @@ Source: Kafka documentation, "Record".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -20,6 +19,11 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _MANY_BATCHES: Final = 32
 """From so many on, one step in all of them at once takes less time than one step in each."""
+_LONG_RUN: Final = 24
+"""From so many records of one size on, finding them at once takes less time than one after the other."""
+_LEAST_STEPS: Final = 16
+_MOST_STEPS: Final = 1024
+"""Records that are read one after the other, or compared in vain, before the next run is looked for."""
 
 
 def _short_varints() -> tuple[Column, Column]:
@@ -57,11 +61,16 @@ class Varints:
 
         Raises:
             CorruptBatch: one of them is longer than `most_bytes`.
-            IndexError: one of them, or the byte after it, is beyond the data.
+            IndexError: one of them is beyond the data, or the byte after it, where not all have one byte.
         """
-        pairs = self._pairs[positions]
-        values, sizes = _VALUES[pairs], _SIZES[pairs]
-        after: Column = positions + sizes
+        first = self._bytes.take(positions)
+        after: Column = positions + 1
+        if first.max(initial=0) < 0x80:
+            folded = first.astype(np.int64)
+            return (folded >> 1) ^ -(folded & 1), after
+        pairs = self._bytes.take(after).astype(np.intp) << 8 | first
+        values, sizes = _VALUES.take(pairs), _SIZES.take(pairs)
+        after = positions + sizes
         if not sizes.all():
             long = np.flatnonzero(sizes == 0)
             values[long], after[long] = self._read_long(positions[long], most_bytes)
@@ -124,9 +133,7 @@ def record_starts(data: bytes, varints: Varints, starts: Column, ends: Column, c
     for index in range(active):
         first, after_last = int(place[index]) + step, int(place[index]) - int(left[index])
         end = int(ends[order[index]])
-        found[first:after_last], position[index] = _starts(
-            data, int(position[index]), end, after_last - first
-        )
+        position[index] = _find_starts(data, int(position[index]), end, found[first:after_last])
     wrong = np.flatnonzero(position != ends[order])
     if wrong.size:
         raise _wrong_count(ends - starts, counts, int(order[wrong[0]]))
@@ -146,37 +153,48 @@ def _wrong_count(sizes: Column, counts: Column, index: int) -> CorruptBatch:
     return CorruptBatch(f"{counts[index]} records do not have the {sizes[index]} bytes of their batch")
 
 
-def _starts(data: bytes, position: int, end: int, count: int) -> tuple[Sequence[int], int]:
+def _find_starts(data: bytes, position: int, end: int, found: Column) -> int:
+    """Find as many records as `found` has elements, from `position` on; return where the last one ends.
+
+    `found` gets where each one begins. Records of one size are found at once, others one after the other.
+    """
+    count, done, steps = len(found), 0, _LEAST_STEPS
+    while done < count:
+        size, run = _run_of_equal_sizes(data, position, end, count - done)
+        found[done : done + run] = np.arange(position, position + run * size, size)
+        done, position = done + run, position + run * size
+        if run >= _LONG_RUN:
+            steps = _LEAST_STEPS
+        else:
+            after = min(done + steps, count)
+            found[done:after], position = _walk(data, position, after - done)
+            # Where sizes vary, a run is looked for ever more rarely.
+            done, steps = after, min(2 * steps, _MOST_STEPS)
+    return position
+
+
+def _run_of_equal_sizes(data: bytes, start: int, end: int, most: int) -> tuple[int, int]:
+    """Return the size of the record at `start`, and how many records from there on have it: at least 1.
+
+    Where a record of that size ends, the next one begins, so it is enough to compare the bytes of lengths.
+    """
+    length, position = read_varint(data, start)
+    if length < 0:
+        raise CorruptBatch(f"a record cannot have {length} bytes")
+    size, run = position - start + length, min(most, _MOST_STEPS)
+    end = min(end, start + run * size)
+    for index in range(start, position):
+        same = data[index:end:size]
+        run = min(run, len(same) - len(same.lstrip(same[:1])))
+    return size, max(run, 1)
+
+
+def _walk(data: bytes, position: int, count: int) -> tuple[list[int], int]:
     """Return where `count` records from `position` on begin, and where the last one ends."""
-    evenly = _even_starts(data, position, end, count)
-    if evenly is not None:
-        return evenly, end
     starts: list[int] = []
     add, sizes = starts.append, _SIZES_BY_BYTE
     for _ in range(count):
         add(position)
         size = sizes[data[position]][data[position + 1]]
-        position += size or _size_by_long_length(data, position)
+        position += size or _run_of_equal_sizes(data, position, position, 1)[0]
     return starts, position
-
-
-def _size_by_long_length(data: bytes, start: int) -> int:
-    length, position = read_varint(data, start)
-    if length < 0:
-        raise CorruptBatch(f"a record cannot have {length} bytes")
-    return position - start + length
-
-
-def _even_starts(data: bytes, start: int, end: int, count: int) -> Sequence[int] | None:
-    """Return where the records begin if all have the same size, as their lengths say; None if not."""
-    size, rest = divmod(end - start, count)
-    if rest or size < MIN_RECORD_BYTES:
-        return None
-    length, position = read_varint(data, start)
-    varint_size = position - start
-    if length + varint_size != size:
-        return None
-    for index in range(start, position):
-        if data[index:end:size] != data[index : index + 1] * count:
-            return None
-    return range(start, end, size)

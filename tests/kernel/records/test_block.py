@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernel.records.made_batches import (
@@ -122,6 +122,23 @@ def test_record_block_of_emptied_batches_has_no_records(codec: int) -> None:
     assert list(block_of(empty).records()) == []
     assert block_of(empty, full, empty).first.tolist() == [0, 0, 1, 1]
     assert block_of(empty, full, empty).batch.tolist() == [1]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 90), st.sampled_from([1, 2, 23, 24, 25, 700, 1024, 1025])), max_size=6)
+)
+@settings(max_examples=40)
+def test_record_block_finds_runs_of_records_of_one_size(runs: list[tuple[int, int]]) -> None:
+    """Their values look like the lengths of records."""
+    body, starts = bytearray(), list[int]()
+    for size, count in runs:
+        record = framed(b"\x00\x00\x00\x01" + varint(size) + varint(size + 6)[:1] * size + b"\x00")
+        starts += range(HEADER_BYTES + len(body), HEADER_BYTES + len(body) + len(record) * count, len(record))
+        body += record * count
+    assert block_of(of_body(body, len(starts))).start.tolist() == starts
+    for wrong in (len(starts) - 1, len(starts) + 1):
+        with pytest.raises(CorruptBatch):
+            block_of(of_body(body, wrong), of_body(framed(WHOLE)))
 
 
 @pytest.mark.parametrize("size", range(1, 6))
