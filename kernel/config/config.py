@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 
 from tidelog.kernel.config import checks, keys
 from tidelog.kernel.config.key import ConfigKey
+from tidelog.kernel.config.listener_keys import listener_key, name_for_listener
 from tidelog.kernel.config.listeners import ServedListener
 from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.resolve import Resolved, has_effect, refuse, resolve
@@ -109,6 +110,15 @@ class Config:
 
     def __getitem__(self, key: ConfigKey[T]) -> T:
         return cast("T", self._values[key.name])
+
+    def for_listener(self, key: ConfigKey[int], listener: str) -> int:
+        """Return the value that is set for one listener alone; without one, the key's default."""
+        return cast("int", self._values.get(name_for_listener(key, listener), key.default))
+
+    def listener_keys(self) -> list[ConfigKey[int]]:
+        """Return the keys that are set for single listeners."""
+        keys = (listener_key(name) for name in sorted(self._values))
+        return [key for key in keys if key is not None]
 
     def origin(self, key: ConfigKey[object]) -> Origin:
         """Return where the value of a broker key comes from."""

@@ -180,7 +180,8 @@ MAX_CONNECTIONS = ConfigKey(
     type=integer(0),
     default=INT_MAX,
     dynamic=True,
-    documentation="The largest number of open connections; further ones wait until one ends.",
+    documentation="The largest number of open connections; further ones wait until one ends. For one "
+    "listener: `listener.name.NAME.max.connections`, with its name in lower case.",
 )
 MAX_CONNECTIONS_PER_IP = ConfigKey(
     name="max.connections.per.ip",
@@ -201,7 +202,9 @@ MAX_CONNECTION_CREATION_RATE = ConfigKey(
     default=INT_MAX,
     dynamic=True,
     documentation="The largest number of connections created per second; above it a listener pauses for up "
-    "to a second before it serves the next one. The quota `connection_creation_rate` is for one address.",
+    "to a second before it serves the next one. For one listener: "
+    "`listener.name.NAME.max.connection.creation.rate`. The quota `connection_creation_rate` is for one "
+    "address.",
 )
 CONNECTIONS_MAX_IDLE_MS = ConfigKey(
     name="connections.max.idle.ms",

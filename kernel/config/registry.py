@@ -18,6 +18,7 @@ from tidelog.kernel.config.keys import (
     KERNEL_KEYS,
     LOG_CLEANUP_POLICY,
 )
+from tidelog.kernel.config.listener_keys import listener_key
 from tidelog.kernel.config.sinks import COMMON_SINK_KEYS, SinkName
 from tidelog.kernel.config.types import Scope, ValueType, choice, comma_list, nearest_name
 from tidelog.kernel.config.unsupported import UnsupportedKey, UnsupportedKeys
@@ -91,8 +92,8 @@ class ConfigKeys:
         return (key for key in self._keys if key.scope == scope)
 
     def find(self, name: str, scope: Scope) -> ConfigKey[object] | None:
-        """Return the key of that name or alias."""
-        return self._by_scope[scope].get(name)
+        """Return the key of that name or alias, also one of a single listener."""
+        return self._by_scope[scope].get(name) or (listener_key(name) if scope == "broker" else None)
 
     def find_variable(self, variable: str) -> tuple[ConfigKey[object], str] | None:
         """Return the broker key that an environment variable sets, and by which of its names."""

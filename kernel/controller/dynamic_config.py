@@ -116,7 +116,8 @@ class DynamicConfig:
                 if text is not None:
                     key.type.parse(text)
             except ValueError as error:
-                raise InvalidConfig(f"{name} = {text!r}: {error}") from None
+                # As in Kafka, where the broker checks its own keys; those of topics are INVALID_CONFIG.
+                raise InvalidRequest(f"{name} = {text!r}: {error}") from None
         elif text is not None:
             raise self._refusal(name, text, known=key is not None)
 

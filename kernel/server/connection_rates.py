@@ -1,9 +1,9 @@
 """Limits on how many connections are created per second (KIP-612).
 
-`max.connection.creation.rate` is for all connections of the broker: a listener that exceeds it pauses before
-it serves the connection. The quota `connection_creation_rate` is for those of one address: one above it is
-not served, and closed after a pause. As in Apache Kafka rates are measured over eleven samples of a second,
-and a pause is as long as the rate needs to fall to its limit, but a second at most.
+`max.connection.creation.rate` is for all connections of the broker, or of one listener: a listener that
+exceeds either pauses before it serves the connection. The quota `connection_creation_rate` is for those of
+one address: one above it is not served, and closed after a pause. As in Apache Kafka rates are measured over
+eleven samples of a second, and a pause is as long as the rate needs to fall to its limit, at most a second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Limits on open connections, in all and for each address (`max.connections*`).
+"""Limits on open connections, in all, of a listener and of an address (`max.connections*`).
 
-As in Kafka, connections above the limit of the broker wait in the system's backlog, while those above the
-limit of an address are refused.
+As in Kafka, connections above the limit of the broker or of their listener wait in the system's backlog,
+while those above the limit of an address are refused.
 """
 
 from __future__ import annotations
@@ -42,18 +42,21 @@ class ConnectionLimits:
     max_connections: int
     max_per_ip: int
     per_ip_overrides: Mapping[str, int]
+    max_per_listener: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    _per_listener: Counter[str] = attrs.field(factory=Counter[str], init=False)
     _per_ip: Counter[str] = attrs.field(factory=Counter[str], init=False)
     _total: int = attrs.field(default=0, init=False)
     _one_ended: trio.Event = attrs.field(factory=trio.Event, init=False)
 
-    def change(self, max_connections: int, max_per_ip: int) -> None:
+    def change(self, max_connections: int, max_per_ip: int, max_per_listener: Mapping[str, int]) -> None:
         """Change the limits; connections that are open stay."""
         self.max_connections, self.max_per_ip = max_connections, max_per_ip
+        self.max_per_listener = max_per_listener
         self._wake_waiting()
 
-    async def wait_for_room(self) -> None:
-        """Wait until fewer than `max_connections` are open."""
-        while self._total >= self.max_connections:
+    async def wait_for_room(self, listener: str = "") -> None:
+        """Wait until fewer than `max_connections` are open, and fewer of the listener than it may have."""
+        while self._total >= self.max_connections or self._is_full(listener):
             await self._one_ended.wait()
 
     def refusal(self, host: str) -> str | None:
@@ -63,18 +66,24 @@ class ConnectionLimits:
             return f"{limit} connections of {host} are open (max.connections.per.ip and its overrides)"
         return None
 
-    def opened(self, host: str) -> None:
+    def opened(self, host: str, listener: str = "") -> None:
         """Count a connection from `host` that was accepted."""
+        self._per_listener[listener] += 1
         self._total += 1
         self._per_ip[host] += 1
 
-    def closed(self, host: str) -> None:
+    def closed(self, host: str, listener: str = "") -> None:
         """Count a connection from `host` that has ended."""
+        self._per_listener[listener] -= 1
         self._total -= 1
         self._per_ip[host] -= 1
         if not self._per_ip[host]:
             del self._per_ip[host]
         self._wake_waiting()
+
+    def _is_full(self, listener: str) -> bool:
+        limit = self.max_per_listener.get(listener)
+        return limit is not None and self._per_listener[listener] >= limit
 
     def _wake_waiting(self) -> None:
         self._one_ended.set()

@@ -6,6 +6,7 @@ import logging
 import math
 import socket
 from collections.abc import Mapping
+from functools import partial
 
 import trio
 
@@ -44,7 +45,8 @@ class Server:
             limits_by_address(config[keys.MAX_CONNECTIONS_PER_IP_OVERRIDES]),
         )
         self._creation_rate = ConnectionRate()
-        self._most_created = config[keys.MAX_CONNECTION_CREATION_RATE]
+        self._listener_rates: dict[str, ConnectionRate] = {}
+        self._use_limits()
         self._address_rates = AddressRates()
         self._quota_revision = -1
         self._held = 0
@@ -58,9 +60,17 @@ class Server:
         """Apply the limits on connections that the configuration has now."""
         if not isinstance(event, BrokerConfigChanged):
             return
+        self._use_limits()
+
+    def _use_limits(self) -> None:
         config = self._broker.config
-        self._limits.change(config[keys.MAX_CONNECTIONS], config[keys.MAX_CONNECTIONS_PER_IP])
+        names = [listener.name for listener in config.served_listeners()]
+        per_listener = {name: config.for_listener(keys.MAX_CONNECTIONS, name) for name in names}
+        self._limits.change(config[keys.MAX_CONNECTIONS], config[keys.MAX_CONNECTIONS_PER_IP], per_listener)
         self._most_created = config[keys.MAX_CONNECTION_CREATION_RATE]
+        self._most_created_by = {
+            name: config.for_listener(keys.MAX_CONNECTION_CREATION_RATE, name) for name in names
+        }
 
     def bind(self) -> dict[str, tuple[str, int]]:
         """Bind all listeners: name → (host, port) as bound.
@@ -113,19 +123,26 @@ class Server:
                 return
             refusal = self._limits.refusal(peer.host)
             if refusal is None:
-                self._limits.opened(peer.host)
+                self._limits.opened(peer.host, peer.listener_name)
                 connections.start_soon(self._serve, sock, peer)
             else:
                 sock.close()
                 self._broker.peer_warnings.warn(peer, "refusing a connection of", refusal)
 
+        name = bound.listener.name
         try:
-            await bound.accept_forever(self._limits.wait_for_room, self._creation_pause, handle)
+            await bound.accept_forever(
+                partial(self._limits.wait_for_room, name), partial(self._creation_pause, name), handle
+            )
         except trio.ClosedResourceError:
             return
 
-    def _creation_pause(self) -> float:
-        return self._creation_rate.pause(trio.current_time(), self._most_created)
+    def _creation_pause(self, listener: str) -> float:
+        """Return for how many seconds the next connection waits until both rates are within their limits."""
+        now = trio.current_time()
+        own = self._listener_rates.setdefault(listener, ConnectionRate())
+        of_listener = own.pause(now, self._most_created_by[listener])
+        return max(of_listener, self._creation_rate.pause(now, self._most_created))
 
     def _address_pause(self, host: str, nursery: trio.Nursery) -> float:
         """Return for how many seconds a connection is held and then closed, 0 if it is served."""
@@ -169,7 +186,7 @@ class Server:
         except Exception:
             _log.exception("the connection of %s failed inside the broker", peer, extra={"peer": str(peer)})
         finally:
-            self._limits.closed(peer.host)
+            self._limits.closed(peer.host, peer.listener_name)
             self._one_ended.set()
 
     def _connect(self, sock: socket.socket, peer: Peer) -> Connection:

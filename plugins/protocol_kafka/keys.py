@@ -217,7 +217,7 @@ _WITHOUT_PART: dict[str, _Part] = {
     "alter.config.policy.class.name": _Part("policies in Java"),
     "max.incremental.fetch.session.cache.slots": _Part("incremental fetch sessions", ("0",)),
     "max.decompressed.message.bytes": _Part("a limit on decompressed sizes"),
-    "listener.name.*": _Part("settings per listener"),
+    "listener.name.*": _Part("other settings per listener than limits on connections"),
     "metric.reporters": _Part("metrics reporters", ("",)),
     "metrics.*": _Part("metrics"),
     "telemetry.*": _Part("telemetry of the broker itself"),

@@ -117,7 +117,7 @@ def _entries(context: RequestContext, kind: int, name: str) -> Iterable[Describe
     if kind == BROKER_RESOURCE:
         if node_named(context, name) is None:
             return _entries_of_all_brokers(context)
-        return (_broker_entry(config, key) for key in config.keys.of_scope("broker"))
+        return (_broker_entry(config, key) for key in _broker_keys(config))
     if kind in SCOPES:
         if not name:
             raise InvalidRequest("the name of a group or of a subscription must not be empty")
@@ -130,7 +130,7 @@ def _entries_of_all_brokers(context: RequestContext) -> Iterator[DescribeConfigs
     """Yield what is set for all brokers, and nothing else, as in Kafka."""
     config = context.broker.config
     settings = context.broker.dynamic_config.settings(None)
-    for key in config.keys.of_scope("broker"):
+    for key in _broker_keys(config):
         if key.name in settings:
             entry = _broker_entry(config, key)
             entry.value = None if key.secret else settings[key.name]
@@ -139,6 +139,12 @@ def _entries_of_all_brokers(context: RequestContext) -> Iterator[DescribeConfigs
                 DescribeConfigsSynonym(name=key.name, value=entry.value, source=ALL_BROKERS_SOURCE)
             ]
             yield entry
+
+
+def _broker_keys(config: Config) -> Iterator[ConfigKey[object]]:
+    """Yield every key of brokers, and those of single listeners that are set."""
+    yield from config.keys.of_scope("broker")
+    yield from config.listener_keys()
 
 
 def _resource_entries(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 import pytest
@@ -17,6 +18,7 @@ from tidelog.kernel.config import (
     parse_advertised_listeners,
     parse_listeners,
 )
+from tidelog.kernel.errors import ConfigError
 
 VALID = [
     ("PLAINTEXT://:9092", (Listener("PLAINTEXT", "", 9092),)),
@@ -68,6 +70,31 @@ def test_advertised_listeners_may_share_a_port_but_need_a_host() -> None:
     for host in ("", "0.0.0.0", "[::]"):
         with pytest.raises(ValueError, match="not one that clients can connect to"):
             parse_advertised_listeners(f"A://{host}:9092")
+
+
+def test_limits_of_one_listener_are_set_by_its_name_in_lower_case() -> None:
+    config = Config.from_mapping({"listener.name.plaintext.max.connections": 7, "max.connections": 9})
+    assert config.for_listener(keys.MAX_CONNECTIONS, "PLAINTEXT") == 7
+    assert config.for_listener(keys.MAX_CONNECTIONS, "OTHER") == keys.MAX_CONNECTIONS.default
+    assert [key.name for key in config.listener_keys()] == ["listener.name.plaintext.max.connections"]
+    config.set_dynamic({"listener.name.plaintext.max.connections": "5"}, {})
+    assert config.for_listener(keys.MAX_CONNECTIONS, "PLAINTEXT") == 5
+    config.set_dynamic({}, {})
+    assert config.for_listener(keys.MAX_CONNECTIONS, "PLAINTEXT") == 7
+
+
+@for_each(
+    "name",
+    [
+        "listener.name.PLAINTEXT.max.connections",
+        "listener.name..max.connections",
+        "listener.name.plaintext.max.connections.per.ip",
+        "listener.name.plaintext.ssl.keystore.location",
+    ],
+)
+def test_other_keys_of_one_listener_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(name)):
+        Config.from_mapping({name: "1"})
 
 
 names = st.from_regex(r"[A-Z][A-Z0-9_]{0,10}", fullmatch=True)

@@ -51,7 +51,7 @@ async def test_alter_counts_at_once_and_after_a_restart(tmp_path: Path) -> None:
             InvalidRequest,
             "node.id cannot be changed while the broker runs",
         ),
-        ("log.roll.ms", "soon", InvalidConfig, "log.roll.ms = 'soon': is not a whole number (long)"),
+        ("log.roll.ms", "soon", InvalidRequest, "log.roll.ms = 'soon': is not a whole number (long)"),
         ("log.rol.ms", "5", InvalidConfig, "log.rol.ms is no key; did you mean log.roll.ms?"),
         (
             "tls.version",

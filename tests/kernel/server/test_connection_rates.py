@@ -133,3 +133,14 @@ async def test_quota_of_an_address_holds_connections_and_closes_them(clock: Mock
         scene.toy.client_quotas.addresses.clear()
         scene.toy.client_quotas.revision += 1
         assert await ask(await scene.connect(), "echo again") == "again"
+
+
+async def test_max_connection_creation_rate_of_a_listener_holds_up_no_other_one(clock: MockClock) -> None:
+    two = "PUBLIC://127.0.0.1:0,INTERNAL://127.0.0.1:0"
+    limit = {"listener.name.public.max.connection.creation.rate": 1}
+    async with running(**{"listeners": two, **limit}) as scene:
+        for listener, held in (("PUBLIC", True), ("INTERNAL", False)):
+            before = trio.current_time()
+            for _ in range(11):
+                assert await ask(await scene.connect(listener), "echo hello") == "hello"
+            assert (trio.current_time() - before >= 0.9) == held

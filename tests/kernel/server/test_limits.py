@@ -67,6 +67,17 @@ async def test_wait_for_room_returns_when_a_connection_is_closed() -> None:
         await waited.wait()
 
 
+async def test_wait_for_room_of_a_listener_that_has_its_own_limit() -> None:
+    limits = ConnectionLimits(100, 100, {}, {"PUBLIC": 1})
+    limits.opened(HERE, "PUBLIC")
+    await limits.wait_for_room("INTERNAL")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(limits.wait_for_room, "PUBLIC")
+        await wait_all_tasks_blocked()
+        assert nursery.child_tasks
+        limits.closed(HERE, "PUBLIC")
+
+
 async def test_wait_for_room_blocks_when_a_freed_slot_is_taken_again() -> None:
     limits = ConnectionLimits(1, 100, {})
     limits.opened(HERE)
@@ -126,7 +137,7 @@ async def test_change_to_higher_limits_wakes_wait_for_room(nursery: trio.Nursery
     nursery.start_soon(next_one)
     await wait_all_tasks_blocked()
     before = [*welcome, limits.refusal(HERE)]
-    limits.change(2, 5)
+    limits.change(2, 5, {"PUBLIC": 1})
     await wait_all_tasks_blocked()
     assert before != [None]
     assert welcome == [THERE]

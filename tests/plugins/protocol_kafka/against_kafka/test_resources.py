@@ -236,3 +236,28 @@ def test_min_insync_replicas_is_as_in_kafka_on_one_node(kafka: Asker, tidelog: A
     ):
         script += [altered(kind, name, **{MIN_INSYNC: value}), *(shown(*place) for place in places)]
     same_answers(kafka, tidelog, script)
+
+
+@pytest.mark.parametrize("key", ["max.connections", "max.connection.creation.rate"])
+def test_limits_of_a_listener_are_altered_as_in_kafka(kafka: Asker, tidelog: Asker, key: str) -> None:
+    name = f"listener.name.plaintext.{key}"
+    changes: list[tuple[str, str | None]] = [
+        ("1", "2000"),
+        ("", "3000"),
+        ("1", "-1"),
+        ("1", "many"),
+        ("1", None),
+        ("", None),
+    ]
+    script = [altered(BROKER_RESOURCE, broker, **{name: value}) for broker, value in changes]
+    same_answers(kafka, tidelog, script[:2])
+    for asker in (kafka, tidelog):
+        for broker, value in changes[:2]:
+            wait_until(lambda: _set_value(asker, broker, name) == value, name)  # noqa: B023 - called at once
+    same_answers(kafka, tidelog, script[2:])
+
+
+def _set_value(asker: Asker, broker: str, name: str) -> str | None:
+    """What a key of this broker, or of all, is set to."""
+    found = entries(asker, BROKER_RESOURCE, broker).get(name)
+    return None if found is None else found["value"]
