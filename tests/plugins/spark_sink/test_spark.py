@@ -79,15 +79,16 @@ def test_a_streaming_query_writes_each_record_once_over_its_restarts(
     with new_topic(shared_tidelog, 2) as topic:
         for number in range(2):
             for partition in range(2):
-                topic.produce(partition, [f"{number}-{index}" for index in range(500)])
+                topic.produce(partition, [f"{number}-{index}" for index in range(300)])
             query = finish(
                 load(spark.readStream, topic, startingOffsets="earliest", maxOffsetsPerTrigger=400), tmp_path
             )
             progress = query.recentProgress
-            assert [each.numInputRows for each in progress if each.numInputRows] == [400, 400, 200], progress
-    rows = spark.read.parquet(str(tmp_path / "table"))
-    assert rows.count() == 2000
-    assert rows.select("partition", "offset").distinct().count() == 2000
+            assert [each.numInputRows for each in progress if each.numInputRows] == [400, 200], progress
+    rows = spark.read.parquet(str(tmp_path / "table")).select("partition", "offset").collect()
+    assert sorted(tuple(row) for row in rows) == [
+        (partition, offset) for partition in range(2) for offset in range(600)
+    ]
 
 
 def test_a_view_in_sql_reads_a_topic(spark: SparkSession, topic: Topic) -> None:
@@ -106,7 +107,7 @@ def save(frame: DataFrame, topic: Topic, mode: str = "append", **options: str) -
 
 
 def test_a_table_that_is_written_is_read_again(spark: SparkSession, shared_tidelog: str) -> None:
-    frame = spark.range(2000).selectExpr(
+    frame = spark.range(200).selectExpr(
         "cast(cast(id AS string) AS binary) AS key",
         "cast(concat('batch ', id) AS binary) AS value",
         "cast(id % 2 AS int) AS partition",
@@ -116,7 +117,7 @@ def test_a_table_that_is_written_is_read_again(spark: SparkSession, shared_tidel
     with new_topic(shared_tidelog, 2) as topic:
         save(frame, topic)
         found = load(spark.read, topic, includeHeaders=True).select(frame.columns)
-        assert found.exceptAll(frame).count() == frame.exceptAll(found).count() == 0
+        assert sorted(found.collect()) == sorted(frame.collect())
 
 
 def test_a_micro_batch_that_is_repeated_is_written_once(
@@ -159,15 +160,15 @@ def test_an_empty_batch_query_has_no_rows(spark: SparkSession, shared_tidelog: s
         assert load(spark.read, topic).count() == 0
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"startingOffset": "latest"}, "no option startingoffset; the nearest one is startingOffsets"),
-        ({"subscribe": "no-such-topic"}, "topic 'no-such-topic'"),
-    ],
-)
-def test_a_mistake_in_a_query_is_explained(
-    spark: SparkSession, topic: Topic, options: dict[str, str], message: str, tmp_path: Path
+def test_a_mistake_in_a_query_is_explained(spark: SparkSession, topic: Topic) -> None:
+    message = "no option startingoffset; the nearest one is startingOffsets"
+    with pytest.raises(AnalysisException, match=message):
+        load(spark.read, topic, startingOffset="latest").collect()
+
+
+def test_a_mistake_in_a_streaming_query_is_explained(
+    spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
-    with pytest.raises((StreamingQueryException, AnalysisException), match=message):
+    options = {"subscribe": "no-such-topic", "fetchOffset__numRetries": "1"}
+    with pytest.raises(StreamingQueryException, match="topic 'no-such-topic'"):
         finish(load(spark.readStream, topic, **options), tmp_path, "noop")
