@@ -248,7 +248,7 @@ def test_progress_tells_each_scenario_once_where_there_is_no_terminal(tmp_path: 
 
 
 def test_a_smoke_run_does_two_launches_at_once(tmp_path: Path) -> None:
-    both = threading.Barrier(SMOKE.launches_at_once)
+    both = threading.Barrier(2)
     launches = [FakeLaunch("one", both), FakeLaunch("other", both)]
     results = a_run(tmp_path, [], [FakeKind("a", [])], launches=launches).execute()
     assert results.failures == []
