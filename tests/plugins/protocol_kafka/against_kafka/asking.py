@@ -13,7 +13,16 @@ import attrs
 from tests.deadlines import DEADLINE_S
 from tests.plugins.protocol_kafka.handlers.client import answer_in, framed
 from tidelog.plugins.protocol_kafka.codecs.declare import FieldSpec, spec_of
-from tidelog.plugins.protocol_kafka.codecs.types import BYTES, RECORDS, STRING, Array, Primitive, Struct
+from tidelog.plugins.protocol_kafka.codecs.types import (
+    BYTES,
+    RECORDS,
+    STRING,
+    UUID,
+    ZERO_UUID,
+    Array,
+    Primitive,
+    Struct,
+)
 from tidelog.plugins.protocol_kafka.messages.api import Api
 
 TEXTS = frozenset({"error_message", "documentation"})
@@ -98,4 +107,8 @@ def _nothing(spec: FieldSpec) -> Any:
         return None
     if isinstance(spec.kind, Array):
         return []
-    return {STRING: "", BYTES: b""}.get(spec.kind, 0) if isinstance(spec.kind, Primitive) else None
+    return (
+        {STRING: "", BYTES: b"", UUID: ZERO_UUID}.get(spec.kind, 0)
+        if isinstance(spec.kind, Primitive)
+        else None
+    )
