@@ -99,11 +99,6 @@ class ClientTelemetry:
         self.unpacking = trio.CapacityLimiter(UNPACKING_THREADS)
         self._instances: OrderedDict[bytes, _Instance] = OrderedDict()
 
-    @property
-    def has_receivers(self) -> bool:
-        """Whether any plugin receives metrics."""
-        return bool(self._receivers)
-
     def get(
         self, instance_id: bytes, attributes: Mapping[str, str], configs: ResourceConfigs, now_ms: int
     ) -> Subscription | ErrorCode:

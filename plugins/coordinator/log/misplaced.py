@@ -43,11 +43,6 @@ class SelectedRecords:
         self._selected: dict[bytes, bool] = {}
         self._last_other = _NO_HEAD
 
-    @property
-    def found_any(self) -> bool:
-        """Return whether a record was selected so far."""
-        return any(self._selected.values())
-
     def divert(self, batch: LoadedBatch) -> LoadedBatch:
         """Return the batch without the selected records, and apply these to the image."""
         if batch.marker is not None:

@@ -1,6 +1,6 @@
 """Generation of decoders: straight-line Python for one version of one message.
 
-Values that follow each other are read together where that can be (`run_writer`). Structures are built without
+Values that follow each other are read together where that can be (`runs`). Structures are built without
 calling a constructor: their attributes are assigned.
 The code only detects malformed bytes; `decoding_fault` finds the reason afterwards.
 
@@ -23,7 +23,7 @@ from tidelog.plugins.protocol_kafka.codecs.layout import (
     message_layout,
 )
 from tidelog.plugins.protocol_kafka.codecs.reference import decoding_fault
-from tidelog.plugins.protocol_kafka.codecs.run_writer import RunWriter
+from tidelog.plugins.protocol_kafka.codecs.runs import RunWriter
 from tidelog.plugins.protocol_kafka.codecs.source import Source
 from tidelog.plugins.protocol_kafka.codecs.types import (
     BYTES,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelog.plugins.protocol_kafka.codecs.layout import Field, Layout
-    from tidelog.plugins.protocol_kafka.codecs.run_writer import Variable
+    from tidelog.plugins.protocol_kafka.codecs.runs import Variable
 
 ELEMENTS_PER_STEP: Final = 64
 

@@ -11,8 +11,7 @@ from tidelog.plugins.protocol_kafka.codecs import DecodeError, decode, encode
 from tidelog.plugins.protocol_kafka.codecs.declare import array, byte_string, int16, int32, string, struct
 from tidelog.plugins.protocol_kafka.codecs.errors import Malformed
 from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode
-from tidelog.plugins.protocol_kafka.codecs.run_writer import FEW_NUMBERS
-from tidelog.plugins.protocol_kafka.codecs.runs import MAX_SHORT_BYTES, runs
+from tidelog.plugins.protocol_kafka.codecs.runs import FEW_NUMBERS, MAX_SHORT_BYTES, runs
 from tidelog.plugins.protocol_kafka.codecs.types import INT32
 
 
