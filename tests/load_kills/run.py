@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import pyarrow.dataset as ds
 
-from tests.deadlines import DEADLINE_S, wait_until
-from tests.peers import ServerProcess, TidelogServer, free_port
-from tests.spark_kills.run import check_each_once
-from tests.spark_kills.workers import python_workers
+from tests.deadlines import DEADLINE_S
+from tests.peers import ServerProcess
+from tests.random_kills import RandomKills, check_each_once
 from tidelog.plugins.client import BlockingClient, FetchLimits, NewRecord, NewTopic, TopicPartition, or_raise
 
 TOPIC = "records"
 PARTITIONS = 3
 BATCHES = 40
 BATCH_RECORDS = 200
-# A chunk takes about as long as the pause before a kill, so kills are anywhere in it.
+# A chunk takes about as long as the pause before a kill.
 CHUNK_RECORDS = 800
-LONGEST_BEFORE_A_KILL_S = 1.5
-LONGEST_DOWNTIME_S = 1.0
 SETTINGS = {
     "spark.master": "local[2,8]",
     "spark.driver.memory": "1g",
@@ -41,14 +35,11 @@ Read = tuple[int, int, bytes]
 """Partition, offset and value of a record."""
 
 
-class LoadKills:
-    """All kills of one seed. Each four of them are one of each kind, in random order."""
+class LoadKills(RandomKills[str]):
+    """All kills of one seed."""
 
     def __init__(self, place: Path, seed: int, report: Callable[[str], None]) -> None:
-        self._place = place
-        self._chance = random.Random(seed)
-        self._report = report
-        self._broker = TidelogServer(place / "broker", requested_port=free_port())
+        super().__init__(place, seed, report)
         self._loads = 0
         self._records: list[Read] = []
         self._load = self._new_load()
@@ -63,17 +54,9 @@ class LoadKills:
         try:
             self._produce()
             self._load.start()
-            kinds = [self._kill_load, self._kill_load_alone, self._kill_worker, self._kill_broker]
-            for number in range(kills):
-                if number % len(kinds) == 0:
-                    self._chance.shuffle(kinds)
-                before = self._commits()
-                wait_until(partial(self._has_moved, before), "a commit")
-                time.sleep(self._chance.uniform(0, LONGEST_BEFORE_A_KILL_S))
-                what = kinds[number % len(kinds)]()
-                self._report(
-                    f"kill {number + 1}, {what}, with {self._commits()} commits of load {self._loads}"
-                )
+            self._kill_all(
+                kills, self._kill_load, self._kill_load_alone, self._kill_worker, self._kill_broker
+            )
             self._finish()
         finally:
             self._load.kill()
@@ -126,22 +109,15 @@ class LoadKills:
         return "the load without its JVM"
 
     def _kill_worker(self) -> str:
-        workers = python_workers(self._load.pid)
-        for pid in self._chance.sample(workers, min(len(workers), 1)):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        return f"one of {len(workers)} Python workers"
-
-    def _kill_broker(self) -> str:
-        self._broker.kill()
-        time.sleep(self._chance.uniform(0, LONGEST_DOWNTIME_S))
-        self._broker.start()
-        return "the broker"
+        return self._kill_worker_of(self._load.pid)
 
     def _commits(self) -> int:
         return len(list((self._target / "_tidelog_load" / "commits").glob("*.json")))
 
-    def _has_moved(self, before: int) -> bool:
+    def _progress(self) -> str:
+        return f"{self._commits()} commits of load {self._loads}"
+
+    def _has_moved(self, before: str) -> bool:
         """Whether a chunk was committed; a load that has ended is compared, and another one begins."""
         if not self._load.is_running:
             if self._load.wait(DEADLINE_S) != 0:
@@ -152,8 +128,7 @@ class LoadKills:
             self._load = self._new_load()
             self._load.start()
             return False
-        # The commits of another load begin with 1 again.
-        return 0 < self._commits() != before
+        return self._commits() > 0 and self._progress() != before
 
     def _finish(self) -> None:
         status = self._load.wait(DEADLINE_S)

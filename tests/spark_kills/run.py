@@ -3,46 +3,34 @@
 from __future__ import annotations
 
 import os
-import random
-import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Assigned
 
 from tests.deadlines import DEADLINE_S, wait_until
-from tests.peers import ServerProcess, TidelogServer, free_port
+from tests.peers import ServerProcess
+from tests.random_kills import RandomKills, check_each_once, python_workers
 from tests.spark_kills.feeder import Feeder
 from tests.spark_kills.names import FINISH, RECORDS, RESULT, TABLE, TRANSFORMED
-from tests.spark_kills.workers import python_workers
 from tidelog.plugins.client import BlockingClient, NewTopic, TopicPartition, or_raise
 
 ROOT = Path(__file__).parents[2]
 PARTITIONS = {RECORDS: 2, TRANSFORMED: 3}
-# Micro-batches take about so long.
-LONGEST_BEFORE_A_KILL_S = 1.5
-LONGEST_DOWNTIME_S = 1.0
-T = TypeVar("T")
 Read = tuple[int, int, bytes]
 """Partition, offset and value of a record."""
 
 
-class Kills:
-    """All kills of one seed. Each three of them are one of each kind, in random order."""
+class Kills(RandomKills[list[int]]):
+    """All kills of one seed."""
 
     def __init__(self, place: Path, seed: int, report: Callable[[str], None]) -> None:
-        self._place = place
-        self._chance = random.Random(seed)
-        self._report = report
-        self._broker = TidelogServer(place / "broker", requested_port=free_port())
+        super().__init__(place, seed, report)
         script = [str(Path(__file__).with_name("driver.py")), self._broker.bootstrap, str(place)]
         self._driver = ServerProcess(
             "Spark",
@@ -62,7 +50,7 @@ class Kills:
             self._create_topics()
             feeder = Feeder(self._broker.bootstrap, PARTITIONS[RECORDS], self._chance.randrange(1 << 32))
             self._driver.start()
-            self._kill_all(kills)
+            self._kill_all(kills, self._kill_driver, self._kill_worker, self._kill_broker)
             feeder.stop()
             self._finish()
             self._compare()
@@ -74,17 +62,6 @@ class Kills:
         with BlockingClient(self._broker.bootstrap) as client:
             or_raise(client.create_topics([NewTopic(name, count) for name, count in PARTITIONS.items()]))
 
-    def _kill_all(self, kills: int) -> None:
-        kinds = [self._kill_driver, self._kill_worker, self._kill_broker]
-        for number in range(kills):
-            if number % len(kinds) == 0:
-                self._chance.shuffle(kinds)
-            before = self._micro_batches()
-            wait_until(partial(self._has_moved, before), "a micro-batch of each query")
-            time.sleep(self._chance.uniform(0, LONGEST_BEFORE_A_KILL_S))
-            what = kinds[number % len(kinds)]()
-            self._report(f"kill {number + 1}, {what}, after micro-batches {self._micro_batches()}")
-
     def _kill_driver(self) -> str:
         """Its JVM, too; its workers have a process group of their own, and find out."""
         self._driver.kill()
@@ -93,19 +70,10 @@ class Kills:
 
     def _kill_worker(self) -> str:
         wait_until(lambda: bool(python_workers(self._driver.pid)), "a Python worker of Spark")
-        workers = python_workers(self._driver.pid)
-        with suppress(ProcessLookupError):
-            os.kill(self._chance.choice(workers), signal.SIGKILL)
-        return f"one of {len(workers)} Python workers"
+        return self._kill_worker_of(self._driver.pid)
 
-    def _kill_broker(self) -> str:
-        self._broker.kill()
-        time.sleep(self._chance.uniform(0, LONGEST_DOWNTIME_S))
-        self._broker.start()
-        return "the broker"
-
-    def _micro_batches(self) -> list[int]:
-        """How many each query has finished."""
+    def _progress(self) -> list[int]:
+        """How many micro-batches each query has finished."""
         folders = [self._place / f"{sink}-checkpoint" / "commits" for sink in (TABLE, TRANSFORMED)]
         return [
             max([int(file.name) + 1 for file in folder.glob("[0-9]*") if file.name.isdigit()], default=0)
@@ -115,7 +83,7 @@ class Kills:
     def _has_moved(self, before: Sequence[int]) -> bool:
         if not self._driver.is_running:
             raise AssertionError(str(self._driver.failed("ended by itself")))
-        return all(now > then for now, then in zip(self._micro_batches(), before, strict=True))
+        return all(now > then for now, then in zip(self._progress(), before, strict=True))
 
     def _finish(self) -> None:
         (self._place / FINISH).touch()
@@ -139,20 +107,8 @@ class Kills:
         failures = (self._place / "spark.log").read_text(errors="replace").count("a query failed:")
         self._report(
             f"{len(records)} records are once in the table and once in the topic, after "
-            f"{self._micro_batches()} micro-batches; queries started again {failures} times by themselves"
+            f"{self._progress()} micro-batches; queries started again {failures} times by themselves"
         )
-
-
-def check_each_once(where: str, expected: Sequence[T], found: Counter[T]) -> None:
-    """Compare what a query has written with what it should have.
-
-    Raises:
-        AssertionError: something is missing, too often or unexpected.
-    """
-    wanted = Counter(expected)
-    missing, extra = wanted - found, found - wanted
-    assert not missing, f"{missing.total()} of {len(expected)} are missing in {where}: {list(missing)[:5]}"
-    assert not extra, f"{extra.total()} are too much in {where}: {list(extra)[:5]}"
 
 
 def read_committed(bootstrap: str) -> list[bytes]:

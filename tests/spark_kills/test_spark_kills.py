@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.peers import PeerUnavailableError
+from tests.random_kills import check_each_once
 from tidelog.plugins.spark_sink.java import JavaNotFound, find_java
 
-from .run import Kills, check_each_once
+from .run import Kills
 
 KILLS = 1
 SEED = int(os.environ.get("SPARK_KILLS_SEED", "13"))
