@@ -23,7 +23,7 @@ _LONG_RUN: Final = 24
 """From so many records of one size on, finding them at once takes less time than one after the other."""
 _LEAST_STEPS: Final = 16
 _MOST_STEPS: Final = 1024
-"""Records that are read one after the other, or compared in vain, before the next run is looked for."""
+"""Records that are read one after the other, or compared without a match, before a run is searched for."""
 
 
 def _short_varints() -> tuple[Column, Column]:

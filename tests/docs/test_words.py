@@ -14,7 +14,7 @@ INSTEAD = {
     r"anew|made new": "again, recreate",
     r"goes on|go on|takes (?:its|their) leave": "continue, end",
     r"with care|carefully": "validated, slow path",
-    r"in vain|by and by|strangers?|newcomers?": "a plain term",
+    r"strangers?|newcomers?": "a plain term",
     r"vouch(?:es|er|ing)?": "verify, confirm",
     r"crews?|scenes?": "members, the name of what it is",
     r"mend(?:s|ed|ing)?|spoil(?:s|ed|t)?|unsound": "repair, malformed, invalid",
