@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.kernel.records.made_batches import (
@@ -128,6 +128,7 @@ def test_record_block_of_emptied_batches_has_no_records(codec: int) -> None:
     st.lists(st.tuples(st.integers(0, 90), st.sampled_from([1, 2, 23, 24, 25, 700, 1024, 1025])), max_size=6)
 )
 @settings(max_examples=40)
+@example([(66, 30), (130, 30)])  # lengths with the same first byte
 def test_record_block_finds_runs_of_records_of_one_size(runs: list[tuple[int, int]]) -> None:
     """Their values look like the lengths of records."""
     body, starts = bytearray(), list[int]()
