@@ -21,9 +21,9 @@ _MANY_BATCHES: Final = 32
 """From so many on, one step in all of them at once takes less time than one step in each."""
 _LONG_RUN: Final = 24
 """From so many records of one size on, finding them at once takes less time than one after the other."""
-_LEAST_STEPS: Final = 16
+_LEAST_STEPS: Final = 128
 _MOST_STEPS: Final = 1024
-"""Records that are read one after the other, or compared without a match, before a run is searched for."""
+"""Records that are read one after the other before a run is searched for again."""
 
 
 def _short_varints() -> tuple[Column, Column]:
@@ -181,12 +181,23 @@ def _run_of_equal_sizes(data: bytes, start: int, end: int, most: int) -> tuple[i
     length, position = read_varint(data, start)
     if length < 0:
         raise CorruptBatch(f"a record cannot have {length} bytes")
-    size, run = position - start + length, min(most, _MOST_STEPS)
-    end = min(end, start + run * size)
-    for index in range(start, position):
-        same = data[index:end:size]
-        run = min(run, len(same) - len(same.lstrip(same[:1])))
+    size, run, step = position - start + length, 0, min(most, _LONG_RUN)
+    while step:
+        # Few at first, then ever more: a comparison without a match costs as much as one with.
+        same = _equal_records(data[start:position], data, start + run * size, end, size, step)
+        run += same
+        step = min(most - run, 8 * step) if same == step else 0
     return size, max(run, 1)
+
+
+def _equal_records(length: bytes, data: bytes, start: int, end: int, size: int, most: int) -> int:
+    """Return how many of the next `most` records of this size have this length, one after the other."""
+    same = most
+    end = min(end, start + most * size)
+    for index in range(len(length)):
+        found = data[start + index : end : size]
+        same = min(same, len(found) - len(found.lstrip(length[index : index + 1])))
+    return same
 
 
 def _walk(data: bytes, position: int, count: int) -> tuple[list[int], int]:
