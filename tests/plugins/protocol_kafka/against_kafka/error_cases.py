@@ -464,4 +464,5 @@ TRANSACTIONS: Final = [
         for error, epoch in ((E_.NONE, 5), (E_.TRANSACTION_COORDINATOR_FENCED, 4))
     ),
 ]
-CASES: Final = [*RECORDS, *TOPICS_AND_CLUSTER, *GROUPS, *TRANSACTIONS]
+# Members and transactions that are prepared have timeouts, so their cases come first.
+CASES: Final = [*GROUPS, *TRANSACTIONS, *RECORDS, *TOPICS_AND_CLUSTER]

@@ -33,6 +33,7 @@ TOPICS: Mapping[str, Mapping[str, str]] = {
 CLASSIC, CONSUMER, JOINING = "errors-classic", "errors-consumer", "errors-joining"
 MEMBER, INSTANCE = "AAAAAAAAAAAAAAAAAAAAAA", "instance"
 TRANSACTION = "errors-transaction"
+TIMEOUT_MS = 600_000
 SUBSCRIBED = b"\0\1" + b"\0\0\0\1" + b"\0\6errors" + b"\xff\xff\xff\xff" + b"\0\0\0\0"
 """A subscription of the protocol `consumer`, version 1, to `TOPIC`."""
 
@@ -58,8 +59,8 @@ def joining(group: str, **changes: Any) -> Values:
     """Join a classic group."""
     return {
         "group_id": group,
-        "session_timeout_ms": 30_000,
-        "rebalance_timeout_ms": 30_000,
+        "session_timeout_ms": TIMEOUT_MS,
+        "rebalance_timeout_ms": TIMEOUT_MS,
         "protocol_type": "consumer",
         "protocols": [{"name": "range", "metadata": SUBSCRIBED}],
         **changes,
@@ -71,7 +72,7 @@ def beating(**changes: Any) -> Values:
     return {
         "group_id": CONSUMER,
         "member_id": MEMBER,
-        "rebalance_timeout_ms": 30_000,
+        "rebalance_timeout_ms": TIMEOUT_MS,
         "subscribed_topic_names": [TOPIC],
         "topic_partitions": [],
         **changes,
@@ -108,7 +109,7 @@ def prepare(asker: Asker) -> Prepared:
     waiting = _coordinated(asker, JOINING, 0, JOIN_GROUP, 3, joining(JOINING))
     beat = beating(instance_id=INSTANCE)
     _coordinated(asker, CONSUMER, 0, CONSUMER_GROUP_HEARTBEAT, 1, beat)
-    begun = {"transactional_id": TRANSACTION, "transaction_timeout_ms": 60_000}
+    begun = {"transactional_id": TRANSACTION, "transaction_timeout_ms": TIMEOUT_MS}
     producer = _coordinated(asker, TRANSACTION, 1, INIT_PRODUCER_ID, 4, begun)
     return Prepared(
         asker,
