@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from tidelog.plugins.spark_sink.environment import prepare_spark
 from tidelog.plugins.spark_sink.pipelines.definition import Pipeline
-from tidelog.plugins.spark_sink.pipelines.failures import explain
 from tidelog.plugins.spark_sink.pipelines.news import STOP as STOP_SOURCE
 from tidelog.plugins.spark_sink.pipelines.news import NewsSender
-from tidelog.plugins.spark_sink.pipelines.reports import STOP, Report
+from tidelog.plugins.spark_sink.pipelines.reports import STOP, Report, explain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,8 +66,7 @@ class Driver:
         self.report(Report("starting", position=delivered_position(pipeline.checkpoint)))
         spark = self._session(pipeline)
         # Not at the top: it needs the environment that is made above.
-        from tidelog.plugins.spark_sink.pipelines.progress import ProgressListener
-        from tidelog.plugins.spark_sink.pipelines.query import start_query
+        from tidelog.plugins.spark_sink.pipelines.query import ProgressListener, start_query
 
         spark.streams.addListener(ProgressListener(self.report))
         self._query = start_query(spark, pipeline, self._folder / "news")

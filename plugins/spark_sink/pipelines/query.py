@@ -1,7 +1,8 @@
-"""The query of a pipeline, made of its definition: reading, decoding, choosing, writing."""
+"""The query of a pipeline, made of its definition: reading, decoding, choosing, writing; and its progress."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from tidelog.kernel.errors import TidelogError
 from tidelog.plugins.spark_sink.pipelines.definition import Decoding, Pipeline
 from tidelog.plugins.spark_sink.pipelines.reader import NEWS, TOPICS, TOPICS_REGEX, PipelineDataSource
+from tidelog.plugins.spark_sink.pipelines.reports import Report
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -99,3 +102,34 @@ def _chosen(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
     if not isinstance(made, DataFrame):
         raise InvalidFunction(f"{pipeline.transform} has to return a DataFrame, not {made!r}")
     return made
+
+
+class ProgressListener(StreamingQueryListener):
+    """Reports each micro-batch; Spark calls it in a thread of its own."""
+
+    def __init__(self, report: Callable[[Report], None]) -> None:
+        self._report = report
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
+        """Nothing: the query is reported by what has started it."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Report the micro-batch that has ended."""
+        progress = event.progress
+        (source,) = progress.sources
+        self._report(
+            Report(
+                "running",
+                position=json.loads(source.endOffset) if source.endOffset else None,
+                batch=progress.batchId,
+                batch_rows=progress.numInputRows,
+                batch_ms=progress.durationMs.get("triggerExecution"),
+                batch_time=progress.timestamp,
+            )
+        )
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Nothing has changed."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Nothing: what waits for the query reports its end."""

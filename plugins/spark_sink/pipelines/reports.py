@@ -7,6 +7,7 @@ When it has died, its end of the pipe is closed. The process writes reports.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final, Literal
 
 import attrs
@@ -17,6 +18,10 @@ STOP: Final = "stop"
 """No micro-batch is to begin any more."""
 
 DriverState = Literal["starting", "running", "stopping", "failed"]
+
+_PYTHON_ERROR: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.]*): (?P<text>.+)$", re.MULTILINE)
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_MOST_CHARACTERS: Final = 500
 
 
 @attrs.frozen
@@ -71,3 +76,25 @@ class Report:
             raise ValueError(f"the process of the pipeline writes {line[:80]!r}, which is no report")
         known = {field.name for field in attrs.fields(cls)}
         return cls(**{name: value for name, value in found.items() if name in known})
+
+
+def explain(error: BaseException) -> str:
+    """Return the cause of an error: of what Spark wraps, the exception in Python or the first line."""
+    text = str(error).strip()
+    if _TRACEBACK in text:
+        raised = _python_error(text)
+        if raised:
+            return raised[:_MOST_CHARACTERS]
+    first = text.splitlines()[0] if text else "no reason is given"
+    name = type(error).__name__
+    return (first if first.startswith(("[", name)) else f"{name}: {first}")[:_MOST_CHARACTERS]
+
+
+def _python_error(text: str) -> str | None:
+    """Return the line that ends the first traceback in a text."""
+    lines = text.partition(_TRACEBACK)[2].splitlines()
+    for line in lines:
+        stripped = line.strip()
+        if line and not line.startswith(" ") and (found := _PYTHON_ERROR.match(stripped)):
+            return f"{found['type'].rpartition('.')[2]}: {found['text']}"
+    return None

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tidelog.plugins.spark_sink.pipelines.driver import delivered_position
-from tidelog.plugins.spark_sink.pipelines.failures import explain
 from tidelog.plugins.spark_sink.pipelines.news import STOP, NewsReceiver, NewsSender
 from tidelog.plugins.spark_sink.pipelines.query import InvalidFunction, function_of
-from tidelog.plugins.spark_sink.pipelines.reports import Report
+from tidelog.plugins.spark_sink.pipelines.reports import Report, explain
 
 
 def test_news_wakes_the_receiver_once_however_much_there_is(tmp_path: Path) -> None:
