@@ -24,7 +24,7 @@ from .context import Bench, RunningBroker
 from .latency import VALUE_BYTES, acknowledge_p99
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Mapping, Sequence
     from pathlib import Path
 
     from benchmarks.brokers import BrokerKind
@@ -37,6 +37,13 @@ MEMORY = Row(
     "MB",
     Better.LOWER,
     (value_at_most(_BUFFER_MB + 64),),
+)
+FULL_BUFFER_MEMORY = Row(
+    "compaction-memory-full",
+    "compaction: resident memory of its process beyond a dedupe buffer that is full, at most",
+    "MB",
+    Better.LOWER,
+    (value_at_most(64 * 2**20 / 1e6),),
 )
 BESIDE = Row(
     "compaction-beside",
@@ -56,7 +63,10 @@ BESIDE_COUNTING = Row(
 _COUNT = "from tidelog.kernel.scheduling import run_in_background as run; run()\nwhile True: pass"
 """A process scheduled as the one that compacts, which needs a processor and nothing else."""
 
+_SMALL_BUFFER_BYTES = 8 * 2**20
+"""Full with 315,000 keys: a log for the buffer by default would have five gigabytes."""
 _SETTINGS = {"log.cleaner.backoff.ms": "100", "log.initial.task.delay.ms": "0"}
+_BUFFER_KEY = "log.cleaner.dedupe.buffer.size"
 _CHECKPOINT = "cleaner-offset-checkpoint"
 _SEGMENTS = 8
 _LEAST_SEGMENT_BYTES = 1_048_576
@@ -101,6 +111,24 @@ class Compaction:
         if kind.key != TIDELOG or self.value_bytes != VALUE_BYTES:
             return [speed]
         return [speed, Sample(MEMORY.name, log.worker_bytes / 1e6)]
+
+
+@attrs.frozen
+class FullBuffer:
+    """How much memory is taken beside the dedupe buffer, by a log with more keys than that takes."""
+
+    name: str = attrs.field(default=FULL_BUFFER_MEMORY.name, init=False)
+    rows: Sequence[Row] = attrs.field(default=(FULL_BUFFER_MEMORY,), init=False)
+
+    def applies_to(self, kind: BrokerKind) -> bool:
+        return kind.key == TIDELOG
+
+    def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
+        size = _log_bytes(bench, VALUE_BYTES)
+        with _running(kind, work_dir, {_BUFFER_KEY: str(_SMALL_BUFFER_BYTES)}) as broker:
+            log = _KeyedLog.fill(bench, broker, "compacted", VALUE_BYTES, size, records_per_key=1)
+            log.compact()
+        return [Sample(self.name, (log.worker_bytes - _SMALL_BUFFER_BYTES) / 1e6)]
 
 
 @attrs.frozen
@@ -150,8 +178,10 @@ def _counting() -> Generator[None]:
 
 
 @contextmanager
-def _running(kind: BrokerKind, work_dir: Path) -> Generator[RunningBroker]:
-    server = kind.server(work_dir, _SETTINGS)
+def _running(
+    kind: BrokerKind, work_dir: Path, settings: Mapping[str, str] | None = None
+) -> Generator[RunningBroker]:
+    server = kind.server(work_dir, {**_SETTINGS, **(settings or {})})
     try:
         server.start()
         yield RunningBroker.of(kind, server)
@@ -159,9 +189,9 @@ def _running(kind: BrokerKind, work_dir: Path) -> Generator[RunningBroker]:
         server.stop()
 
 
-def compactions() -> list[Compaction | BesideCompaction]:
-    """With large and with small values, and beside a producer."""
-    return [Compaction(VALUE_BYTES, 1.0), Compaction(100, 0.5), BesideCompaction()]
+def compactions() -> list[Compaction | FullBuffer | BesideCompaction]:
+    """With large and with small values, with too many keys, and beside a producer."""
+    return [Compaction(VALUE_BYTES, 1.0), Compaction(100, 0.5), FullBuffer(), BesideCompaction()]
 
 
 class _KeyedLog:
@@ -179,9 +209,15 @@ class _KeyedLog:
 
     @classmethod
     def fill(
-        cls, bench: Bench, broker: RunningBroker, topic: str, value_bytes: int, value_bytes_in_all: int
+        cls,
+        bench: Bench,
+        broker: RunningBroker,
+        topic: str,
+        value_bytes: int,
+        value_bytes_in_all: int,
+        records_per_key: int = _RECORDS_PER_KEY,
     ) -> _KeyedLog:
-        """Create a topic, and produce records to it, ten of each key on average."""
+        """Create a topic, and produce records to it, so many of each key on average."""
         segment_bytes = max(value_bytes_in_all // _SEGMENTS, _LEAST_SEGMENT_BYTES)
         create_topics(broker.admin, {topic: 1}, {**_TOPIC, "segment.bytes": str(segment_bytes)})
         # The last segment stays active.
@@ -196,7 +232,7 @@ class _KeyedLog:
             compression="none",
             seconds=_TIMEOUT_S,
             most_bytes=values,
-            keys=max(values // value_bytes // _RECORDS_PER_KEY, 1),
+            keys=max(values // value_bytes // records_per_key, 1),
         )
         run_load(PRODUCE, spec, bench.load_timeout_s + _TIMEOUT_S)
         return cls(broker, topic)

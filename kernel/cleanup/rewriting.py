@@ -35,8 +35,12 @@ from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import SegmentDraft, SegmentView, StaleDraft, TopicPartition
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES
 
-_LEAST_CHUNK_BYTES: Final = 8 * 1024 * 1024
-"""So many records of 1 KB are worth arrays: a step in all of them takes hardly longer than a step in one."""
+CHUNK_BYTES: Final = 3 * 1024 * 1024
+"""So many records of 1 KB are worth arrays: a step in all of them takes hardly longer than a step in one.
+
+More would take memory, of which a worker needs three times as much: what it reads, what stays of that, and
+what is written.
+"""
 
 Observe: TypeAlias = Callable[[TopicPartition, int, int], None]
 """Callback for progress: a log, its bytes read so far, and all bytes to read."""
@@ -243,7 +247,7 @@ def _job(
         aborted=tuple(store.aborted_transactions(start, rewrite.until, wait=True)),
         segment_bytes=topic[SEGMENT_BYTES],
         index_bytes=topic[SEGMENT_INDEX_BYTES],
-        chunk_bytes=max(buffer_bytes, _LEAST_CHUNK_BYTES),
+        chunk_bytes=max(buffer_bytes, CHUNK_BYTES),
         bytes_per_second=bytes_per_second,
         codecs=registered_codecs(),
         without_old_tombstones=_without_old_tombstones(store.segments(), rewrite),

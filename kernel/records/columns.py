@@ -41,7 +41,11 @@ def _short_varints() -> tuple[Column, Column]:
 _VALUES, _SIZES = _short_varints()
 _RECORD_SIZES: Final = np.where((_SIZES > 0) & (_VALUES >= 0), _SIZES + _VALUES, 0)
 """Bytes of a record including its length field; 0 if the length has more than two bytes or is negative."""
-_SIZES_BY_BYTE: Final[list[list[int]]] = _RECORD_SIZES.reshape(256, 256).T.tolist()
+_SHARED: Final = list(range(int(_RECORD_SIZES.max()) + 1))
+"""An object for each size: one for each place of the table would take two megabytes."""
+_SIZES_BY_BYTE: Final[list[list[int]]] = [
+    [_SHARED[size] for size in sizes] for sizes in _RECORD_SIZES.reshape(256, 256).T.tolist()
+]
 """The same by the first byte and the second one: two lookups in lists take less time than arithmetic."""
 
 

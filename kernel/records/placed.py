@@ -28,6 +28,18 @@ _FIELD_TYPES: Final = "i8 i4 i4 i1 u4 i2 i4 i8 i8 i8 i2 i4 i4"
 _HEADER: Final = np.dtype(
     [(name, f">{type_}") for name, type_ in zip(BatchHeader._fields, _FIELD_TYPES.split(), strict=True)]
 )
+_OUTLINE: Final = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("batch_length", ">i4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("record_count", ">i4"),
+    ]
+)
+OUTLINE_BYTES: Final = _OUTLINE.itemsize
+"""Of what `PlacedBatches` has as columns: a third of a header."""
+_LENGTH_AT: Final = 8
 _CRC_AT: Final = 17
 
 
@@ -81,10 +93,13 @@ class PlacedBatches(Sequence[PlacedBatch]):
         return cls(headers, np.array(positions, np.int64))
 
     @classmethod
-    def following(cls, headers: bytes) -> PlacedBatches:
-        """Return the batches with these headers, which lie one behind the other from position 0 on."""
-        placed = cls(np.frombuffer(headers, _HEADER), np.zeros(0, np.int64))
-        placed.position = np.cumsum(placed.size) - placed.size
+    def following(cls, outlines: bytes, position: int = 0) -> PlacedBatches:
+        """Return the batches with these outlines, which lie one behind the other from `position` on.
+
+        They have no other fields of the header.
+        """
+        placed = cls(np.frombuffer(outlines, _OUTLINE), np.zeros(0, np.int64))
+        placed.position = np.cumsum(placed.size) - placed.size + position
         return placed
 
     @classmethod
@@ -125,10 +140,6 @@ class PlacedBatches(Sequence[PlacedBatch]):
         """Return the batches in a mask, or with these indexes."""
         return PlacedBatches(self._headers[chosen], self.position[chosen])
 
-    def at(self, position: Column) -> PlacedBatches:
-        """Return the same batches at other positions."""
-        return PlacedBatches(self._headers, position)
-
     def headers(self, **fields: Column) -> Headers:
         """Return a copy of all headers with some fields replaced."""
         headers = self._headers.copy()
@@ -136,9 +147,12 @@ class PlacedBatches(Sequence[PlacedBatch]):
             headers[name] = column
         return headers
 
-    def packed(self) -> bytes:
-        """Return the 61 bytes of each header."""
-        return self._headers.tobytes()
+    def outlines(self) -> bytes:
+        """Return the columns alone, in `OUTLINE_BYTES` for each batch."""
+        outlines = np.empty(len(self), _OUTLINE)
+        for name in _OUTLINE.names or ():
+            outlines[name] = self._headers[name]
+        return outlines.tobytes()
 
     def check_crcs(self, content: bytes) -> None:
         """Compare the checksum of each batch with its bytes in `content`.
@@ -155,18 +169,18 @@ class PlacedBatches(Sequence[PlacedBatch]):
             raise CorruptBatch(f"the batch at offset {self.base_offset[wrong[0]]} has a wrong checksum")
 
 
-def pack_batches(headers: Headers, records: Sequence[Buffer]) -> list[bytes]:
+def pack_batches(headers: Headers, records: Iterable[Buffer]) -> list[bytes]:
     """Return batches of these header fields and (compressed) records, each with its length and CRC.
 
-    `headers` comes from `PlacedBatches.headers`. As `pack_batch`, in less time for many.
+    `headers` comes from `PlacedBatches.headers`. As `pack_batch`, in less time for many. The records of a
+    batch are asked for when those before are packed, so that an iterator need not have all of them at once.
     """
-    headers["batch_length"] = np.array([len(each) for each in records], np.int64) + (
-        HEADER_BYTES - LOG_OVERHEAD_BYTES
-    )
     packed = headers.tobytes()
     batches: list[bytes] = []
     for at, content in zip(range(0, len(packed), HEADER_BYTES), records, strict=True):
+        length = (len(content) + HEADER_BYTES - LOG_OVERHEAD_BYTES).to_bytes(LOG_OVERHEAD_BYTES - _LENGTH_AT)
+        between = packed[at + LOG_OVERHEAD_BYTES : at + _CRC_AT]
         covered = packed[at + CRC_COVERS_FROM : at + HEADER_BYTES]
         crc = crc32c(content, crc32c(covered)).to_bytes(CRC_COVERS_FROM - _CRC_AT)
-        batches.append(b"".join((packed[at : at + _CRC_AT], crc, covered, content)))
+        batches.append(b"".join((packed[at : at + _LENGTH_AT], length, between, crc, covered, content)))
     return batches

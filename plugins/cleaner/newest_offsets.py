@@ -18,9 +18,10 @@ from tidelog.plugins.cleaner.offset_map import OffsetMap
 
 MOST_BUFFER_BYTES = 2**31 - 1
 """More is not used for one log, as in Apache Kafka."""
-MARKED_OFFSETS = 2**24
+MARKED_OFFSETS = 2**23
 """How many offsets, from the first surveyed one on, are remembered as the newest of their keys or not."""
-_SURVEYED, _NEWEST = 1, 2
+_OFFSETS_AT_ONCE = 2**18
+"""So many are looked at together at most, a byte for each: more than batches have."""
 
 
 class NewestOffsets:
@@ -67,11 +68,11 @@ class NewestOffsets:
 
 
 class _Marks:
-    """Which offsets were surveyed, and which of them are the newest of their keys: a byte for each offset."""
+    """Which offsets were surveyed, and which of them are the newest of their keys: two bits for each."""
 
     def __init__(self) -> None:
-        # One more than there are: an interval has to end before the end.
-        self._marks = np.zeros(MARKED_OFFSETS + 1, np.uint8)
+        self._surveyed = _Bits(MARKED_OFFSETS)
+        self._newest = _Bits(MARKED_OFFSETS)
         self._first: int | None = None
         self._complete = False
 
@@ -79,43 +80,81 @@ class _Marks:
         """Note that these were surveyed; they grow from one call to the next."""
         if self._first is None and len(offsets):
             self._first = int(offsets[0])
-        self._set(offsets, _SURVEYED)
+        self._surveyed.add(self._marked(offsets))
 
     def mark_newest(self, newest: OffsetMap) -> None:
         """Note the newest offsets, once all of them are known."""
         if not self._complete:
             for offsets in newest.offsets():
-                self._set(offsets, _NEWEST)
+                self._newest.add(self._marked(offsets))
             self._complete = True
 
     def look_up(self, offsets: Column) -> tuple[Mask, Mask]:
         """Return which offsets are marked as the newest ones, and which were surveyed."""
-        marks = np.zeros(len(offsets), np.uint8)
+        newest, surveyed = np.zeros(len(offsets), np.bool_), np.zeros(len(offsets), np.bool_)
         places = self._places(offsets)
         inside = (places >= 0) & (places < MARKED_OFFSETS)
-        marks[inside] = self._marks[places[inside]]
-        return marks == _NEWEST, marks > 0
+        newest[inside] = self._newest.has(places[inside])
+        surveyed[inside] = self._surveyed.has(places[inside])
+        return newest, surveyed
 
     def all_older(self, first: Column, last: Column) -> Mask:
         """Return whether all offsets from `first` to `last` were surveyed and none is marked as a newest one.
 
-        The ranges lie one behind the other.
+        The ranges lie one behind the other. Of one with more than `_OFFSETS_AT_ONCE` it is not known.
         """
         older = np.zeros(len(first), np.bool_)
         begins, ends = self._places(first), self._places(last) + 1
-        inside = (begins >= 0) & (ends <= MARKED_OFFSETS)
-        if not inside.any():
-            return older
-        # Every other interval is one between two ranges. No copy of the marks is made: they may be many.
-        bounds = np.stack((begins[inside], ends[inside]), axis=1).ravel()
-        marks = self._marks[: int(bounds[-1]) + 1]
-        least, most = (each.reduceat(marks, bounds)[::2] for each in (np.minimum, np.maximum))
-        older[inside] = (least == _SURVEYED) & (most == _SURVEYED)
+        inside = np.flatnonzero(
+            (begins >= 0) & (ends <= MARKED_OFFSETS) & (ends - begins <= _OFFSETS_AT_ONCE)
+        )
+        begins, ends = begins[inside], ends[inside]
+        done = 0
+        while done < len(inside):
+            most = int(begins[done]) + _OFFSETS_AT_ONCE
+            after = int(np.searchsorted(ends, most, "right"))
+            older[inside[done:after]] = self._are_older(begins[done:after], ends[done:after])
+            done = after
         return older
 
-    def _set(self, offsets: Column, mark: int) -> None:
+    def _are_older(self, begins: Column, ends: Column) -> Mask:
+        some = slice(int(begins[0]) // 8, int(ends[-1]) // 8 + 1)
+        is_older = np.unpackbits(self._surveyed.bits[some] & ~self._newest.bits[some], bitorder="little")
+        # Every other interval is one between two ranges.
+        bounds = np.stack((begins, ends), axis=1).ravel() - 8 * some.start
+        older: Mask = np.minimum.reduceat(is_older, bounds)[::2] == 1
+        return older
+
+    def _marked(self, offsets: Column) -> Column:
         places = self._places(offsets)
-        self._marks[places[places < MARKED_OFFSETS]] = mark
+        return places[places < MARKED_OFFSETS]
 
     def _places(self, offsets: Column) -> Column:
         return offsets - (self._first or 0)
+
+
+class _Bits:
+    """A set of numbers, a bit for each; that of the number n is the bit n % 8 of byte n // 8."""
+
+    def __init__(self, count: int) -> None:
+        # One number more than there are: an interval has to end before the end.
+        self.bits = np.zeros(count // 8 + 1, np.uint8)
+
+    def add(self, numbers: Column) -> None:
+        """Add numbers, in any order."""
+        if not len(numbers):
+            return
+        some = slice(int(numbers.min()) // 8, int(numbers.max()) // 8 + 1)
+        size = 8 * (some.stop - some.start)
+        if size <= _OFFSETS_AT_ONCE:
+            added = np.zeros(size, np.uint8)
+            added[numbers - 8 * some.start] = 1
+            self.bits[some] |= np.packbits(added, bitorder="little")
+            return
+        for bit in range(8):
+            self.bits[numbers[numbers & 7 == bit] >> 3] |= np.uint8(1 << bit)
+
+    def has(self, numbers: Column) -> Mask:
+        """Return which of the numbers are in the set."""
+        found: Mask = (self.bits[numbers >> 3] >> (numbers & 7).astype(np.uint8)) & 1 == 1
+        return found

@@ -171,11 +171,13 @@ class KeptRecords:
             base_timestamp=np.where(gets_horizon, horizon_ms, placed.column("base_timestamp")),
         )
         columns = (indexes, placed.codec, gets_horizon)
-        records: list[Buffer] = []
-        for index, codec, with_horizon in zip(*(each.tolist() for each in columns), strict=True):
-            of_batch = self._with_horizon(index, horizon_ms) if with_horizon else self._as_they_are(index)
-            records.append(compress(codec, of_batch) if codec else of_batch)
-        packed = pack_batches(headers, records)
+
+        def records() -> Iterator[Buffer]:
+            for index, codec, with_horizon in zip(*(each.tolist() for each in columns), strict=True):
+                of_batch = self._with_horizon(index, horizon_ms) if with_horizon else self._as_they_are(index)
+                yield compress(codec, of_batch) if codec else of_batch
+
+        packed = pack_batches(headers, records())
         kept = map(KeptBatch, packed, max_timestamp.tolist(), placed.last_offset.tolist())
         return zip(indexes.tolist(), kept, strict=True)
 

@@ -14,7 +14,7 @@ import numpy as np
 from tidelog.kernel.cleanup.worker.batches import KeptBatch, KeptRecords, behind, message_of, without_records
 from tidelog.kernel.cleanup.worker.messages import GroupDraft, GroupWritten, JobDone, RewriteJob
 from tidelog.kernel.cleanup.worker.segments import RECORDS_AT_ONCE, Chunk, chosen_chunks, chunks, groups
-from tidelog.kernel.cleanup.worker.surveyed import SurveyedHeaders
+from tidelog.kernel.cleanup.worker.surveyed import SurveyedBatches
 from tidelog.kernel.cleanup.worker.transactions import SeenTransactions
 from tidelog.kernel.records.batch import (
     CONTROL_BIT,
@@ -32,8 +32,11 @@ from tidelog.kernel.seams.partition import LastBatch
 from tidelog.kernel.seams.storage import SegmentSource, WrittenBatch
 
 _NOT_PLAIN = CONTROL_BIT | TRANSACTIONAL_BIT
-_MOST_UNPACKED_BYTES = 4 * 1024 * 1024
+_MOST_UNPACKED_BYTES = 2 * 1024 * 1024
 """Bytes of records that are looked at together, unless those of one batch are more."""
+
+_CHUNKS_SURVEYED = 2
+"""So many are surveyed together: a survey has what it reads in memory, a copy also what it writes."""
 
 
 class Broker(Protocol):
@@ -58,7 +61,7 @@ class Rewriter:
     def __init__(self, job: RewriteJob, broker: Broker) -> None:
         self._job = job
         self._broker = broker
-        self._surveyed = SurveyedHeaders()
+        self._surveyed = SurveyedBatches()
         self._records_read = self._records_kept = self._bytes_read = self._bytes_kept = 0
 
     def run(self) -> JobDone:
@@ -94,7 +97,7 @@ class Rewriter:
         begin = surveyed[0][0].base_offset
         transactions = SeenTransactions([each for each in job.aborted if each.last_offset >= begin])
         for source, end in surveyed:
-            for chunk in chunks(source, job.chunk_bytes):
+            for chunk in chunks(source, _CHUNKS_SURVEYED * job.chunk_bytes):
                 self._broker.spent(chunk.size, 0)
                 self._surveyed.note(source, chunk)
                 full_at = self._survey_chunk(chunk, transactions)
@@ -149,10 +152,12 @@ class Rewriter:
 
     def _chunks(self, source: SegmentSource, copier: _Copier) -> Iterator[Chunk]:
         """Return the batches of a segment but those of which it is known that nothing stays."""
-        batches = self._surveyed.take(source)
-        if batches is None:
-            return chunks(source, self._job.chunk_bytes, self._job.message_horizon_ms(source))
-        return chosen_chunks(source, batches.select(copier.needs(batches)), self._job.chunk_bytes)
+        chunk_bytes = self._job.chunk_bytes
+        if not self._surveyed.is_complete(source):
+            yield from chunks(source, chunk_bytes, self._job.message_horizon_ms(source))
+            return
+        for batches in self._surveyed.take(source):
+            yield from chosen_chunks(source, batches.select(copier.needs(batches)), chunk_bytes)
 
 
 class _Copier:
@@ -293,15 +298,16 @@ def _blocks(chunk: Chunk, batches: PlacedBatches) -> Iterator[RecordBlock]:
         done_records = int(ends[done - 1])
 
 
-def _joined(batches: PlacedBatches, kept: Mapping[int, KeptBatch]) -> tuple[Buffer, list[WrittenBatch]]:
-    """Return what stays of batches, given by their index, in their order."""
+def _joined(batches: PlacedBatches, kept: dict[int, KeptBatch]) -> tuple[Buffer, list[WrittenBatch]]:
+    """Return what stays of batches, taken out of `kept` by their index, in their order."""
     indexes = sorted(kept)
-    contents = [kept[index].content for index in indexes]
-    written = map(
-        WrittenBatch,
-        batches.base_offset[indexes].tolist(),
-        [kept[index].last_offset for index in indexes],
-        map(len, contents),
-        [kept[index].max_timestamp for index in indexes],
-    )
-    return b"".join(contents), list(written)
+    joined = bytearray(sum([len(each.content) for each in kept.values()]))
+    written: list[WrittenBatch] = []
+    end = 0
+    for index, base_offset in zip(indexes, batches.base_offset[indexes].tolist(), strict=True):
+        # The memory of each one is free before the next one is copied.
+        content, max_timestamp, last_offset = kept.pop(index)
+        begin, end = end, end + len(content)
+        joined[begin:end] = content
+        written.append(WrittenBatch(base_offset, last_offset, len(content), max_timestamp))
+    return joined, written

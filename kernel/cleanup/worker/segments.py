@@ -132,7 +132,7 @@ def _with_messages(content: bytes, positions: list[int], begin: int, horizon_ms:
 
 
 def chosen_chunks(source: SegmentSource, batches: PlacedBatches, chunk_bytes: int) -> Iterator[Chunk]:
-    """Iterate over some batches of a segment, whose positions there are known; `chunks` has the errors."""
+    """Iterate over some batches of a segment, whose outlines are known; `chunks` has the errors."""
     with closing(source):
         waiting: PlacedBatches | None = None
         for some in _of_about(batches, max(chunk_bytes, HEADER_BYTES)):
@@ -164,9 +164,9 @@ def _read_batches(source: SegmentSource, batches: PlacedBatches) -> Chunk:
     """Return batches that may lie apart; far apart, they are one behind the other afterwards."""
     ranges = _ranges(batches)
     content = b"".join([_read_all(source, begin, end) for begin, end in ranges])
-    if len(ranges) == 1:
-        return Chunk(content, batches.at(batches.position - ranges[0][0]), len(content))
-    return Chunk(content, batches.at(np.cumsum(batches.size) - batches.size), len(content))
+    apart = len(ranges) > 1
+    position = np.cumsum(batches.size) - batches.size if apart else batches.position - ranges[0][0]
+    return Chunk(content, PlacedBatches.read(content, position.tolist()), len(content))
 
 
 def _ranges(batches: PlacedBatches) -> list[tuple[int, int]]:

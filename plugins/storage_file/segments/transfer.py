@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import TYPE_CHECKING, Final
 
 from tidelog.kernel import disk
 from tidelog.kernel.errors import InvalidRecord
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 SYNC_EVERY_BYTES = 32 * 1024 * 1024
 """So many bytes are brought to the device at once: more would keep others waiting for it."""
+
+_ENTRY: Final = Struct("<iiqi")
+"""Of an index entry: offset from the base offset, position, largest timestamp, its offset likewise."""
 
 
 class FileSegmentSource:
@@ -63,24 +67,23 @@ class FileSegmentSource:
         self._log = None
 
 
-class IndexEntry(NamedTuple):
-    """What `IndexBuilder.add` is given."""
-
-    last_offset: int
-    position: int
-    max_timestamp: int
-    max_timestamp_offset: int
-
-
 class _Entries:
-    """`IndexBuilder` that keeps the entries for a real one."""
+    """`IndexBuilder` that keeps the entries for a real one: packed, since a large segment has very many."""
 
-    def __init__(self) -> None:
-        self.all: list[IndexEntry] = []
+    def __init__(self, base_offset: int) -> None:
+        self._base_offset = base_offset
+        self._packed = bytearray()
+
+    def __iter__(self) -> Iterator[tuple[int, int, int, int]]:
+        """Iterate over what `add` was given."""
+        base = self._base_offset
+        for last_offset, position, max_timestamp, max_timestamp_offset in _ENTRY.iter_unpack(self._packed):
+            yield base + last_offset, position, max_timestamp, base + max_timestamp_offset
 
     def add(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> None:
         """Keep an entry."""
-        self.all.append(IndexEntry(last_offset, position, max_timestamp, max_timestamp_offset))
+        base = self._base_offset
+        self._packed += _ENTRY.pack(last_offset - base, position, max_timestamp, max_timestamp_offset - base)
 
     def finish(self, max_timestamp: int, max_timestamp_offset: int) -> SegmentIndex:
         """Never called: the entries go to the builder of a format."""
@@ -91,12 +94,12 @@ class WrittenLog:
     """All that is known of the batches of a draft; pickled on the way back."""
 
     def __init__(self, base_offset: int, index_interval_bytes: int) -> None:
-        self._entries = _Entries()
+        self._entries = _Entries(base_offset)
         self.builder = SegmentBuilder(base_offset, index_interval_bytes, self._entries)
 
     def finish_index(self, builder: IndexBuilder) -> SegmentIndex:
         """Blocking: give the entries to the builder of an index; return the index."""
-        for entry in self._entries.all:
+        for entry in self._entries:
             builder.add(*entry)
         return builder.finish(*self.builder.largest_timestamp)
 

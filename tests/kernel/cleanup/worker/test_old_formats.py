@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.kernel.records.message_sets import GZIP, LZ4, SNAPPY, plain_set, wrapper
 from tests.tables import for_each
 from tidelog.kernel.cleanup.worker.segments import Chunk
-from tidelog.kernel.cleanup.worker.surveyed import SurveyedHeaders
+from tidelog.kernel.cleanup.worker.surveyed import SurveyedBatches
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
     LOG_OVERHEAD_BYTES,
@@ -293,11 +293,11 @@ def test_malformed_messages_are_refused(message: bytes, error: str) -> None:
         history.rewrite(job)
 
 
-def test_headers_of_messages_are_not_noted_whatever_their_size() -> None:
+def test_outlines_of_messages_are_not_noted_whatever_their_size() -> None:
     content = bytes(make_batch([b"value"]))
     source, batches = ChangedSource(0, content), PlacedBatches.read(content, [0])
-    surveyed = SurveyedHeaders()
+    surveyed = SurveyedBatches()
     surveyed.note(source, Chunk(content, batches, len(content), {0: content}))
-    assert surveyed.take(source) is None
+    assert not surveyed.is_complete(source)
     surveyed.note(source, Chunk(content, batches, len(content)))
-    assert surveyed.take(source) is not None
+    assert surveyed.is_complete(source)

@@ -16,12 +16,12 @@ from tidelog.kernel.cleanup.worker.messages import JobDone, RewriteJob
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
     DELETE_HORIZON_BIT,
-    HEADER_BYTES,
     TIMESTAMP_TYPE_BIT,
     verify_crc,
 )
 from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.records.columns import Column, Mask
+from tidelog.kernel.records.placed import OUTLINE_BYTES
 from tidelog.kernel.records.record import Record, iter_records
 from tidelog.kernel.seams.partition import LastBatch
 from tidelog.kernel.seams.storage import AbortedTransaction
@@ -784,8 +784,8 @@ def test_the_last_batch_stays_without_records_when_a_filter_drops_it_whole() -> 
     assert [(header.base_offset, header.record_count) for header, _ in history.batches()] == [(1, 0)]
 
 
-def test_batches_whose_headers_take_too_much_memory_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surveyed, "MOST_BYTES", 3 * HEADER_BYTES)
+def test_batches_whose_outlines_take_too_much_memory_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surveyed, "MOST_BYTES", 3 * OUTLINE_BYTES)
     history = History()
     for number in range(6):
         history.write([(b"a", b"%d" % number)])
