@@ -104,18 +104,13 @@ class Worker:
         if not job.sources:
             raise RewriteAborted("its segments were deleted")
         self.works = True
-        try:
-            await self._process.send(job)
-        except (AttributeError, TypeError, ValueError, PickleError) as error:
-            raise RewriteFailed(f"the filter cannot be sent to another process: {error}") from None
-        read, total = 0, _bytes_to_read(job)
+        await self._send_job(job)
+        progress = _ReadBytes(partition, job, observe)
         async with _Groups(partition, job) as groups:
             while True:
                 message = await self._process.receive()
                 if isinstance(message, Progress):
-                    read += message.read_bytes
-                    if observe is not None:
-                        observe(partition.topic_partition, min(read, total), total)
+                    progress.add(message.read_bytes)
                     if self._rate() != rate:
                         rate = self._rate()
                         await self._process.send(Rate(rate))
@@ -129,6 +124,28 @@ class Worker:
                 answer = await groups.take(message)
                 if answer is not None:
                     await self._process.send(answer)
+
+    async def _send_job(self, job: RewriteJob) -> None:
+        try:
+            await self._process.send(job)
+        except (AttributeError, TypeError, ValueError, PickleError) as error:
+            raise RewriteFailed(f"the filter cannot be sent to another process: {error}") from None
+
+
+class _ReadBytes:
+    """How much of a rewrite's segments was read, for whoever observes it."""
+
+    def __init__(self, partition: Partition, job: RewriteJob, observe: Observe | None) -> None:
+        self._partition = partition.topic_partition
+        self._observe = observe
+        self._total = _bytes_to_read(job)
+        self._read = 0
+
+    def add(self, read_bytes: int) -> None:
+        """Note that so many more bytes were read."""
+        self._read += read_bytes
+        if self._observe is not None:
+            self._observe(self._partition, min(self._read, self._total), self._total)
 
 
 class _Groups:

@@ -27,15 +27,14 @@ from tests.kernel.cleanup.filters import (
     TooShort,
 )
 from tests.kernel.partition.parts import compressed
+from tests.stored_records import stored_records
 from tidelog.kernel.cleanup.log_cleanup import LogCleanup
 from tidelog.kernel.cleanup.rewriting import RewriteAborted, Rewritten, Worker
 from tidelog.kernel.cleanup.workers import Workers
 from tidelog.kernel.errors import BrokerError, TidelogError
 from tidelog.kernel.partition import Partition
-from tidelog.kernel.records.batch import parse_header
-from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
-from tidelog.kernel.seams.storage import SegmentDraft, region_bytes
+from tidelog.kernel.seams.storage import SegmentDraft
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
@@ -115,13 +114,7 @@ async def filled(broker: Broker, name: str = TOPIC, batches: int = 6) -> Partiti
 
 def offsets(partition: Partition) -> list[int]:
     """The offsets of all records that are left."""
-    found: list[int] = []
-    for header in partition.store.headers(partition.log_start_offset):
-        region = partition.store.read(header.base_offset, header.size, header.next_offset, wait=True)
-        batch = b"".join(region_bytes(each) for each in region.regions)
-        whole = batch[: header.size]
-        found += [record.offset for record in iter_records(whole, parse_header(whole))]
-    return found
+    return [record.offset for record in stored_records(partition)]
 
 
 def bases(partition: Partition) -> list[int]:

@@ -16,19 +16,14 @@ from confluent_kafka.cimpl import NewTopic
 from tests.deadlines import DEADLINE_S, wait_until
 from tests.peers import running_tidelog
 from tests.plugins.storage_file.files import eventually
-from tidelog.kernel.records.batch import parse_header
-from tidelog.kernel.records.record import iter_records
-from tidelog.kernel.seams.storage import region_bytes
+from tests.stored_records import stored_records
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic as KernelTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tidelog.kernel.broker import Broker
     from tidelog.kernel.partition import Partition
-    from tidelog.kernel.records.record import Record
 
 TOPIC = "prices"
 DAY_MS = 86_400_000
@@ -52,16 +47,8 @@ async def new_partition(broker: Broker, **config: str) -> Partition:
     return partition
 
 
-def records(partition: Partition) -> Iterator[Record]:
-    """All records that are left."""
-    for header in partition.store.headers(partition.log_start_offset):
-        found = partition.store.read(header.base_offset, header.size, header.next_offset, wait=True)
-        batch = b"".join(region_bytes(region) for region in found.regions)[: header.size]
-        yield from iter_records(batch, parse_header(batch))
-
-
 def left(partition: Partition) -> list[tuple[int, bytes | None, bytes | None]]:
-    return [(record.offset, record.key, record.value) for record in records(partition)]
+    return [(record.offset, record.key, record.value) for record in stored_records(partition)]
 
 
 async def test_compaction_keeps_the_newest_record_of_each_key_and_goes_on_after_a_restart(
@@ -104,12 +91,12 @@ async def test_compaction_keeps_a_tombstone_for_delete_retention_ms(tmp_path: Pa
             partition.append_nowait(make_batch([b"dirt"], keys=[b"dirt"], timestamps=clock()))
             await partition.roll()
             await compact(broker)
-            return [record.offset for record in records(partition) if record.key != b"dirt"]
+            return [record.offset for record in stored_records(partition) if record.key != b"dirt"]
 
         assert await pass_and_compact(10 * DAY_MS) == [1, 2]
         assert await pass_and_compact(DAY_MS - 1) == [1, 2]
         assert await pass_and_compact(1) == [1]
-        assert next(record.timestamp for record in records(partition)) == clock() - 11 * DAY_MS
+        assert next(record.timestamp for record in stored_records(partition)) == clock() - 11 * DAY_MS
 
 
 async def test_compaction_and_deletion_work_on_one_topic(tmp_path: Path) -> None:
