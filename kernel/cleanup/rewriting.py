@@ -133,7 +133,7 @@ class Worker:
 
 
 class _ReadBytes:
-    """How much of a rewrite's segments was read, for whoever observes it."""
+    """How much of a rewrite's segments was read, for an observer."""
 
     def __init__(self, partition: Partition, job: RewriteJob, observe: Observe | None) -> None:
         self._partition = partition.topic_partition
