@@ -6,7 +6,7 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
@@ -30,7 +30,7 @@ class SeededRun:
 
 
 @contextmanager
-def seeded_run(name: str, arguments: str, seed: int | None, folder: Path | None) -> Iterator[SeededRun]:
+def seeded_run(name: str, arguments: str, seed: int | None, folder: Path | None) -> Generator[SeededRun]:
     """Yield a run of the module `tests.NAME` with `arguments`, and report how it ended.
 
     Without `seed` a new one is drawn. Without `folder` a temporary one is made, which is removed when the run

@@ -167,7 +167,6 @@ BROKERS = (
         "sets a key of the broker to a word",
         _alters(("message.max.bytes", SET, "many"), kind=BROKER_RESOURCE, name=BROKER),
         BAD_REQUEST,
-        tidelog=Differs(BAD_CONFIG, "as for topics"),
     ),
     Case(
         "sets a key that only a start can set",

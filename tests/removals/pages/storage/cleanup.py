@@ -76,8 +76,8 @@ REMOVALS: Final = (
     Removal(
         "Compaction: of each key the newest record",
         "plugins/cleaner/newest_offsets.py",
-        "return marks == _NEWEST, marks > 0",
-        "return marks > 0, marks > 0",
+        "newest[inside] = self._newest.has(places[inside])",
+        "newest[inside] = self._surveyed.has(places[inside])",
         f"{_COMPACTION_TEST}_keeps_the_newest_record_of_each_key_and_goes_on_after_a_restart",
     ),
     Removal(
