@@ -61,6 +61,7 @@ NEWEST_OLD_CODEC = 3
 _V0 = struct.Struct(">qiIbbi")
 _V1 = struct.Struct(">qiIbbqi")
 _LENGTH = struct.Struct(">i")
+_LENGTH_BYTES: Final = _LENGTH.size
 _PLACE = struct.Struct(">qi")
 _NULL: Final = b"\x01"
 _NO_HEADERS: Final = b"\0"
@@ -284,8 +285,14 @@ class _Converter:
             if time != last_time or fields[4] != last_attributes or not time_bytes:
                 if not index:
                     self._base_timestamp = time
-                time_bytes = _varint(_wrapped_to_64_bits(time - self._base_timestamp))
-                last_time, last_attributes, self._newest = time, fields[4], max(self._newest, time)
+                elapsed = time - self._base_timestamp
+                if 0 <= elapsed < _TABLE_SIZE:
+                    time_bytes = varints[elapsed]
+                else:
+                    time_bytes = _varint(_wrapped_to_64_bits(elapsed))
+                last_time, last_attributes = time, fields[4]
+                if time > self._newest:
+                    self._newest = time
                 in_limits = self._is_in_limits(time, fields[4])
             if not in_limits or (fields[-1] < 0 and keys_required):
                 self._note_error(index, time, fields[4], has_key=fields[-1] >= 0)
@@ -364,21 +371,25 @@ def _content(data: memoryview, position: int, after: int, key_bytes: int, index:
     Raises:
         InvalidRecord: they end elsewhere.
     """
-    key_at = position + _LENGTH.size
-    value_at = key_at + max(key_bytes, 0) + _LENGTH.size
+    key_at = position + _LENGTH_BYTES
+    key_end = key_at if key_bytes < 0 else key_at + key_bytes
+    value_at = key_end + _LENGTH_BYTES
     if value_at > after:
         raise _misfit(index)
-    value_bytes: int = _LENGTH.unpack_from(data, value_at - _LENGTH.size)[0]
-    if value_at + max(value_bytes, 0) != after:
+    value_bytes: int = _LENGTH.unpack_from(data, key_end)[0]
+    if (value_at if value_bytes < 0 else value_at + value_bytes) != after:
         raise _misfit(index)
-    key = _NULL
-    if key_bytes >= 0:
-        key = _VARINTS[key_bytes] if key_bytes < _TABLE_SIZE else _varint(key_bytes)
-    value = _NULL
-    if value_bytes >= 0:
-        value = _VARINTS[value_bytes] if value_bytes < _TABLE_SIZE else _varint(value_bytes)
-    content = (key, data[key_at : value_at - _LENGTH.size], value, data[value_at:after], _NO_HEADERS)
-    return b"".join(content)
+    key = _length(key_bytes)
+    if key_at == key_end:
+        return b"".join((key, _length(value_bytes), data[value_at:after], _NO_HEADERS))
+    return b"".join((key, data[key_at:key_end], _length(value_bytes), data[value_at:after], _NO_HEADERS))
+
+
+def _length(size: int) -> bytes:
+    """Return the length of a key or a value, negative for null."""
+    if size < 0:
+        return _NULL
+    return _VARINTS[size] if size < _TABLE_SIZE else _varint(size)
 
 
 def _wrapped_to_64_bits(number: int) -> int:
