@@ -9,12 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
+from unittest import mock
 
 import attrs
+import pytest
+
+from tidelog.kernel.cli import main
 
 COMMAND = (sys.executable, "-m", "tidelog.kernel")
 DEADLINE_SECONDS = 180.0
@@ -35,6 +40,22 @@ def tidelog(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         check=False,
         env=clean_environment(environment),
         timeout=DEADLINE_SECONDS,
+    )
+
+
+def tidelog_in_process(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in this process, without a terminal: a process of its own takes many times as long."""
+    printed, complained = StringIO(), StringIO()
+    with (
+        redirect_stdout(printed),
+        redirect_stderr(complained),
+        mock.patch.object(sys, "stdin", StringIO()),
+        mock.patch.dict(os.environ, clean_environment(), clear=True),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main(arguments)
+    return subprocess.CompletedProcess(
+        arguments, int(ended.value.code or 0), printed.getvalue(), complained.getvalue()
     )
 
 

@@ -1,4 +1,4 @@
-"""`tidelog topics` as its users run it, on a terminal and without one."""
+"""`tidelog topics` on a terminal, in a process of its own, and without one, in this process."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ import pty
 import subprocess
 from contextlib import suppress
 
-from tests.kernel.cli.running import COMMAND, DEADLINE_SECONDS, clean_environment, printed_json, tidelog
+from tests.kernel.cli.running import (
+    COMMAND,
+    DEADLINE_SECONDS,
+    clean_environment,
+    printed_json,
+    tidelog,
+    tidelog_in_process,
+)
 
 __all__ = ["on_terminal", "printed_json", "tidelog", "topics"]
 
 
 def topics(bootstrap: str, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run one of the commands against a broker, its input and output being pipes."""
-    return tidelog("topics", command, "--bootstrap-server", bootstrap, *arguments)
+    """Run one of the commands against a broker; its output is no terminal."""
+    return tidelog_in_process("topics", command, "--bootstrap-server", bootstrap, *arguments)
 
 
 def on_terminal(bootstrap: str, command: str, *arguments: str, typed: str = "") -> tuple[int, str]:

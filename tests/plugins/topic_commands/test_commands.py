@@ -1,4 +1,4 @@
-"""`tidelog topics` in real processes, against tidelog and against Apache Kafka."""
+"""`tidelog topics` against tidelog and against Apache Kafka."""
 
 from __future__ import annotations
 
