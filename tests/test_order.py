@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from tests.order import LONGEST, SPARK, in_turn, longest_first, place, unit_of_work
+import pytest
+
+from tests.order import KAFKA, LONGEST, SPARK, UNITS, in_turn, longest_first, place, unit_of_work
 
 ROOT = Path(__file__).parents[1]
 
@@ -17,24 +20,32 @@ def test_every_file_that_takes_long_is_there() -> None:
     assert len(set(LONGEST)) == len(LONGEST)
 
 
-def test_unit_of_work_is_the_file_but_one_for_all_that_have_spark() -> None:
+def test_unit_of_work_is_the_file_but_one_for_all_that_share_spark_or_kafka() -> None:
     assert (
         unit_of_work("tests/a.py::one[x::y]")
         == unit_of_work("tests/a.py::two")
         != unit_of_work("tests/b.py::one")
     )
-    assert len({unit_of_work(f"{file}::test") for file in SPARK}) == 1
+    for unit in UNITS:
+        assert len({unit_of_work(f"{file}::test") for file in unit}) == 1
 
 
-def test_every_file_that_has_spark_is_in_its_unit_of_work() -> None:
+@pytest.mark.parametrize(
+    ("unit", "fixture"),
+    [(SPARK, r"\bspark: SparkSession"), (KAFKA, r"\bshared_kafka: str|\breal_broker: str|\bkafka: Asker")],
+    ids=["spark", "kafka"],
+)
+def test_every_file_that_shares_something_costly_is_in_its_unit_of_work(
+    unit: tuple[str, ...], fixture: str
+) -> None:
     using = {
         str(file.relative_to(ROOT))
         for file in ROOT.glob("tests/**/test_*.py")
-        if "spark: SparkSession" in file.read_text() and file != Path(__file__)
+        if re.search(fixture, file.read_text()) and file != Path(__file__)
     }
-    assert using == set(SPARK)
-    first = LONGEST.index(SPARK[0])
-    assert LONGEST[first : first + len(SPARK)] == SPARK, "they come one after the other"
+    assert using - {file for other in UNITS if other != unit for file in other} == set(unit)
+    first = LONGEST.index(unit[0])
+    assert LONGEST[first : first + len(unit)] == unit, "they come one after the other"
 
 
 def test_place_is_the_same_in_whatever_order_files_were_collected() -> None:

@@ -164,6 +164,7 @@ def test_api_versions_has_the_levels_of_features_that_apache_kafka_has(
     assert ours == theirs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("table", "case"), CASES_OF_OLD_VERSIONS)
 def test_old_versions_are_answered_as_by_the_last_kafka_that_did(
     table: str, case: Case, older_kafka_scenes: Scenes

@@ -87,6 +87,10 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 }
 
 
+QUICK = {"frames", "headers, zstd", "small records"}
+"""Tables and bombs of the tests that are not long."""
+
+
 @attrs.frozen
 class Effect:
     """What some input did to a broker."""
@@ -195,12 +199,15 @@ def check(effect: Effect) -> None:
     assert effect.answer_mb < ANSWER_MB
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("repeated", repeated_arrays(), ids=str)
 def test_no_repeated_element_holds_others_up(repeated: Repeated, measured: Measured) -> None:
     check(measured.effect_of([request_of(repeated, measured.scene)]))
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize(
+    "table", [pytest.param(table, marks=() if table in QUICK else pytest.mark.long) for table in TABLES]
+)
 def test_no_case_of_the_tables_holds_others_up(table: str, measured: Measured) -> None:
     for case in TABLES[table]:
         sends = case.sends(measured.scene)
@@ -212,6 +219,7 @@ def test_no_case_of_the_tables_holds_others_up(table: str, measured: Measured) -
         assert effect.growth_mb < GROWTH_MB, case.name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spoil", [_with_spoiled_bytes, _with_spoiled_fields], ids=["bytes", "fields"])
 def test_no_spoiled_request_holds_others_up(
     spoil: Callable[[Scene, Api, int, random.Random], bytes | None], measured: Measured
@@ -223,7 +231,9 @@ def test_no_spoiled_request_holds_others_up(
             check(measured.effect_of([Sent(spoiled, then_end=True)], SILENCE_S))
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize(
+    "bomb", [pytest.param(bomb, marks=() if bomb in QUICK else pytest.mark.long) for bomb in BOMBS]
+)
 def test_no_bomb_holds_others_up(bomb: str, measured: Measured) -> None:
     batch = BOMBS[bomb]()
     assert len(batch) < LARGEST

@@ -1,4 +1,4 @@
-"""336,776 real events through the broker: what was acknowledged is read back, whatever happened to it."""
+"""Real events, all 336,776 in the long tests: what was acknowledged is read back, whatever happened."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 TOPIC = "flights"
 PARTITIONS = 6
 POLL_EVERY = 5_000
+counts = pytest.mark.parametrize("count", [20_000, pytest.param(COUNT, marks=pytest.mark.long)])
 
 
 @pytest.fixture
@@ -40,9 +41,10 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         yield running
 
 
-def test_all_flights_are_read_back_before_and_after_a_restart_and_a_kill(broker: Broker) -> None:
-    expected = produce_flights(broker.bootstrap)
-    assert_every_flight_once_in_order(expected)
+@counts
+def test_all_flights_are_read_back_before_and_after_a_restart_and_a_kill(broker: Broker, count: int) -> None:
+    expected = produce_flights(broker.bootstrap, count)
+    assert_every_flight_once_in_order(expected, count)
     assert by_partition(read_with_aiokafka(broker.bootstrap, TOPIC, PARTITIONS)) == expected
     assert by_partition(read_with_kcat(broker.bootstrap, TOPIC)) == expected
     for end in (broker.stop, broker.kill):
@@ -52,22 +54,27 @@ def test_all_flights_are_read_back_before_and_after_a_restart_and_a_kill(broker:
     assert by_partition(read_with_kcat(broker.bootstrap, TOPIC)) == expected
 
 
-def test_ends_while_flights_are_produced_lose_and_double_none(broker: Broker) -> None:
+@counts
+def test_ends_while_flights_are_produced_lose_and_double_none(broker: Broker, count: int) -> None:
     ends = iter((broker.stop, broker.kill))
 
     def end_and_start() -> None:
         next(ends)()
         broker.start()
 
-    expected = produce_flights(broker.bootstrap, after_each_third=end_and_start, compression="lz4")
-    assert_every_flight_once_in_order(expected)
+    expected = produce_flights(broker.bootstrap, count, after_each_third=end_and_start, compression="lz4")
+    assert_every_flight_once_in_order(expected, count)
     assert by_partition(read_with_kcat(broker.bootstrap, TOPIC)) == expected
 
 
 def produce_flights(
-    bootstrap: str, *, after_each_third: Callable[[], None] = lambda: None, compression: str = "none"
+    bootstrap: str,
+    count: int,
+    *,
+    after_each_third: Callable[[], None] = lambda: None,
+    compression: str = "none",
 ) -> list[Record]:
-    """Produce all flights; what the broker acknowledged, partition after partition in order of offsets.
+    """Produce so many flights; what was acknowledged, partition after partition in order of offsets.
 
     `after_each_third` is called once one and two thirds of them are on their way and half of that is
     acknowledged.
@@ -83,7 +90,7 @@ def produce_flights(
         }
     )
     acknowledged: list[Record] = []
-    for number, flight in enumerate(flights()):
+    for number, flight in enumerate(flights()[:count]):
         producer.produce(
             TOPIC,
             flight.value,
@@ -93,7 +100,7 @@ def produce_flights(
         )
         if number % POLL_EVERY == 0:
             producer.poll(0)
-        if number in (COUNT // 3, COUNT * 2 // 3):
+        if number in (count // 3, count * 2 // 3):
             _poll_until(producer, acknowledged, number // 2)
             after_each_third()
     assert producer.flush(DEADLINE_S) == 0
@@ -121,12 +128,12 @@ def _poll_until(producer: Producer, acknowledged: list[Record], count: int) -> N
         producer.poll(0.1)
 
 
-def assert_every_flight_once_in_order(records: list[Record]) -> None:
+def assert_every_flight_once_in_order(records: list[Record], count: int) -> None:
     """Offsets without a gap, each aircraft in one partition, and there in the order of the data set."""
     offsets = [(partition, offset) for partition, size in _sizes(records) for offset in range(size)]
     assert [(record.partition, record.offset) for record in records] == offsets
     numbers = {flight.value: number for number, flight in enumerate(flights())}
-    assert sorted(numbers[record.value] for record in records if record.value) == [*range(COUNT)]
+    assert sorted(numbers[record.value] for record in records if record.value) == [*range(count)]
     for _, group in itertools.groupby(records, key=lambda record: record.partition):
         order = [numbers[record.value] for record in group if record.value]
         assert order == sorted(order)

@@ -22,15 +22,20 @@ if TYPE_CHECKING:
 
 NEWEST = "4.3.1"
 OLD = pytest.mark.skipif(AGAINST_KAFKA, reason="Apache Kafka 4 refuses clients that are older than 2.1")
+BOTH = [NEWEST, pytest.param("3.9.1", marks=pytest.mark.long)]
 # Those that speak record batches v2; idempotence is their default from 3.0 on.
-OLDER = ["2.8.2", pytest.param("1.1.1", marks=OLD), pytest.param("0.11.0.3", marks=OLD)]
+OLDER = [
+    pytest.param("2.8.2", marks=pytest.mark.long),
+    pytest.param("1.1.1", marks=OLD),
+    pytest.param("0.11.0.3", marks=[OLD, pytest.mark.long]),
+]
 # The first one is the last that speaks message format 1; those before it wait for a group coordinator
 # even without a group.
 BEFORE_BATCHES = ("0.10.2.2", "0.9.0.1", "0.8.2.2")
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
-@pytest.mark.parametrize("release", [NEWEST, "3.9.1"])
+@pytest.mark.parametrize("release", BOTH)
 def test_with_its_defaults_with_every_codec_and_without_acknowledgement_by_others(
     release: str, broker: Broker, topic: str
 ) -> None:
@@ -50,7 +55,7 @@ def test_an_older_one_with_its_defaults_and_with_idempotence(
     _assert_round_trips(release, broker, topic, {"defaults": [], "idempotence": idempotence})
 
 
-@pytest.mark.parametrize("release", [NEWEST, "3.9.1"])
+@pytest.mark.parametrize("release", BOTH)
 def test_the_admin_client_leads_a_topic_through_its_life(release: str, broker: Broker, topic: str) -> None:
     assert run_java("Topics", release, [broker.bootstrap, topic]).splitlines() == [
         "listed true",
@@ -66,7 +71,7 @@ def test_the_admin_client_leads_a_topic_through_its_life(release: str, broker: B
     ]
 
 
-@pytest.mark.parametrize("release", [NEWEST, "3.9.1"])
+@pytest.mark.parametrize("release", BOTH)
 def test_a_record_without_a_key_is_the_one_that_is_blamed(release: str, broker: Broker, topic: str) -> None:
     compacted = NewTopic(topic, 1, 1, config={"cleanup.policy": "compact"})
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
@@ -77,15 +82,18 @@ def test_a_record_without_a_key_is_the_one_that_is_blamed(release: str, broker: 
 
 
 @OLD
+@pytest.mark.parametrize(
+    "releases", [BEFORE_BATCHES[:1], pytest.param(BEFORE_BATCHES, marks=pytest.mark.long)]
+)
 def test_clients_from_before_record_batches_write_with_each_codec_and_read(
-    broker: Broker, topic: str
+    releases: Sequence[str], broker: Broker, topic: str
 ) -> None:
     codecs = CODECS[:4]
     count = 2 * len(codecs)
-    for number, release in enumerate(BEFORE_BATCHES):
+    for number, release in enumerate(releases):
         printed = run_java("Write", release, [broker.bootstrap, topic, *codecs])
         assert printed.split() == [str(number * count + offset) for offset in range(count)]
-    written = [f"{codec} {value}" for codec in codecs for value in ("first", "second")] * len(BEFORE_BATCHES)
+    written = [f"{codec} {value}" for codec in codecs for value in ("first", "second")] * len(releases)
     assert _read_before_batches(broker, topic, len(written)) == written
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.long
+
 TOPIC = "old"
 NOW = 1_700_000_000_000
 KEEP = {"log.retention.ms": "-1"}

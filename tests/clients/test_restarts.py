@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TOPIC = "restarts"
 ROUNDS = [(0, 50), (50, 120), (120, 150)]
 
-pytestmark = pytest.mark.parametrize("end", ["stop", "kill"])
+pytestmark = pytest.mark.parametrize("end", [pytest.param("stop", marks=pytest.mark.long), "kill"])
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TOOL = "org.apache.kafka.tools.TransactionsCommand"
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 # The newest works by transaction version 2, the others by what was before.
-RELEASES = ["4.3.1", "3.9.1", "2.8.2"]
+RELEASES = ["4.3.1", pytest.param("3.9.1", marks=pytest.mark.long), "2.8.2"]
 SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
 

@@ -2,7 +2,7 @@
 
 Each group of segments is as before or as after, no reader finds another value, and the checkpoint never
 claims more than was rewritten. What is left is compacted to the same offsets as without the crash. A sample
-of the operations is tried; `TIDELOG_COMPACTION_STRIDE=1` tries them all.
+of the operations is tried; `TIDELOG_COMPACTION_STRIDE=1` has the long tests try them all.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from tidelog.plugins.storage_file.testing import (
     Recorder,
 )
 
+SHORT_STRIDE = 45
 STRIDE = int(os.environ.get("TIDELOG_COMPACTION_STRIDE", "9"))
 MARKS = (".cleaned", ".swap", ".deleted")
 CUTS = [
@@ -188,10 +189,10 @@ async def expected_outcome(recording: Recording, place: Path) -> Outcome:
     return expected
 
 
-def sampled_moments(recording: Recording) -> Iterator[Moment]:
-    """The moments after each `STRIDE` operations; each replaces the one before it."""
+def sampled_moments(recording: Recording, stride: int) -> Iterator[Moment]:
+    """The moments after each `stride` operations; each replaces the one before it."""
     for moment in moments(recording.start, recording.operations):
-        if moment.operations % STRIDE == 0:
+        if moment.operations % stride == 0:
             yield moment
 
 
@@ -199,12 +200,16 @@ def name_of(case: Case) -> str:
     return case.name
 
 
+strides = pytest.mark.parametrize("stride", [SHORT_STRIDE, pytest.param(STRIDE, marks=pytest.mark.long)])
+
+
+@strides
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-async def test_the_process_may_end_anywhere_in_a_compaction(place: Path, case: Case) -> None:
+async def test_the_process_may_end_anywhere_in_a_compaction(place: Path, case: Case, stride: int) -> None:
     recording = await record(place / "recorded", case)
     expected = await expected_outcome(recording, place / "expected")
     tried = 0
-    for moment in sampled_moments(recording):
+    for moment in sampled_moments(recording, stride):
         if replays(moment.last):
             tried += 1
             await check_crash(recording, moment, PROCESS_ENDS, place / str(moment.operations), expected)
@@ -220,27 +225,29 @@ async def test_a_first_pass_keeps_the_aborted_transactions_of_the_indexes(place:
     assert only.content.aborted == recording.content.aborted != []
 
 
+@strides
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-async def test_the_power_may_fail_anywhere_in_a_compaction(place: Path, case: Case) -> None:
+async def test_the_power_may_fail_anywhere_in_a_compaction(place: Path, case: Case, stride: int) -> None:
     recording = await record(place / "recorded", case)
     expected = await expected_outcome(recording, place / "expected")
     # With a stride of 1 each pair of fates that may lose something is tried.
     tried = 0
-    for moment in sampled_moments(recording):
-        for cut in CUTS if STRIDE == 1 else [CUTS[moment.operations // STRIDE % len(CUTS)]]:
+    for moment in sampled_moments(recording, stride):
+        for cut in CUTS if stride == 1 else [CUTS[moment.operations // stride % len(CUTS)]]:
             tried += 1
             await check_crash(recording, moment, cut, place / str(moment.operations), expected)
     assert tried
     print(f"{case.name}: {tried} power cuts after {len(recording.operations)} operations")
 
 
-async def test_the_power_may_fail_again_while_a_compacted_log_is_recovered(place: Path) -> None:
+@strides
+async def test_the_power_may_fail_again_while_a_compacted_log_is_recovered(place: Path, stride: int) -> None:
     recording = await record(place / "recorded", CASES[0])
     for first in moments(recording.start, recording.operations):
-        if first.operations % (STRIDE * 5):
+        if first.operations % (stride * 5):
             continue
         life = place / str(first.operations)
-        cut = CUTS[first.operations // STRIDE % len(CUTS)]
+        cut = CUTS[first.operations // stride % len(CUTS)]
         cut.leave(first.device, life / "data")
         core = CompactingCore(life, FakeClock(recording.now_ms))
         recorder = Recorder(core.data)
@@ -249,7 +256,7 @@ async def test_the_power_may_fail_again_while_a_compacted_log_is_recovered(place
             recorder.catch_up()
             core.abandon()
         for second in moments(recorder.start, recorder.operations):
-            if second.operations % STRIDE == 0:
+            if second.operations % stride == 0:
                 again = attrs.evolve(second, operations=first.operations)
                 note = f"{second.operations} operations after {cut}"
                 crashed = place / f"{first.operations}.{second.operations}"

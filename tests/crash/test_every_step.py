@@ -1,7 +1,7 @@
 """The process ends after any single operation on files: the next start finds all that was acknowledged.
 
-The machine goes on, so what a crash leaves is what the operations up to there made. `TIDELOG_CRASH_STRIDE=1`
-tries every operation, as the long version does; otherwise it is a part of them, and half of the rare ones.
+The machine goes on, so what a crash leaves is what the operations up to there made. A part of the operations
+is tried, and more of the rare ones; `TIDELOG_CRASH_STRIDE=1` has the long test try all of them.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.crash.replaying import check_crash, moments, replays
 from tests.crash.workload import record
 from tidelog.plugins.storage_file.testing import PROCESS_ENDS, Device
 
+SHORT_STRIDE = 48
 STRIDE = int(os.environ.get("TIDELOG_CRASH_STRIDE", "8"))
 COMMON = {"append_some", "roll_before_any_job"}
 """Phases of which a part is enough."""
@@ -32,14 +35,15 @@ async def test_a_recording_leads_to_the_same_files(place: Path) -> None:
     assert tree(place / "replayed") == tree(place / "recorded/data")
 
 
-async def test_the_process_may_end_anywhere(place: Path) -> None:
+@pytest.mark.parametrize("stride", [SHORT_STRIDE, pytest.param(STRIDE, marks=pytest.mark.long)])
+async def test_the_process_may_end_anywhere(place: Path, stride: int) -> None:
     recording = await record(place / "recorded")
     tried = 0
     for moment in moments(recording):
-        stride = STRIDE if moment.phase in COMMON else min(STRIDE, 2)
-        if not replays(moment.last) or moment.operations % stride:
+        least = stride if moment.phase in COMMON else max(stride // 4, 1)
+        if not replays(moment.last) or moment.operations % least:
             continue
         tried += 1
         crashed = place / str(moment.operations)
-        await check_crash(moment, PROCESS_ENDS, crashed, thoroughly=moment.operations % STRIDE == 0)
+        await check_crash(moment, PROCESS_ENDS, crashed, thoroughly=moment.operations % stride == 0)
     print(f"{tried} of {len(recording.operations)} operations")

@@ -1,7 +1,7 @@
 """A partition moves to another log directory while it is written, and a crash comes after any operation.
 
 What was acknowledged is there, once and in order, in one of the two places; and the move can be gone on with.
-A sample of the operations is tried; `TIDELOG_MOVE_STRIDE=1` tries them all.
+A sample of the operations is tried; `TIDELOG_MOVE_STRIDE=1` has the long tests try them all.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from tidelog.plugins.storage_file.testing import (
     Recorder,
 )
 
+SHORT_STRIDE = 15
 STRIDE = int(os.environ.get("TIDELOG_MOVE_STRIDE", "2"))
 BATCHES = 40
 MOST_MEANWHILE = 80
@@ -175,28 +176,35 @@ async def check(device: Device, cut: PowerCut, place: Path, promised: int, note:
         raise
 
 
-async def test_the_process_may_end_at_any_step_of_a_move(place: Path) -> None:
+strides = pytest.mark.parametrize("stride", [SHORT_STRIDE, pytest.param(STRIDE, marks=pytest.mark.long)])
+
+
+@strides
+async def test_the_process_may_end_at_any_step_of_a_move(place: Path, stride: int) -> None:
     recorded = await record_a_move(place / "recorded")
     device = copy.deepcopy(recorded.start)
     for done, operation in enumerate(recorded.operations, 1):
         device.apply(operation)
-        if done < recorded.begins or done % STRIDE or not replays(operation):
+        if done < recorded.begins or done % stride or not replays(operation):
             continue
         promised = at(recorded.promises.appended, done)
         await check(device, PROCESS_ENDS, place / str(done), promised, f"after {done}: {operation!r:.200}")
 
 
+@strides
 @pytest.mark.parametrize(
     ("cut", "flushing"),
     [*((cut, True) for cut in CUTS), (CUTS[1], False)],
     ids=lambda value: f"{value.data.name}-{value.names.name}" if isinstance(value, PowerCut) else str(value),
 )
-async def test_the_power_may_fail_at_any_step_of_a_move(place: Path, cut: PowerCut, flushing: bool) -> None:
+async def test_the_power_may_fail_at_any_step_of_a_move(
+    place: Path, cut: PowerCut, flushing: bool, stride: int
+) -> None:
     recorded = await record_a_move(place / "recorded", flushing=flushing)
     device = copy.deepcopy(recorded.start)
     for done, operation in enumerate(recorded.operations, 1):
         device.apply(operation)
-        if done < recorded.begins or done % (3 * STRIDE):
+        if done < recorded.begins or done % (3 * stride):
             continue
         promised = at(recorded.promises.flushed, done)
         await check(device, cut, place / str(done), promised, f"after {done}: {operation!r:.200}")

@@ -1,7 +1,7 @@
 """The power fails: what was reported as durable is there, and nothing that never was.
 
-What the device holds then is drawn at random between what was synced and what was written. The short version
-draws a few hundred of these; `TIDELOG_POWER_CUTS` is how many to draw, `TIDELOG_CRASH_SEED` from where, and
+What the device holds then is drawn at random between what was synced and what was written. The long tests
+draw some hundred of these; `TIDELOG_POWER_CUTS` is how many they draw, `TIDELOG_CRASH_SEED` from where, and
 then the order of the steps is drawn too.
 """
 
@@ -18,9 +18,9 @@ from tests.crash.replaying import check_crash, moments
 from tests.crash.workload import STEPS, Recording, record, record_second_life
 from tidelog.plugins.storage_file.testing import PROCESS_ENDS, DataFate, NameFate, PowerCut
 
+SHORT_CUTS = 30
 CUTS = int(os.environ.get("TIDELOG_POWER_CUTS", "210"))
 SEED = int(os.environ.get("TIDELOG_CRASH_SEED", "0"))
-SECOND_LIVES = max(CUTS // 35, 1)
 CUTS_OF_SECOND_LIVES = 6
 RARE = {
     "checkpoint",
@@ -34,7 +34,7 @@ RARE = {
     "truncate_in_a_segment",
     "truncate_over_segments",
 }
-"""Phases of which every operation is followed by a cut."""
+"""Phases of which every operation is followed by a cut, unless there are fewer cuts."""
 SECOND_STEPS = ("append_some", "roll_before_any_job", "flush", "checkpoint", "append_some")
 
 
@@ -47,17 +47,22 @@ def any_cut(choose: random.Random) -> PowerCut:
             return cut
 
 
-def moments_to_cut(recording: Recording, choose: random.Random) -> set[int]:
-    """Numbers of operations after which the power fails: all of the rare phases, some of the others."""
+def moments_to_cut(recording: Recording, choose: random.Random, cuts: int) -> set[int]:
+    """Numbers of operations after which the power fails: most are of the rare phases."""
     count = len(recording.operations)
     rare = {done for done in range(count + 1) if recording.history.phase_at(done) in RARE}
     others = sorted(set(range(count + 1)) - rare)
-    return rare | set(choose.sample(others, min(max(CUTS - len(rare), 0), len(others))))
+    if cuts < len(rare):
+        return {*choose.sample(sorted(rare), cuts * 2 // 3), *choose.sample(others, cuts // 3)}
+    return rare | set(choose.sample(others, min(cuts - len(rare), len(others))))
 
 
 def steps(choose: random.Random) -> tuple[str, ...]:
     """The steps of the short version, or those in any order."""
     return STEPS if not SEED else tuple(choose.choices(sorted(set(STEPS)), k=len(STEPS)))
+
+
+many_cuts = pytest.mark.parametrize("cuts", [SHORT_CUTS, pytest.param(CUTS, marks=pytest.mark.long)])
 
 
 @pytest.fixture
@@ -66,18 +71,24 @@ def choose() -> random.Random:
     return random.Random(SEED)
 
 
-async def test_what_was_durable_survives_the_loss_of_power(place: Path, choose: random.Random) -> None:
+@many_cuts
+async def test_what_was_durable_survives_the_loss_of_power(
+    place: Path, choose: random.Random, cuts: int
+) -> None:
     recording = await record(place / "recorded", steps(choose), SEED)
-    wanted = moments_to_cut(recording, choose)
+    wanted = moments_to_cut(recording, choose, cuts)
     for moment in moments(recording):
         if moment.operations in wanted:
             await check_crash(moment, any_cut(choose), place / str(moment.operations), thoroughly=True)
 
 
-async def test_the_power_may_fail_again_while_a_log_is_recovered(place: Path, choose: random.Random) -> None:
+@many_cuts
+async def test_the_power_may_fail_again_while_a_log_is_recovered(
+    place: Path, choose: random.Random, cuts: int
+) -> None:
     recording = await record(place / "recorded", steps(choose), SEED)
     settled = recording.history.first_operation_of("append_some")
-    wanted = set(choose.sample(range(settled, len(recording.operations) + 1), SECOND_LIVES))
+    wanted = set(choose.sample(range(settled, len(recording.operations) + 1), max(cuts // 35, 1)))
     for moment in moments(recording):
         if moment.operations not in wanted:
             continue

@@ -24,6 +24,8 @@ from tidelog.kernel.sinks.status import FILE_NAME, read_status
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.long
+
 ADDRESS = "127.0.0.1:9092"
 MORE_RECORDS = 2000
 

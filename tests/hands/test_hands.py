@@ -26,6 +26,7 @@ def test_names_are_of_every_kind() -> None:
     assert hashes["outside the basic plane"] < 0
 
 
+@pytest.mark.long
 def test_nothing_changes_with_the_hands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def report(line: str) -> None:
         with capsys.disabled():

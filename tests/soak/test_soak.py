@@ -150,6 +150,7 @@ def test_start_over_takes_all_that_is_left_for_durable(directory: Path, journal:
     assert tear([directory], journal, random.Random(0)) == 0
 
 
+@pytest.mark.long
 def test_short_soak_finds_nothing(tmp_path: Path) -> None:
     """The seed: a compacted partition moves, a writer is killed, the power is cut in a replacement."""
     lines: list[str] = []

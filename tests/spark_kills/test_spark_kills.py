@@ -31,6 +31,7 @@ def test_check_each_once_finds_what_is_missing_or_too_much(found: list[str], mes
     check_each_once("here", ["a", "b"], Counter(["b", "a"]))
 
 
+@pytest.mark.long
 def test_kills_leave_each_record_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     try:
         find_java()

@@ -35,7 +35,13 @@ def java_worker(words: Sequence[str]) -> Sequence[str]:
     return java_command("Worker", NEWEST_KAFKA, words)
 
 
-@pytest.mark.parametrize("command", [confluent_worker, java_worker], ids=["confluent_kafka", "java"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(confluent_worker, id="confluent_kafka"),
+        pytest.param(java_worker, id="java", marks=pytest.mark.long),
+    ],
+)
 def test_each_input_comes_out_once(command: Callable[[Sequence[str]], Sequence[str]], tmp_path: Path) -> None:
     with running_broker(tmp_path, SETTINGS) as broker, Pipeline(broker, command, tmp_path) as pipeline:
         pipeline.suffer(SECONDS, random.Random(SEED))

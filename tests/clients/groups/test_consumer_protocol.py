@@ -62,7 +62,7 @@ def impatient_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broke
         yield running
 
 
-@pytest.mark.parametrize("assignor", ["uniform", "range"])
+@pytest.mark.parametrize("assignor", ["uniform", pytest.param("range", marks=pytest.mark.long)])
 def test_members_come_and_go(assignor: str, broker: Broker) -> None:
     """1 → 3 → 1 members; with `uniform` the first keeps reading what stays its own all along."""
     with_each(KINDS, lambda kind, _: _come_and_go(kind, assignor, broker))
@@ -113,6 +113,7 @@ def test_a_member_that_is_killed_is_replaced(impatient_broker: Broker) -> None:
     with_each(KINDS, scenario)
 
 
+@pytest.mark.long
 def test_a_static_member_comes_back_without_a_rebalance(broker: Broker) -> None:
     def scenario(kind: Kind, _: Meet) -> None:
         with Crew(broker, kind, CONSUMER) as crew:
@@ -133,6 +134,7 @@ def test_a_static_member_comes_back_without_a_rebalance(broker: Broker) -> None:
     with_each(KINDS, scenario)
 
 
+@pytest.mark.long
 def test_a_group_goes_on_when_its_broker_comes_back(broker: Broker) -> None:
     ends = iter((broker.stop, broker.kill))
 

@@ -40,6 +40,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield running
 
 
+@pytest.mark.long
 def test_members_come_and_go(broker: Broker) -> None:
     """1 → 5 → 2 members with the settings that the client comes with."""
 
@@ -87,7 +88,7 @@ def test_a_member_that_is_killed_is_replaced(broker: Broker) -> None:
     with_each([*KINDS, *OLD], scenario, at_once=5)
 
 
-@pytest.mark.parametrize("end", ["leave", "kill"])
+@pytest.mark.parametrize("end", [pytest.param("leave", marks=pytest.mark.long), "kill"])
 def test_a_static_member_comes_back_without_a_rebalance(end: str, broker: Broker) -> None:
     def scenario(kind: Kind, _: Meet) -> None:
         # It comes back before its session ends, also on a machine that takes long to start a client.
@@ -135,6 +136,7 @@ def test_cooperative_members_keep_reading_what_they_keep(broker: Broker) -> None
     with_each(COOPERATIVE, scenario)
 
 
+@pytest.mark.long
 def test_a_group_goes_on_when_its_broker_comes_back(broker: Broker) -> None:
     ends = iter((broker.stop, broker.kill))
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.deadlines import wait_until
 from tests.kernel.records.message_sets import GZIP, LZ4, SNAPPY, Row, plain_set, wrapper
 from tests.peers import OLD_PROTOCOLS_KAFKA, KafkaServer, TidelogServer, find_kafka
@@ -127,6 +129,7 @@ def inner_heads(message: memoryview, header: BatchHeader) -> list[tuple[int, int
     return heads
 
 
+@pytest.mark.long
 def test_the_same_messages_stay_in_their_formats(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "tidelog", tmp_path / "kafka"
     work = tmp_path / "tidelog-work", tmp_path / "kafka-work"

@@ -20,6 +20,8 @@ from tidelog.plugins.client import NewRecord
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
+pytestmark = pytest.mark.long
+
 T0 = 1_700_000_000_000
 RECORDS = 120
 BATCH = 25

@@ -41,6 +41,7 @@ def finish(query: Any) -> None:
         query.stop()
 
 
+@pytest.mark.long
 def test_a_micro_batch_whose_function_raises_is_repeated_by_a_restart(
     spark: SparkSession, shared_tidelog: str, tmp_path: Path
 ) -> None:

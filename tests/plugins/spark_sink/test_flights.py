@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from confluent_kafka import Producer
 
 from tests.clients.flights import COUNT, csv_file, flights
@@ -13,6 +14,8 @@ from tests.plugins.spark_sink.queries import Topic, new_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.long
 
 COLUMNS = (
     "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, arr_time INT, "

@@ -321,7 +321,7 @@ class Checked:
                 assert header.last_sequence == history.last_sequences[producer_id]
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(st.lists(steps, min_size=8, max_size=40))
 def test_run_keeps_what_readers_of_committed_data_learn(drawn: list[Step]) -> None:
     checked = Checked()

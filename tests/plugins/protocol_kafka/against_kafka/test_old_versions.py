@@ -202,6 +202,7 @@ def leads(asker: Asker) -> bool:
     return len(parts) == 2 and all(part["error_code"] == 0 for part in parts)
 
 
+@pytest.mark.long
 def test_old_versions_are_answered_as_by_kafka_3_9(older_kafka: Asker, tidelog: Asker) -> None:
     wrong: list[str] = []
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import dataclasses
 import io
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from hypothesis import strategies as st
-from kio.index import UnknownEntity, load_request_schema, load_response_schema
+from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
+from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 
 from tidelog.plugins.protocol_kafka.codecs.layout import message_layout
@@ -27,21 +29,30 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from tidelog.plugins.protocol_kafka.codecs.layout import Field, Layout
+    from tidelog.plugins.protocol_kafka.messages.api import Api
 
 _MILLISECOND = timedelta(milliseconds=1)
 _LAST_SECOND = int(datetime.max.replace(tzinfo=UTC).timestamp()) - 1
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-def kio_class(cls: type[Any], version: int) -> type[Any] | None:
-    """kio's class for a message in one version, None when it has none."""
-    (api,) = (api for api in APIS.values() if cls in (api.request_class, api.response_class))
+def is_in_kio(cls: type[Any], version: int) -> bool:
+    """Whether kio has a class for a message in one version: to load all of its classes takes seconds."""
+    return version in schema_name_map[api_key_map[_apis()[cls].key]]
+
+
+def kio_class(cls: type[Any], version: int) -> type[Any]:
+    """kio's class for a message in one version that it has."""
+    api = _apis()[cls]
     load: Any = load_request_schema if cls is api.request_class else load_response_schema
-    try:
-        schema: type[Any] = load(api.key, version)
-    except UnknownEntity:
-        return None
+    schema: type[Any] = load(api.key, version)
     return schema
+
+
+@cache
+def _apis() -> dict[type[Any], Api]:
+    """The APIs by the classes of their messages."""
+    return {cls: api for api in APIS.values() for cls in (api.request_class, api.response_class)}
 
 
 def kio_encode(entity: Any) -> bytes:

@@ -25,7 +25,7 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
 from tidelog.plugins.protocol_kafka.messages.api import APIS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Collection, Hashable, Iterable
 
     from hypothesis.strategies import SearchStrategy
 
@@ -54,12 +54,15 @@ def all_versions(*, requests_only: bool = False) -> list[Any]:
     ]
 
 
-def newest_of_each_layout(versions: Iterable[Any]) -> list[Any]:
+def newest_of_each_layout(versions: Iterable[Any], older: Collection[pytest.MarkDecorator] = ()) -> list[Any]:
     """Of versions whose messages have the same fields in the same places, the last one.
 
-    The compiled codecs of such versions are equal: random messages would find the same in each of them.
+    The compiled codecs of such versions are equal: random messages would find the same in each of them. All
+    get the marks `older` but the last one of each class, and the last one that is not flexible.
     """
-    return list({_fingerprint(message_layout(*each.values)): each for each in versions}.values())
+    found = list({_fingerprint(message_layout(*each.values)): each for each in versions}.values())
+    newest = {(each.values[0], message_layout(*each.values).flexible): each for each in found}.values()
+    return [each if each in newest else pytest.param(*each.values, id=each.id, marks=older) for each in found]
 
 
 def _fingerprint(layout: Layout) -> Hashable:

@@ -25,7 +25,7 @@ from tidelog.plugins.protocol_kafka.codecs.types import STRING, UUID, Array, Pri
 QUICK = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@pytest.mark.parametrize(("cls", "version"), newest_of_each_layout(all_versions()))
+@pytest.mark.parametrize(("cls", "version"), newest_of_each_layout(all_versions(), older=[pytest.mark.long]))
 @QUICK
 @given(data=st.data())
 def test_encode_and_decode_agree_with_reference_encode_and_reference_decode(

@@ -71,6 +71,7 @@ def test_load_writes_what_was_produced(spark: SparkSession, topic: Topic, tmp_pa
     assert len([*target.rglob("*.parquet")]) == summary["files"]
 
 
+@pytest.mark.long
 def test_load_continues_and_is_then_complete(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
     """A chunk whose commit was lost is written again; the rest is left as it is."""
     run_load(topic, tmp_path / "t", "--chunk-records", "2", "--task-records", "2")
