@@ -1,18 +1,17 @@
 """Rows of small micro-batches, read by the driver while it plans them.
 
 A task has a Python process of its own, which connects, requests metadata and fetches for however few records.
-The driver is connected already: it fetches a small range while it plans, and the task only hands its rows on.
+The driver is connected already: it fetches a small range while it plans. Spark gets the rows with the plan,
+and its tasks read them in the JVM. It takes rows only of readers of a class of its own, so a `HandsOverRows`
+claims to be of that class while it has some.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
 from tidelog.plugins.client import BlockingClient, FetchLimits, RetryPolicy, or_raise
 from tidelog.plugins.client.errors import ClientError
@@ -20,23 +19,35 @@ from tidelog.plugins.spark_sink.rows import rows_of
 from tidelog.plugins.spark_sink.source.options import SourceOptions
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tidelog.kernel.seams.storage import TopicPartition
     from tidelog.plugins.client.fetched import Fetched
     from tidelog.plugins.spark_sink.ranges import OffsetRange
 
+try:
+    from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper as _RowsReader
+except ImportError:
+    # It is not public: with a Spark that has it no more, tasks read all micro-batches.
+    _RowsReader = None  # type: ignore[misc, assignment]
+
 MOST_BYTES: Final = 512 * 1024
-"""Of the rows of a micro-batch, and of one response: Spark warns of tasks that have more than 1 MiB."""
+"""Of the rows of a micro-batch, and of one response: the driver plans nothing else while it reads them."""
 
 
-class PrefetchedTask(InputPartition):
-    """Rows of a whole micro-batch, as a stream of Arrow IPC."""
+class HandsOverRows:
+    """A stream reader that may have the rows of a micro-batch which it has planned."""
 
-    def __init__(self, stream: bytes) -> None:
-        self._stream = stream
+    _rows: Sequence[pa.RecordBatch] | None = None
 
-    def rows(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows."""
-        yield from pa.ipc.open_stream(self._stream)
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self) if self._rows is None else _RowsReader
+
+    def getCache(self, _start: dict[str, Any], _end: dict[str, Any]) -> Iterator[pa.RecordBatch]:  # noqa: N802
+        """Return the rows of the micro-batch that was planned last; Spark's name, and called once."""
+        rows, self._rows = self._rows, None
+        return iter(rows or ())
 
 
 class Prefetcher:
@@ -56,19 +67,18 @@ class Prefetcher:
         """Close the connections."""
         self._client.close()
 
-    def tasks(self, ranges: Sequence[OffsetRange]) -> list[PrefetchedTask] | None:
-        """Return what reads all of the ranges: one task, none if they have no records.
+    def rows(self, ranges: Sequence[OffsetRange]) -> list[pa.RecordBatch] | None:
+        """Return the rows of all ranges.
 
         None if tasks are to fetch them: they are not small, or something failed or is missing, which tasks
         report.
         """
-        if sum(each.size for each in ranges) > self._options.prefetch_offsets:
+        if _RowsReader is None or sum(each.size for each in ranges) > self._options.prefetch_offsets:
             return None
         try:
-            rows = self._read(ranges)
+            return self._read(ranges)
         except (ClientError, _NotSmall):
             return None
-        return [PrefetchedTask(_stream_of(rows))] if rows else []
 
     def _read(self, ranges: Sequence[OffsetRange]) -> list[pa.RecordBatch]:
         found: list[pa.RecordBatch] = []
@@ -106,11 +116,3 @@ def _advance(pending: dict[TopicPartition, OffsetRange], partition: TopicPartiti
         del pending[partition]
     else:
         pending[partition] = rest
-
-
-def _stream_of(rows: Sequence[pa.RecordBatch]) -> bytes:
-    sink = BytesIO()
-    with pa.ipc.new_stream(sink, rows[0].schema) as writer:
-        for each in rows:
-            writer.write_batch(each)
-    return sink.getvalue()

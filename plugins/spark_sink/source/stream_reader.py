@@ -24,7 +24,8 @@ from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.spark_sink.source.options import SourceOptions
 from tidelog.plugins.spark_sink.source.planning import limited, new_offsets, ranges_between
 from tidelog.plugins.spark_sink.source.positions import from_json, to_json
-from tidelog.plugins.spark_sink.source.tasks import RangeReader
+from tidelog.plugins.spark_sink.source.prefetching import HandsOverRows
+from tidelog.plugins.spark_sink.source.tasks import PrefetchedTask, RangeReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +34,7 @@ _START: Final = "$start"
 """No topic can have this name."""
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(HandsOverRows, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Positions and tasks of a streaming query; one object lives as long as the query, in one process."""
 
     def __init__(self, options: SourceOptions, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -96,9 +97,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         stop = _positions(end)
         new = log.earliest(stop.keys() - begin.keys())
         ranges = ranges_between(begin, stop, new, self._ranges.on_loss)
-        prefetched = self._ranges.prefetched(ranges)
-        if prefetched is not None:
-            return prefetched
+        rows = self._ranges.prefetched(ranges)
+        if rows is not None:
+            self._rows = rows or None
+            return [PrefetchedTask(ranges)] if rows else []
         if self.options.local_log_dirs:
             log.partitions()
         return self._ranges.tasks(ranges)

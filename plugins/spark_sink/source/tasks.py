@@ -14,7 +14,7 @@ from tidelog.plugins.spark_sink.source.local_log import find_local_log
 from tidelog.plugins.spark_sink.source.log_offsets import LogOffsets
 from tidelog.plugins.spark_sink.source.options import SourceOptions
 from tidelog.plugins.spark_sink.source.planning import tasks_for
-from tidelog.plugins.spark_sink.source.prefetching import PrefetchedTask, Prefetcher
+from tidelog.plugins.spark_sink.source.prefetching import Prefetcher
 from tidelog.plugins.spark_sink.source.reading import read_range
 
 if TYPE_CHECKING:
@@ -27,6 +27,16 @@ class RangeTask(InputPartition):
     def __init__(self, wanted: OffsetRange, local_log: Path | None) -> None:
         self.wanted = wanted
         self.local_log = local_log
+
+
+class PrefetchedTask(InputPartition):
+    """All ranges of a micro-batch whose rows Spark got with the plan.
+
+    Only where those are lost, with the executor that kept them, the ranges are read.
+    """
+
+    def __init__(self, ranges: Sequence[OffsetRange]) -> None:
+        self.ranges = ranges
 
 
 class RangeReader:
@@ -64,13 +74,13 @@ class RangeReader:
         """
         report_data_loss(message, fail=self.options.fail_on_data_loss)
 
-    def prefetched(self, ranges: Sequence[OffsetRange]) -> list[PrefetchedTask] | None:
-        """Return what `Prefetcher.tasks` does; None, too, if the options say how many tasks there are."""
+    def prefetched(self, ranges: Sequence[OffsetRange]) -> list[pa.RecordBatch] | None:
+        """Return what `Prefetcher.rows` does; None, too, if the options say how many tasks there are."""
         if self.options.min_partitions is not None or self.options.max_records_per_task is not None:
             return None
         if self._prefetcher is None:
             self._prefetcher = Prefetcher(self.options)
-        return self._prefetcher.tasks(ranges)
+        return self._prefetcher.rows(ranges)
 
     def tasks(self, ranges: Iterable[OffsetRange]) -> list[RangeTask]:
         """Return the tasks that read the ranges."""
@@ -82,7 +92,8 @@ class RangeReader:
         """Yield the rows of a task."""
         # Without any task Spark runs one with an input partition of its own.
         if isinstance(task, PrefetchedTask):
-            yield from task.rows()
+            for wanted in task.ranges:
+                yield from read_range(self.options, wanted)
         elif isinstance(task, RangeTask):
             yield from read_range(self.options, task.wanted, task.local_log)
 

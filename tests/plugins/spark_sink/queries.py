@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import attrs
+import pyarrow as pa
+from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 
 from tests.deadlines import wait_until
 from tidelog.plugins.client import (
@@ -113,10 +115,34 @@ def read_tasks(reader: Any, tasks: Iterable[Any]) -> list[Row]:
     rows: list[Row] = []
     for task in tasks:
         copied_reader, copied_task = pickle.loads(pickle.dumps((reader, task)))
-        for batch in copied_reader.read(copied_task):
-            columns = (batch.column(name).to_pylist() for name in ("partition", "offset", "value"))
-            rows += zip(*columns, strict=True)
+        rows += rows_of(copied_reader.read(copied_task))
     return rows
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> list[Row]:
+    """The rows of Arrow record batches."""
+    rows: list[Row] = []
+    for batch in batches:
+        columns = (batch.column(name).to_pylist() for name in ("partition", "offset", "value"))
+        rows += zip(*columns, strict=True)
+    return rows
+
+
+def planned(
+    reader: Any, start: dict[str, Any], end: dict[str, Any]
+) -> tuple[Sequence[Any], list[pa.RecordBatch] | None]:
+    """The tasks of a micro-batch, and its rows if Spark gets them with the plan."""
+    tasks = reader.partitions(start, end)
+    # As Spark's process for planning does.
+    if not isinstance(reader, _SimpleStreamReaderWrapper):
+        return tasks, None
+    return tasks, list(reader.getCache(start, end) or ())
+
+
+def planned_rows(reader: Any, start: dict[str, Any], end: dict[str, Any]) -> list[Row]:
+    """The rows of a micro-batch."""
+    tasks, rows = planned(reader, start, end)
+    return read_tasks(reader, tasks) if rows is None else rows_of(rows)
 
 
 def ranges(tasks: Iterable[Any]) -> list[tuple[int, int, int]]:
@@ -176,11 +202,15 @@ class Query:
     def read(self, batch: int = -1) -> list[Row]:
         """The rows of a micro-batch in the log."""
         index = batch % len(self.log)
-        return read_tasks(self.reader, self.tasks(index))
+        return planned_rows(self.reader, self.start_of(index), json.loads(self.log[index]))
 
     def tasks(self, batch: int) -> Sequence[Any]:
         """The tasks of a micro-batch in the log."""
-        return self.reader.partitions(self.start_of(batch), json.loads(self.log[batch]))
+        return self.planned(batch)[0]
+
+    def planned(self, batch: int) -> tuple[Sequence[Any], list[pa.RecordBatch] | None]:
+        """The tasks of a micro-batch in the log, and its rows if Spark gets them with the plan."""
+        return planned(self.reader, self.start_of(batch), json.loads(self.log[batch]))
 
     def next_rows(self) -> list[Row]:
         """The rows of the next micro-batch."""

@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
 
 from tests.deadlines import DEADLINE_S
 from tests.plugins.spark_sink.queries import Topic, new_topic
 from tests.plugins.spark_sink.writer.written import committed
 from tidelog.plugins.client import NewRecord
+from tidelog.plugins.spark_sink.data_source import TidelogDataSource
+from tidelog.plugins.spark_sink.source.options import parse_options
+from tidelog.plugins.spark_sink.source.stream_reader import StreamReader
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -88,6 +94,36 @@ def test_a_streaming_query_writes_each_record_once_over_its_restarts(
     rows = spark.read.parquet(str(tmp_path / "table")).select("partition", "offset").collect()
     assert sorted(tuple(row) for row in rows) == [
         (partition, offset) for partition in range(2) for offset in range(600)
+    ]
+
+
+def test_tasks_of_small_micro_batches_need_no_python(
+    spark: SparkSession, shared_tidelog: str, tmp_path: Path
+) -> None:
+    class NoTasks(StreamReader):
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            raise AssertionError(f"a task reads {partition}")
+
+    class NoTasksSource(TidelogDataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "tidelog-without-tasks"
+
+        def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+            return NoTasks(parse_options(self.options, streaming=True))
+
+    spark.dataSource.register(NoTasksSource)
+    with new_topic(shared_tidelog, 2) as topic:
+        for partition in range(2):
+            topic.produce(partition, ["a", "b", "c"])
+        options = {"kafka.bootstrap.servers": topic.bootstrap, "subscribe": topic.name}
+        options |= {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "2"}
+        finish(spark.readStream.format("tidelog-without-tasks").options(**options).load(), tmp_path)
+    rows = spark.read.parquet(str(tmp_path / "table")).selectExpr(
+        "partition", "offset", "cast(value AS string)"
+    )
+    assert sorted(tuple(row) for row in rows.collect()) == [
+        (partition, offset, value) for partition in range(2) for offset, value in enumerate("abc")
     ]
 
 

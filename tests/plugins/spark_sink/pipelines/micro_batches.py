@@ -89,10 +89,19 @@ class Engine:
         return True
 
     def _rows(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[list[Any]]:
-        for task in self._reader.partitions(start, end):
-            for batch in self._reader.read(task):
-                for row in batch.select(["topic", "partition", "offset", "key", "value"]).to_pylist():
-                    yield [each.hex() if isinstance(each, bytes) else each for each in row.values()]
+        for batch in self._batches(start, end):
+            for row in batch.select(["topic", "partition", "offset", "key", "value"]).to_pylist():
+                yield [each.hex() if isinstance(each, bytes) else each for each in row.values()]
+
+    def _batches(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[Any]:
+        from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
+
+        tasks = self._reader.partitions(start, end)
+        if isinstance(self._reader, _SimpleStreamReaderWrapper):
+            yield from self._reader.getCache(start, end) or ()
+        else:
+            for task in tasks:
+                yield from self._reader.read(task)
 
 
 def _write(file: Path, text: str, *, exclusive: bool = False) -> None:

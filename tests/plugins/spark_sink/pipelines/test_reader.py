@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.spark_sink.queries import Topic, new_topic, read_tasks, stored, values
+from tests.plugins.spark_sink.queries import Topic, new_topic, planned_rows, stored, values
 from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.spark_sink.pipelines import reader as reader_module
 from tidelog.plugins.spark_sink.pipelines.news import STOP, NewsSender
@@ -40,7 +40,7 @@ class Pipeline:
         start, self.position = self.position, self.latest()
         if json.dumps(start) == json.dumps(self.position):
             return []
-        return values(read_tasks(self.reader, self.reader.partitions(start, self.position)))
+        return values(planned_rows(self.reader, start, self.position))
 
 
 @pytest.fixture

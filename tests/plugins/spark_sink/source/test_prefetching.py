@@ -2,43 +2,59 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 
 from tests.deadlines import wait_until
-from tests.plugins.spark_sink.queries import Query, Topic, new_topic, read_tasks, values
+from tests.plugins.spark_sink.queries import Query, Topic, new_topic, read_tasks, rows_of, values
 from tidelog.plugins.client import NewRecord
 from tidelog.plugins.spark_sink.source.errors import DataLost
-from tidelog.plugins.spark_sink.source.prefetching import MOST_BYTES, PrefetchedTask
-from tidelog.plugins.spark_sink.source.tasks import RangeTask
+from tidelog.plugins.spark_sink.source.prefetching import MOST_BYTES
+from tidelog.plugins.spark_sink.source.tasks import PrefetchedTask, RangeTask
 
 
 def is_prefetched(query: Query) -> bool:
     """Whether the last micro-batch in the log is read while it is planned."""
-    tasks = query.tasks(-1 % len(query.log))
-    prefetched = [isinstance(task, PrefetchedTask) for task in tasks]
-    assert prefetched in ([True], [False] * len(tasks))
-    return prefetched[0]
+    tasks, rows = query.planned(-1 % len(query.log))
+    assert [isinstance(task, PrefetchedTask) for task in tasks] == (
+        [False] * len(tasks) if rows is None else [True]
+    )
+    return rows is not None
 
 
-def test_the_task_of_a_small_micro_batch_asks_no_broker(real_broker: str) -> None:
+def test_spark_gets_the_rows_of_a_small_micro_batch_with_the_plan(real_broker: str) -> None:
     with new_topic(real_broker, 3) as topic:
         for partition in range(2):
             for index in range(3):
                 topic.produce(partition, [f"{partition}-{index}"])
         with Query(topic, startingOffsets="earliest") as query:
             query.plan()
-            tasks = query.tasks(0)
-            topic.delete()
-            assert sorted(values(read_tasks(query.reader, tasks))) == [
-                "0-0",
-                "0-1",
-                "0-2",
-                "1-0",
-                "1-1",
-                "1-2",
-            ]
+            (task,), rows = query.planned(0)
+            assert rows is not None
+            assert sorted(values(rows_of(rows))) == ["0-0", "0-1", "0-2", "1-0", "1-1", "1-2"]
+            # Where the executor that kept them is lost, the task reads the same ones.
+            assert sorted(read_tasks(query.reader, [task])) == sorted(rows_of(rows))
+
+
+def test_spark_is_given_rows_only_with_the_plan_they_belong_to(shared_tidelog: str) -> None:
+    with new_topic(shared_tidelog) as topic:
+        topic.produce(0, ["a"])
+        with Query(topic, startingOffsets="earliest") as query:
+            query.plan()
+            end = json.loads(query.log[0])
+            for _ in range(2):
+                assert not isinstance(query.reader, _SimpleStreamReaderWrapper)
+                query.reader.partitions(query.start_of(0), end)
+                # Spark's process for planning looks at the class.
+                assert isinstance(query.reader, _SimpleStreamReaderWrapper)
+                assert values(rows_of(query.reader.getCache(query.start_of(0), end))) == ["a"]
+            # A query that continues plans an empty micro-batch first.
+            assert query.reader.partitions(end, end) == []
+            assert not isinstance(query.reader, _SimpleStreamReaderWrapper)
+            assert query.reader.reportLatestOffset() == {topic.name: {"0": 1}}
 
 
 def mixed(topic: Topic) -> None:
@@ -63,12 +79,11 @@ def test_rows_are_those_that_tasks_read(real_broker: str, level: str) -> None:
         for most in (3, 100):
             with Query(topic, maxOffsetsPerTrigger=most, **options) as query:
                 while query.plan():
-                    prefetched = query.tasks(-1 % len(query.log))
+                    _, found = query.planned(-1 % len(query.log))
                     with Query(topic, query.log, prefetchOffsets=0, **options) as by_tasks:
                         tasks = by_tasks.tasks(-1 % len(query.log))
-                    assert all(isinstance(each, PrefetchedTask) for each in prefetched)
                     assert all(isinstance(each, RangeTask) for each in tasks)
-                    found = [rows for each in prefetched for rows in query.reader.read(each)]
+                    assert found is not None
                     wanted = [rows for each in tasks for rows in by_tasks.reader.read(each)]
                     assert [row for rows in found for row in rows.to_pylist()] == [
                         row for rows in wanted for row in rows.to_pylist()
