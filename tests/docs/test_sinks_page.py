@@ -94,6 +94,7 @@ def rows_in(folder: Path) -> list[tuple[int, int, bytes]]:
     return [(int(row["partition"]), row["offset"], row["value"]) for row in pq.read_table(folder).to_pylist()]
 
 
+@pytest.mark.long
 def test_every_record_is_there_once_though_the_broker_is_killed(site: Path, tmp_path: Path) -> None:
     settings = (*start(tmp_path, site, "file.max.bytes=2000"), "--set", "num.partitions=2")
     sent = 0

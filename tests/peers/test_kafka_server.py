@@ -52,6 +52,7 @@ def test_the_cache_can_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert peers_cache() == tmp_path / "tidelog" / "peers"
 
 
+@pytest.mark.long
 def test_apache_kafka_serves_is_killed_and_serves_again(tmp_path: Path) -> None:
     find_kafka()
     with running_kafka(tmp_path) as kafka:

@@ -43,14 +43,14 @@ def tidelog(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     )
 
 
-def tidelog_in_process(*arguments: str) -> subprocess.CompletedProcess[str]:
+def tidelog_in_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the command in this process, without a terminal: a process of its own takes many times as long."""
     printed, complained = StringIO(), StringIO()
     with (
         redirect_stdout(printed),
         redirect_stderr(complained),
         mock.patch.object(sys, "stdin", StringIO()),
-        mock.patch.dict(os.environ, clean_environment(), clear=True),
+        mock.patch.dict(os.environ, clean_environment(environment), clear=True),
         pytest.raises(SystemExit) as ended,
     ):
         main(arguments)

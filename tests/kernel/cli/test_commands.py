@@ -1,4 +1,4 @@
-"""`tidelog config`, `tidelog plugins`, help and errors, in real processes."""
+"""`tidelog config`, `tidelog plugins`, help and errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.deadlines import DEADLINE_S
-from tests.kernel.cli.running import COMMAND, clean_environment, printed_json, tidelog, write_plugin
+from tests.kernel.cli.running import (
+    COMMAND,
+    clean_environment,
+    printed_json,
+    tidelog,
+    tidelog_in_process,
+    write_plugin,
+)
 from tests.tables import for_each
 from tidelog.kernel.plugins import load_plugins
 
@@ -24,7 +31,7 @@ def test_the_script_and_the_module_are_the_same_command() -> None:
 
 @pytest.mark.parametrize("arguments", [(), ("serve",), ("config",), ("plugins",)])
 def test_help_of_every_command_has_examples(arguments: tuple[str, ...]) -> None:
-    done = tidelog(*arguments, "--help")
+    done = tidelog_in_process(*arguments, "--help")
     assert done.returncode == 0
     assert done.stderr == ""
     assert "Examples:\n    tidelog" in done.stdout
@@ -62,7 +69,7 @@ WRONG = [
 def test_wrong_usage_and_wrong_settings_are_one_sentence_and_exit_code_2(
     arguments: tuple[str, ...], sentence: str
 ) -> None:
-    done = tidelog(*arguments)
+    done = tidelog_in_process(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert sentence in done.stderr
     assert done.stderr.startswith("tidelog: ")
@@ -70,7 +77,7 @@ def test_wrong_usage_and_wrong_settings_are_one_sentence_and_exit_code_2(
 
 
 def test_serve_command_reports_all_config_problems_at_once() -> None:
-    done = tidelog("serve", "--set", "node.id=x", TIDELOG_NUM_PARTITONS="3")
+    done = tidelog_in_process("serve", "--set", "node.id=x", TIDELOG_NUM_PARTITONS="3")
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == "tidelog: The configuration has 2 problems:"
     assert len(done.stderr.splitlines()) == 3
@@ -80,15 +87,15 @@ def test_serve_command_reports_all_config_problems_at_once() -> None:
 def test_main_prints_a_traceback_only_with_debug_option_or_variable(
     arguments: tuple[str, ...], environment: dict[str, str]
 ) -> None:
-    assert "Traceback" not in tidelog("config", "--set", "node.id=x").stderr
-    done = tidelog(*arguments, "config", "--set", "node.id=x", **environment)
+    assert "Traceback" not in tidelog_in_process("config", "--set", "node.id=x").stderr
+    done = tidelog_in_process(*arguments, "config", "--set", "node.id=x", **environment)
     assert done.returncode == 2
     assert done.stderr.startswith("Traceback")
     assert done.stderr.splitlines()[-1].startswith("tidelog: The configuration has a problem: node.id")
 
 
 def test_config_shows_every_key() -> None:
-    done = tidelog("config")
+    done = tidelog_in_process("config")
     assert (done.returncode, done.stderr) == (0, "")
     for key in load_plugins().config_keys():
         assert f"\n{key.name} = " in "\n" + done.stdout
@@ -120,7 +127,7 @@ def test_config_shows_one_key_by_name_or_alias_with_its_origin(tmp_path: Path) -
     for name in ("node.id", "broker.id"):
         assert printed_json("config", name, "--config", str(file))["origin"] == f"{file}:1"
     assert printed_json("config", "node.id", TIDELOG_CONFIG=str(file))["value"] == "5"
-    text = tidelog("config", "node.id", "--config", str(file), TIDELOG_NODE_ID="6").stdout
+    text = tidelog_in_process("config", "node.id", "--config", str(file), TIDELOG_NODE_ID="6").stdout
     assert text.splitlines()[0] == "node.id = 6  (TIDELOG_NODE_ID)"
 
 
@@ -130,7 +137,7 @@ def test_config_shows_what_topics_get_from_a_broker_key() -> None:
 
 
 def test_config_command_warns_of_a_key_without_effect() -> None:
-    done = tidelog("config", "node.id", "--set", "num.io.threads=8")
+    done = tidelog_in_process("config", "node.id", "--set", "num.io.threads=8")
     assert done.returncode == 0
     assert done.stderr.startswith("warning: num.io.threads (--set) has no meaning here")
 

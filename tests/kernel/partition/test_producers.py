@@ -198,7 +198,7 @@ class Idempotence(RuleBasedStateMachine):
         assert set(partition.producers.entries) == set(self.producers)
 
 
-Idempotence.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Idempotence.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
 TestIdempotence = Idempotence.TestCase
 
 

@@ -22,4 +22,4 @@ class InMemory(TransactionalLog):
 
 
 TestInMemory = InMemory.TestCase
-TestInMemory.settings = settings(max_examples=100, stateful_step_count=20, deadline=None)
+TestInMemory.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

@@ -21,7 +21,7 @@ from tidelog.kernel.server.sending import (
     send_parts,
 )
 
-CONTENT = bytes(index % 251 for index in range(3_000_000))
+CONTENT = (bytes(range(251)) * 12_000)[:3_000_000]
 
 
 class LogFile:

@@ -224,5 +224,5 @@ class GroupModel(RuleBasedStateMachine):
         assert not self.group.members.pending
 
 
-GroupModel.TestCase.settings = hypothesis_settings(max_examples=300, stateful_step_count=40, deadline=None)
+GroupModel.TestCase.settings = hypothesis_settings(max_examples=100, stateful_step_count=40, deadline=None)
 TestGroupModel = GroupModel.TestCase

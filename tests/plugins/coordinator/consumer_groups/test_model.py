@@ -239,4 +239,4 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 TestGroup = GroupMachine.TestCase
-TestGroup.settings = settings(stateful_step_count=40, max_examples=100)
+TestGroup.settings = settings(stateful_step_count=40, max_examples=40)

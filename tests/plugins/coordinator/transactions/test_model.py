@@ -221,5 +221,5 @@ class Producers(RuleBasedStateMachine):
             assert loaded == attrs.evolve(held.transaction, last_producer_epoch=-1)
 
 
-Producers.TestCase.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+Producers.TestCase.settings = settings(max_examples=40, stateful_step_count=50, deadline=None)
 TestProducers = Producers.TestCase

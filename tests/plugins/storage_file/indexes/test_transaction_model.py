@@ -80,7 +80,7 @@ class InFiles(TransactionalLog):
 
 TestInFiles = InFiles.TestCase
 TestInFiles.settings = settings(
-    max_examples=25,
+    max_examples=15,
     stateful_step_count=15,
     deadline=None,
     suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large),

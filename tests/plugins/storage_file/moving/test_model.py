@@ -478,7 +478,7 @@ class InterruptedLog(RuleBasedStateMachine):
 
 TestInterruptedLog = InterruptedLog.TestCase
 TestInterruptedLog.settings = settings(
-    max_examples=60,
+    max_examples=30,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

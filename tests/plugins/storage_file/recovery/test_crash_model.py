@@ -206,7 +206,7 @@ def rebuilt(content: bytes, store: PartitionStore) -> ModelLog:
 
 
 CrashingLog.TestCase.settings = settings(
-    max_examples=50,
+    max_examples=20,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

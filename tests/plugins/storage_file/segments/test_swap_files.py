@@ -67,8 +67,15 @@ CHANGES = [
 ]
 
 
-def name_of(change: Change) -> str:
-    return change.name
+each_change = pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(
+            change, id=change.name, marks=() if change.name in ("merge", "end") else pytest.mark.long
+        )
+        for change in CHANGES
+    ],
+)
 
 
 async def prepared(
@@ -127,7 +134,7 @@ def died_at(
     return dying.died
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=name_of)
+@each_change
 async def test_replace_segments_with_a_crash_at_every_step(
     tmp_path: Path, tasks: BackgroundTasks, change: Change
 ) -> None:
@@ -150,6 +157,7 @@ async def test_replace_segments_with_a_crash_at_every_step(
     await template.close()
 
 
+@pytest.mark.long
 async def test_resolve_with_a_second_crash_at_every_step(tmp_path: Path, tasks: BackgroundTasks) -> None:
     change = CHANGES[1]
     template, _, batches = await prepared(tmp_path / "template", tasks)
@@ -183,7 +191,7 @@ async def open_and_die(scene: LogDirectoryScene) -> None:
             raise
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=name_of)
+@each_change
 async def test_replace_segments_with_a_power_cut_at_every_step(
     tmp_path: Path, tasks: BackgroundTasks, change: Change
 ) -> None:
