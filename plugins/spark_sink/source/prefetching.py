@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+from pyspark.sql import datasource_internal
 
 from tidelog.plugins.client import BlockingClient, FetchLimits, RetryPolicy, or_raise
 from tidelog.plugins.client.errors import ClientError
@@ -25,12 +26,8 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.fetched import Fetched
     from tidelog.plugins.spark_sink.ranges import OffsetRange
 
-try:
-    from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper as _RowsReader
-except ImportError:
-    # It is not public: with a Spark that has it no more, tasks read all micro-batches.
-    _RowsReader = None  # type: ignore[misc, assignment]
-
+_ROWS_READER: Final[Any] = getattr(datasource_internal, "_SimpleStreamReaderWrapper", None)
+"""The class is not public: with a Spark that has it no more, tasks read all micro-batches."""
 MOST_BYTES: Final = 512 * 1024
 """Of the rows of a micro-batch, and of one response: the driver plans nothing else while it reads them."""
 
@@ -41,8 +38,8 @@ class HandsOverRows:
     _rows: Sequence[pa.RecordBatch] | None = None
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        return type(self) if self._rows is None else _RowsReader
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride] - it cannot be set
+        return type(self) if self._rows is None else _ROWS_READER
 
     def getCache(self, _start: dict[str, Any], _end: dict[str, Any]) -> Iterator[pa.RecordBatch]:  # noqa: N802
         """Return the rows of the micro-batch that was planned last; Spark's name, and called once."""
@@ -73,7 +70,7 @@ class Prefetcher:
         None if tasks are to fetch them: they are not small, or something failed or is missing, which tasks
         report.
         """
-        if _RowsReader is None or sum(each.size for each in ranges) > self._options.prefetch_offsets:
+        if _ROWS_READER is None or sum(each.size for each in ranges) > self._options.prefetch_offsets:
             return None
         try:
             return self._read(ranges)

@@ -7,11 +7,11 @@ import pickle
 import uuid
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import pyarrow as pa
-from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
+from pyspark.sql import datasource_internal
 
 from tests.deadlines import wait_until
 from tidelog.plugins.client import (
@@ -32,6 +32,8 @@ from tidelog.plugins.spark_sink.data_source import TidelogDataSource
 from tidelog.plugins.spark_sink.source.stream_reader import StreamReader
 from tidelog.plugins.spark_sink.source.tasks import RangeTask
 
+TAKES_ROWS: Final[Any] = vars(datasource_internal)["_SimpleStreamReaderWrapper"]
+"""The class of readers whose rows Spark takes with the plan."""
 Row = tuple[int, int, bytes]
 """Partition, offset and value."""
 
@@ -134,7 +136,7 @@ def planned(
     """The tasks of a micro-batch, and its rows if Spark gets them with the plan."""
     tasks = reader.partitions(start, end)
     # As Spark's process for planning does.
-    if not isinstance(reader, _SimpleStreamReaderWrapper):
+    if not isinstance(reader, TAKES_ROWS):
         return tasks, None
     return tasks, list(reader.getCache(start, end) or ())
 

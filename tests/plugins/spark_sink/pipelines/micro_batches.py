@@ -94,10 +94,10 @@ class Engine:
                 yield [each.hex() if isinstance(each, bytes) else each for each in row.values()]
 
     def _batches(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[Any]:
-        from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
+        from pyspark.sql import datasource_internal
 
         tasks = self._reader.partitions(start, end)
-        if isinstance(self._reader, _SimpleStreamReaderWrapper):
+        if isinstance(self._reader, vars(datasource_internal)["_SimpleStreamReaderWrapper"]):
             yield from self._reader.getCache(start, end) or ()
         else:
             for task in tasks:

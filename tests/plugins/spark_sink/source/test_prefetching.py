@@ -6,10 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 
 from tests.deadlines import wait_until
-from tests.plugins.spark_sink.queries import Query, Topic, new_topic, read_tasks, rows_of, values
+from tests.plugins.spark_sink.queries import TAKES_ROWS, Query, Topic, new_topic, read_tasks, rows_of, values
 from tidelog.plugins.client import NewRecord
 from tidelog.plugins.spark_sink.source.errors import DataLost
 from tidelog.plugins.spark_sink.source.prefetching import MOST_BYTES
@@ -46,14 +45,14 @@ def test_spark_is_given_rows_only_with_the_plan_they_belong_to(shared_tidelog: s
             query.plan()
             end = json.loads(query.log[0])
             for _ in range(2):
-                assert not isinstance(query.reader, _SimpleStreamReaderWrapper)
+                assert not isinstance(query.reader, TAKES_ROWS)
                 query.reader.partitions(query.start_of(0), end)
                 # Spark's process for planning looks at the class.
-                assert isinstance(query.reader, _SimpleStreamReaderWrapper)
+                assert isinstance(query.reader, TAKES_ROWS)
                 assert values(rows_of(query.reader.getCache(query.start_of(0), end))) == ["a"]
             # A query that continues plans an empty micro-batch first.
             assert query.reader.partitions(end, end) == []
-            assert not isinstance(query.reader, _SimpleStreamReaderWrapper)
+            assert not isinstance(query.reader, TAKES_ROWS)
             assert query.reader.reportLatestOffset() == {topic.name: {"0": 1}}
 
 
