@@ -129,11 +129,13 @@ def test_tidelog(table: str, case: Case, tidelog_scenes: Scenes, tidelog: Tidelo
     assert len(logged) < MOST_LOGGED_CHARACTERS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("table", "case"), CASES)
 def test_apache_kafka(table: str, case: Case, kafka_scenes: Scenes) -> None:
     _run(case, kafka_scenes.of(table), of_tidelog=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("equal", EQUALS, ids=lambda equal: equal.name)
 def test_answers_are_equal_to_those_of_apache_kafka_in_every_field(
     equal: Equal, tidelog_scenes: Scenes, kafka_scenes: Scenes
@@ -145,6 +147,7 @@ def test_answers_are_equal_to_those_of_apache_kafka_in_every_field(
     assert ours == theirs
 
 
+@pytest.mark.long
 def test_api_versions_has_the_levels_of_features_that_apache_kafka_has(
     tidelog_scenes: Scenes, kafka_scenes: Scenes
 ) -> None:

@@ -42,7 +42,12 @@ def edgy(tmp_path: Path) -> Iterator[TidelogServer]:
 
 @pytest.mark.parametrize(
     ("edges_of", "at_least"),
-    [(edge_requests, 1000), (edge_batches, 30), (edge_configs, 200), (edge_texts, 1000)],
+    [
+        (edge_requests, 1000),
+        (edge_batches, 30),
+        (edge_configs, 200),
+        pytest.param(edge_texts, 1000, marks=pytest.mark.long),
+    ],
     ids=["requests", "batches", "configs", "texts"],
 )
 def test_every_value_at_its_edges(

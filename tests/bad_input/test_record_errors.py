@@ -118,6 +118,7 @@ def scenes(tidelog: TidelogServer, kafka: KafkaServer) -> Iterator[list[Scene]]:
         scene.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", REFUSALS)
 def test_the_answer_is_that_of_apache_kafka(scenes: list[Scene], name: str, version: int) -> None:

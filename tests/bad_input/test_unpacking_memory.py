@@ -68,6 +68,8 @@ PACKERS: dict[str, tuple[int, int, int, Callable[[bytes], bytes]]] = {
     "snappy": (SNAPPY, 15, VALUE_BYTES, partial(compress, SNAPPY)),
     "one record of 200 MB": (ZSTD, 1, VALUES * VALUE_BYTES, partial(packed_zstd, window_log=21)),
 }
+QUICK = {"zstd", "snappy", "one record of 200 MB"}
+"""Packers of the tests that are not long."""
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +105,9 @@ def look_up(topic: str, timestamp: int) -> Sent:
     return ask(apis.LIST_OFFSETS, 5, request)
 
 
-@pytest.mark.parametrize("name", PACKERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in PACKERS]
+)
 def test_memory_grows_little(scene: Scene, tidelog: TidelogServer, name: str) -> None:
     codec, values, value_bytes, pack = PACKERS[name]
     topic = f"unpacking-{list(PACKERS).index(name)}"

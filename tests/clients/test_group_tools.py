@@ -83,6 +83,7 @@ def test_a_group_is_listed_described_reset_and_deleted(broker: Broker, topic: st
     assert GROUP not in _groups(broker, "--list").split()
 
 
+@pytest.mark.long
 def test_a_group_with_a_member_is_described_and_not_touched(broker: Broker, topic: str) -> None:
     _produce(broker, topic)
     with _member(broker, topic):

@@ -154,6 +154,7 @@ def content(scene: Scene, topic: str, version: int) -> list[Any]:
     return rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("topic", TOPICS)
 def test_the_same_message_sets_have_the_same_outcome(topic: str, scenes: tuple[Scene, Scene]) -> None:
     kafka, tidelog = scenes

@@ -15,7 +15,7 @@ from tests.crash.replaying import check_crash, moments, replays
 from tests.crash.workload import record
 from tidelog.plugins.storage_file.testing import PROCESS_ENDS, Device
 
-SHORT_STRIDE = 48
+SHORT_STRIDE = 96
 STRIDE = int(os.environ.get("TIDELOG_CRASH_STRIDE", "8"))
 COMMON = {"append_some", "roll_before_any_job"}
 """Phases of which a part is enough."""

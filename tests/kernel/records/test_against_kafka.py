@@ -199,6 +199,7 @@ def sample(dice: random.Random) -> Sample:
     return Sample(bytes(pack_batch(header, compress(codec, records))), config)
 
 
+@pytest.mark.long
 def test_what_apache_kafka_takes_and_refuses() -> None:
     dice = random.Random(SEED)
     samples = [sample(dice) for _ in range(SAMPLES)]

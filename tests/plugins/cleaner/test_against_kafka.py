@@ -102,6 +102,7 @@ def removable(data: Path, topic: str) -> set[int]:
     }
 
 
+@pytest.mark.long
 def test_the_same_records_stay(tmp_path: Path) -> None:
     histories = Histories()
     written, by = tmp_path / "written", {name: tmp_path / name for name, _ in KAFKA_AND_TIDELOG}
@@ -172,6 +173,7 @@ def interrupt(written: Path, data: Path, work: Path, start: Starter, end: str) -
     raise AssertionError("compaction was never slow enough to be interrupted")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_the_other_finishes_what_was_interrupted(tmp_path: Path, end: str) -> None:
     written, whole = tmp_path / "written", tmp_path / "whole"
@@ -192,6 +194,7 @@ def leave_swap(data: Path, topic: str, cleaned: Path) -> None:
             shutil.copy2(path, log_of(data, topic) / f"{path.name}.swap")
 
 
+@pytest.mark.long
 def test_the_other_swaps_in_what_is_complete(tmp_path: Path) -> None:
     topics = {topic: HISTORIES[topic] for topic in ("updates", "committed")}
     written = tmp_path / "written"

@@ -16,7 +16,9 @@ from tidelog.plugins.client import FetchLimits, NewRecord, TopicPartition
 FIRST_HAND = Layout(1, dynamic_quorum=False, tidelog_first=True)
 
 
-@pytest.mark.parametrize("turn", [pytest.param(2, id="tidelog"), pytest.param(1, id="kafka")])
+@pytest.mark.parametrize(
+    "turn", [pytest.param(2, id="tidelog"), pytest.param(1, id="kafka", marks=pytest.mark.long)]
+)
 async def test_read_ends_at_an_empty_segment_after_a_gap(tmp_path: Path, turn: int) -> None:
     """Compaction leaves such a log when it removes the last records before an active segment."""
     directory = HandedDirectory(tmp_path, FIRST_HAND)

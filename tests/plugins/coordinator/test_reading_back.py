@@ -159,6 +159,7 @@ def seen_on(server: KafkaServer | TidelogServer) -> tuple[dict[str, int], dict[s
         server.stop()
 
 
+@pytest.mark.long
 def test_group_replay_of_every_history_gives_the_same_offsets_and_groups_as_kafka(tmp_path: Path) -> None:
     data = tmp_path / "data"
     trio.run(write_histories, data)

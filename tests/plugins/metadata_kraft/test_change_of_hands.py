@@ -95,6 +95,7 @@ def test_after_clean_stops_everything_is_there(tmp_path: Path) -> None:
         tidelog.stop()
 
 
+@pytest.mark.long
 def test_change_of_hands_between_kafka_and_tidelog_after_kills_loses_nothing(tmp_path: Path) -> None:
     data = tmp_path / "data"
     kafka = kafka_on(data, tmp_path / "kafka", **SNAPSHOT_ALWAYS)
@@ -120,6 +121,7 @@ def test_change_of_hands_between_kafka_and_tidelog_after_kills_loses_nothing(tmp
         tidelog.stop()
 
 
+@pytest.mark.long
 def test_write_snapshot_makes_a_snapshot_from_which_kafka_starts_without_the_log(tmp_path: Path) -> None:
     data = tmp_path / "data"
     kafka = kafka_on(data, tmp_path / "kafka")

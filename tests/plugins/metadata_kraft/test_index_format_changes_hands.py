@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.plugins.metadata_kraft.hands import Client, kafka_on, tidelog_on
 
 CONFIG = {"index.format": "memory"}
@@ -14,6 +16,7 @@ def index_files(data: Path) -> list[str]:
     return [path.name for path in (data / "orders-0").iterdir() if path.suffix in (".index", ".timeindex")]
 
 
+@pytest.mark.long
 def test_kafka_serves_a_topic_whose_indexes_are_in_memory_and_gives_it_back(tmp_path: Path) -> None:
     data = tmp_path / "data"
     kafka, tidelog = kafka_on(data, tmp_path / "kafka"), tidelog_on(data, tmp_path / "tidelog")

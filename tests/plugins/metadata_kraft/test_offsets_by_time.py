@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 from tests.crash.core import Core, configure
 from tests.kernel.partition.compacted import append_left
 from tests.plugins.metadata_kraft.hands import kafka_on
@@ -44,6 +46,7 @@ async def write_logs(place: Path) -> dict[TopicPartition, dict[int, tuple[int, i
     return answers
 
 
+@pytest.mark.long
 async def test_list_offsets_by_time_answers_as_kafka_does_after_compaction(tmp_path: Path) -> None:
     answers = await write_logs(tmp_path)
     kafka = kafka_on(tmp_path / "data", tmp_path / "kafka")

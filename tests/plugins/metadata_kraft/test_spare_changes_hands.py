@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.plugins.metadata_kraft.hands import Client, kafka_on, tidelog_on
 
 
@@ -13,6 +15,7 @@ def spare_files(data: Path) -> list[str]:
     return [path.name for path in (data / "orders-0").iterdir() if path.name.endswith(".next.deleted")]
 
 
+@pytest.mark.long
 def test_kafka_takes_over_from_a_killed_broker_with_files_of_a_next_segment(tmp_path: Path) -> None:
     data = tmp_path / "data"
     kafka, tidelog = kafka_on(data, tmp_path / "kafka"), tidelog_on(data, tmp_path / "tidelog")

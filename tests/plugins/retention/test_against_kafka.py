@@ -6,6 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.deadlines import DEADLINE_S, wait_until
@@ -74,6 +75,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.long
 def test_the_same_segments_go(tmp_path: Path) -> None:
     writer = tidelog_on(tmp_path / "written", tmp_path / "work", **NEVER)
     writer.start()

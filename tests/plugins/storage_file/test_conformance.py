@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import ClassVar
 
+import pytest
+
 from tidelog.kernel.testing.storage import StorageConformance
 from tidelog.plugins import index_memory, storage_file
 
@@ -12,6 +14,8 @@ from tidelog.plugins import index_memory, storage_file
 class TestFileStorage(StorageConformance, plugin=storage_file): ...
 
 
+@pytest.mark.long
+@pytest.mark.in_memory
 class TestFileStorageWithIndexesInMemory(StorageConformance, plugin=storage_file):
     settings: ClassVar[dict[str, object]] = {"log.index.format": "memory"}
     index_formats: ClassVar[ModuleType | None] = index_memory

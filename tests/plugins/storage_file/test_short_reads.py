@@ -61,6 +61,8 @@ def at_random(seed: int) -> Callable[[int], int]:
     return lambda size: choose.randrange(size + 1) if size and choose.random() < 0.5 else size
 
 
+@pytest.mark.long
+@pytest.mark.in_memory
 class TestFileStorageOnAShortDisk(StorageConformance, plugin=storage_file):
     @pytest.fixture
     async def harness(self, tmp_path: Path) -> AsyncGenerator[StorageHarness]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from tests.deadlines import DEADLINE_S
@@ -65,6 +66,7 @@ def seen_by_all(bootstrap: str) -> dict[str, tuple[list[bytes], int]]:
     return {isolation: seen(bootstrap, isolation) for isolation in ("read_committed", "read_uncommitted")}
 
 
+@pytest.mark.long
 def test_read_committed_sees_the_same_transactions_after_kafka_and_tidelog_switch(tmp_path: Path) -> None:
     data = tmp_path / "data"
     kafka, tidelog = kafka_on(data, tmp_path / "kafka"), tidelog_on(data, tmp_path / "tidelog")

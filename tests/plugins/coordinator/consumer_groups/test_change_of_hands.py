@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
+import pytest
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 
@@ -54,6 +55,7 @@ def join(server: KafkaServer | TidelogServer, client_id: str) -> Consumer:
     return consumer
 
 
+@pytest.mark.long
 def test_members_are_there_whoever_has_the_directory(tmp_path: Path) -> None:
     data = tmp_path / "data"
     kafka, tidelog = kafka_on(data, tmp_path / "kafka"), tidelog_on(data, tmp_path / "tidelog")

@@ -13,6 +13,7 @@ from tests.plugins.metadata_kraft.hands import kafka_on
 from tidelog.kernel.testing.broker import running_broker
 
 
+@pytest.mark.long
 async def test_kafka_finds_what_was_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "data"
     await misplacing.fill(data, monkeypatch)

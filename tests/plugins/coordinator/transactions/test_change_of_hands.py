@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from tests.deadlines import DEADLINE_S
@@ -46,6 +47,7 @@ def committed_values(bootstrap: str) -> list[bytes | None]:
         values.append(message.value())
 
 
+@pytest.mark.long
 def test_transactions_change_hands(tmp_path: Path) -> None:
     data = tmp_path / "data"
     few = {"transaction.state.log.num.partitions": "2", "group.initial.rebalance.delay.ms": "0"}

@@ -171,6 +171,7 @@ def test_deleted_records_are_not_read_from_files_that_still_have_them(
     assert values(batch_rows(topic, **options, **limits))[0].strip() == "v5"
 
 
+@pytest.mark.long
 def test_the_files_of_apache_kafka_are_read(tmp_path: Path) -> None:
     with (
         running_kafka(tmp_path) as server,

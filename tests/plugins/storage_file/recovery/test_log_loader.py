@@ -232,6 +232,7 @@ async def test_load_of_a_log_without_snapshots_reads_its_batches_only_once(
     assert read == [30, 0, 0]
 
 
+@pytest.mark.long
 async def test_load_after_a_clean_shutdown_of_kafka_reads_no_batch(tmp_path: Path, scanned: Scanned) -> None:
     kafka = kafka_on(tmp_path / "data", tmp_path / "kafka")
     kafka.start()
