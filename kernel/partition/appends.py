@@ -1,17 +1,18 @@
 """Appends to a partition that this broker leads: what is checked, converted and stamped before the write.
 
 Batches come from clients (`append`), from the coordinator (`append_nowait`), as messages of the formats 0
-and 1 (`append_message_set`), and as markers (`append_marker`). Source: Apache Kafka's
-`UnifiedLog.appendAsLeader`.
+and 1 (`append_message_set`), and as markers (`append_marker`). `LogWriter` writes all of them, and those of a
+leader that is followed. Sources: Apache Kafka's `UnifiedLog.appendAsLeader` and `UnifiedLog.append`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.errors import InvalidTransactionState
+from tidelog.kernel.errors import BrokerError, InvalidTransactionState, StorageError
 from tidelog.kernel.partition.record_checks import (
     CheckedAppend,
     CheckedBatch,
@@ -41,6 +42,7 @@ from tidelog.kernel.records.batch import (
     parse_header,
     stamp_append_time,
     stamp_create_time,
+    stamp_offset,
 )
 from tidelog.kernel.records.control import EndMarker, marker_batch
 from tidelog.kernel.records.up_conversion import source_codec, up_convert_in_steps
@@ -48,11 +50,15 @@ from tidelog.kernel.seams.partition import AppendOrigin, AppendResult
 
 if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock
+    from tidelog.kernel.partition.epochs import LeaderEpochFileCache
     from tidelog.kernel.partition.group_commit import GroupCommit
-    from tidelog.kernel.partition.log_writer import LogWriter
     from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
     from tidelog.kernel.partition.producers import SentBatch
     from tidelog.kernel.partition.unpacking import Unpacking
+    from tidelog.kernel.partition.watermarks import Watermarks
+    from tidelog.kernel.seams.storage import PartitionStore
+
+_log = logging.getLogger(__name__)
 
 
 class Appends:
@@ -211,3 +217,106 @@ class Appends:
         stamped = self.config.message_timestamp_type == LOG_APPEND_TIME
         time = sent.timestamp if stamped else NO_TIMESTAMP
         return AppendResult(sent.base_offset, sent.last_offset, time, flush_due=self._commit.is_due)
+
+
+class LogWriter:
+    """The only way into a log: writes checked batches, with the next offsets or their own.
+
+    It updates the state derived from the log: offsets belong to `Watermarks`, epochs to
+    `LeaderEpochFileCache`, producers and their snapshots to `ProducerStateManager`.
+    `leader_epoch` is the epoch in which this broker leads the partition; `append` stamps batches with it.
+    Neither method has a checkpoint: on one event loop that makes reading the log end offset and writing the
+    batch atomic without a lock.
+    """
+
+    __slots__ = (
+        "_commit",
+        "_epochs",
+        "_name",
+        "_producers",
+        "_store",
+        "_take_offline",
+        "_watermarks",
+        "leader_epoch",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        store: PartitionStore,
+        epochs: LeaderEpochFileCache,
+        producers: ProducerStateManager,
+        watermarks: Watermarks,
+        commit: GroupCommit,
+        take_offline: Callable[[BrokerError], None],
+    ) -> None:
+        """`name` of the partition is for messages; `take_offline(reason)` ends its use."""
+        self._name = name
+        self._store = store
+        self._epochs = epochs
+        self._producers = producers
+        self._watermarks = watermarks
+        self._commit = commit
+        self._take_offline = take_offline
+        self.leader_epoch = 0
+
+    def append(
+        self,
+        batch: bytearray | memoryview,
+        header: BatchHeader,
+        append_time: int,
+        marker: EndMarker | None = None,
+    ) -> AppendResult:
+        """Stamp a checked batch with the next offsets and the leader epoch, and write it.
+
+        `append_time` in milliseconds, or -1, is returned to the producer. Raises: see `write`.
+        """
+        base_offset = self._watermarks.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        stamp_offset(batch, base_offset, self.leader_epoch)
+        self.write(batch, header, base_offset, last_offset, self.leader_epoch, marker)
+        return AppendResult(base_offset, last_offset, append_time, self._commit.appended(last_offset + 1))
+
+    def write(
+        self,
+        batch: bytearray | memoryview,
+        header: BatchHeader,
+        base_offset: int,
+        last_offset: int,
+        leader_epoch: int,
+        marker: EndMarker | None,
+    ) -> None:
+        """Write a batch that was checked and stamped at the log's end, and update the state derived from it.
+
+        Readers do not see it yet.
+
+        Raises:
+            StorageError: the disk refused the batch, and the log is as before; or the transaction index took
+                no entry, and the partition is offline.
+        """
+        try:
+            rolled = self._store.append(batch, base_offset, last_offset, header.max_timestamp)
+        except OSError as error:
+            _log.error("%s: append failed: %s", self._name, error)
+            raise StorageError(f"{self._name}: the disk refused the batch: {error}") from error
+        if rolled:
+            self._producers.snapshot_soon(base_offset)
+        if leader_epoch > self._epochs.latest:
+            self._epochs.begin(leader_epoch, base_offset)
+        if marker is not None:
+            self._apply_marker(header, base_offset, marker)
+        elif header.producer_id > NO_PRODUCER_ID:
+            self._producers.update(header, base_offset)
+        watermarks = self._watermarks
+        watermarks.log_end_offset = last_offset + 1
+        watermarks.unseen_bytes += len(batch)
+
+    def _apply_marker(self, header: BatchHeader, base_offset: int, marker: EndMarker) -> None:
+        try:
+            self._producers.apply_marker(header, base_offset, marker)
+        except OSError as error:
+            # The log has the marker and the index does not. No state is written that includes the marker
+            # then, so the next start finds it in the log and adds the entry.
+            failure = StorageError(f"{self._name}: no entry in the transaction index: {error}")
+            self._take_offline(failure)
+            raise failure from error

@@ -26,11 +26,10 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.partition import lookup
-from tidelog.kernel.partition.appends import Appends
+from tidelog.kernel.partition.appends import Appends, LogWriter
 from tidelog.kernel.partition.epochs import LeaderEpochFileCache
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.log_changes import LogChanges
-from tidelog.kernel.partition.log_writer import LogWriter
 from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
 from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.unpacking import Unpacking

@@ -5,6 +5,9 @@ no trip through the scheduler, and everything a client pipelined is served in on
 `wait_writable` are the only places that block, and a busy connection still yields after a few rounds. For a
 client in a closed loop of small requests the event loop polls, see `busy_poll`.
 
+Bytes are sent by `send`, file regions by `sendfile`, and streamed bytes as they are computed. Sending never
+blocks the event loop on a device or a peer.
+
 Nothing here has a timeout of its own: the server's sweep ends idle and stuck connections by shutting the
 socket down, which wakes the task that waits on it.
 """
@@ -14,15 +17,23 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import os
 import socket
 from collections.abc import Awaitable
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
-from tidelog.kernel.seams.wire import Parts, Peer, PeerWarnings, ProtocolViolation, WireConnection
+from tidelog.kernel.seams.storage import FileRegion
+from tidelog.kernel.seams.wire import (
+    Parts,
+    Peer,
+    PeerWarnings,
+    ProtocolViolation,
+    StreamedBytes,
+    WireConnection,
+)
 from tidelog.kernel.server.busy_poll import BusyPoll, ClosedLoop, let_others_run
-from tidelog.kernel.server.sending import is_long, send_at_once, send_parts
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +47,11 @@ TCP_STATE: Final[int | None] = getattr(socket, "TCP_INFO", None)
 TCP_ESTABLISHED: Final = b"\x01"
 REQUESTS_BEFORE_YIELD = 64
 """Requests of one client that are served in a row, before other clients are."""
+SENDFILE_CHUNK_BYTES = 1024 * 1024
+"""Limit of one `sendfile`; also how far ahead of it a file is read into memory."""
+LONG_BYTES = 64 * 1024
+"""A response with a larger file region takes the peer a while to process."""
+_NOT_IN_MEMORY = frozenset((FileRegion, StreamedBytes))
 
 
 class Connection:
@@ -212,3 +228,101 @@ def has_left(sock: socket.socket) -> bool:
 def _shutdown(sock: socket.socket, how: int) -> None:
     with contextlib.suppress(OSError):  # the peer was faster
         sock.shutdown(how)
+
+
+class Progress(Protocol):
+    """A connection, marked active when the peer receives bytes, so that only a stuck peer counts as idle."""
+
+    active_since_sweep: bool
+
+
+def send_at_once(sock: socket.socket, parts: Parts) -> Parts:
+    """Send what the socket takes at once; return the rest for `send_parts`, all of it unless it is in memory.
+
+    Raises:
+        OSError: the peer has closed the connection.
+    """
+    if not _NOT_IN_MEMORY.isdisjoint(map(type, parts)):
+        return parts
+    data = parts[0] if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]
+    try:
+        sent = sock.send(data)  # type: ignore[arg-type]
+    except BlockingIOError:
+        return [data]
+    return [] if sent == len(data) else [memoryview(data)[sent:]]  # type: ignore[arg-type]
+
+
+def is_long(parts: Parts) -> bool:
+    """Return whether more than `LONG_BYTES` that are not in memory are among them."""
+    return any(type(part) in _NOT_IN_MEMORY and part.size > LONG_BYTES for part in parts)  # type: ignore[union-attr]
+
+
+async def send_parts(sock: socket.socket, parts: Parts, progress: Progress) -> None:
+    """Send all parts in order, consecutive bytes in one call.
+
+    Raises:
+        OSError: the peer has closed the connection, or a file is shorter than its region.
+    """
+    pending: list[bytes | memoryview] = []
+    for part in parts:
+        if type(part) in _NOT_IN_MEMORY:
+            if pending:
+                await _send_bytes(sock, b"".join(pending), progress, socket.MSG_MORE)
+                pending.clear()
+            if type(part) is FileRegion:
+                await _send_file(sock, part, progress)
+            elif type(part) is StreamedBytes:
+                await _send_streamed(sock, part, progress)
+        else:
+            pending.append(part)  # type: ignore[arg-type]
+    if pending:
+        data = pending[0] if len(pending) == 1 else b"".join(pending)
+        await _send_bytes(sock, data, progress, 0)
+
+
+async def _send_bytes(sock: socket.socket, data: bytes | memoryview, progress: Progress, flags: int) -> None:
+    try:
+        sent = sock.send(data, flags)
+    except BlockingIOError:
+        sent = 0
+    if sent == len(data):
+        return
+    rest = memoryview(data)[sent:]
+    while rest:
+        await trio.lowlevel.wait_writable(sock)
+        progress.active_since_sweep = True
+        try:
+            rest = rest[sock.send(rest, flags) :]
+        except BlockingIOError:
+            continue
+
+
+async def _send_streamed(sock: socket.socket, streamed: StreamedBytes, progress: Progress) -> None:
+    left = streamed.size
+    while left > 0:
+        piece = memoryview(await streamed.next_piece())[:left]
+        progress.active_since_sweep = True
+        left -= len(piece)
+        await _send_bytes(sock, piece, progress, socket.MSG_MORE if left else 0)
+
+
+async def _send_file(sock: socket.socket, region: FileRegion, progress: Progress) -> None:
+    file, position, end = region.file, region.position, region.position + region.size
+    out, source = sock.fileno(), file.fileno()
+    resident_until = position
+    while position < end:
+        if position >= resident_until:
+            resident_until = min(position + SENDFILE_CHUNK_BYTES, end)
+            if not file.resident(position, resident_until - position):
+                await trio.to_thread.run_sync(file.prefetch, position, resident_until - position)
+        try:
+            sent = os.sendfile(out, source, position, resident_until - position)
+        except BlockingIOError:
+            await trio.lowlevel.wait_writable(sock)
+            progress.active_since_sweep = True
+            continue
+        if sent == 0:
+            raise OSError(
+                f"a file ended at byte {position}, {end - position} bytes short of what was promised"
+            )
+        position += sent

@@ -13,9 +13,8 @@ from tidelog.plugins.coordinator.classic_groups.live import ClassicContext
 from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
 from tidelog.plugins.coordinator.classic_groups.settings import group_settings
 from tidelog.plugins.coordinator.consumer_groups.changes import CHANGES as CONSUMER_GROUP_CHANGES
-from tidelog.plugins.coordinator.consumer_groups.live import Shared
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
-from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups, settings_of
+from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups, Shared, settings_of
 from tidelog.plugins.coordinator.consumer_groups.topics import BrokerTopics
 from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.group_relocation import GroupRelocation

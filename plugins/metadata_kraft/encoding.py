@@ -22,7 +22,7 @@ from tidelog.plugins.metadata_kraft.records.types import BY_API_KEY, BY_MESSAGE
 from tidelog.plugins.protocol_kafka.codecs.compiled import decode, encode
 from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError, Malformed
-from tidelog.plugins.protocol_kafka.codecs.varint import read_uvarint, uvarint
+from tidelog.plugins.protocol_kafka.codecs.types import read_uvarint, uvarint
 
 _FRAME_VERSION = 1
 

@@ -1,7 +1,10 @@
 """Sans-IO server side of one Kafka connection: frames in, broker calls, responses out, in order.
 
-Source: Kafka protocol guide, "Request and Response Headers"; KIP-482 for flexible versions; KIP-511 for
-ApiVersions.
+Frames are parsed in the receive buffer, where the socket wrote them, without a copy. A frame is an int32
+length and that many bytes.
+
+Source: Kafka protocol guide, "Network" and "Request and Response Headers"; KIP-482 for flexible versions;
+KIP-511 for ApiVersions.
 """
 
 from __future__ import annotations
@@ -19,17 +22,11 @@ from tidelog.kernel.pace import run_in_steps
 from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection
 from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
-from tidelog.plugins.protocol_kafka.codecs import (
-    DecodeError,
-    TooManyElements,
-    large_decoder,
-    large_encoder,
-)
+from tidelog.plugins.protocol_kafka.codecs import DecodeError, TooManyElements, large_decoder, large_encoder
 from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.codecs.types import total_size
 from tidelog.plugins.protocol_kafka.context import MAX_MESSAGE_BYTES, RequestContext
 from tidelog.plugins.protocol_kafka.messages.header import RequestHeader, parse_request_header
-from tidelog.plugins.protocol_kafka.receive_buffer import ReceiveBuffer
 from tidelog.plugins.protocol_kafka.routes import Route, Routes
 
 if TYPE_CHECKING:
@@ -40,6 +37,20 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+INITIAL_BYTES = 4 * 1024
+"""Initial size: enough for the first requests of a connection, and small for thousands of idle clients."""
+GROWN_BYTES = 128 * 1024
+"""First larger size: several pipelined requests in one read."""
+GROWTH = 4
+"""Factor between the size of the buffer and the bytes of a larger frame that have arrived."""
+MAX_RETAINED_BYTES = 4 * 1024 * 1024
+"""A buffer larger than this is released as soon as it is empty."""
+LENGTH_BYTES = 4
+TLS_RECORD_TYPES = range(20, 24)
+TLS_MAJOR_VERSION = 3
+
+_LENGTH = struct.Struct(">i")
+
 Steps: TypeAlias = Generator[None, None, object]
 """A handler that works in steps."""
 
@@ -47,6 +58,98 @@ _FRAME_HEAD = struct.Struct(">ii")
 CORRELATION_ID_BYTES = 4
 TELEMETRY_KEYS = frozenset((71, 72))
 """GetTelemetrySubscriptions and PushTelemetry, which clients use only if they are announced."""
+
+
+class ReceiveBuffer:
+    """Received bytes, from the first one that is not consumed yet.
+
+    The buffer starts small, grows to the largest frame that the peer sends, and shrinks again when the
+    connection idles. It grows as the bytes arrive: a length alone costs nothing.
+    """
+
+    __slots__ = ("_end", "_max_frame_bytes", "_start", "_view")
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._view = memoryview(bytearray(INITIAL_BYTES))
+        self._start = 0
+        self._end = 0
+
+    def room(self) -> memoryview:
+        """Return a writable buffer behind the received bytes, at least one byte long."""
+        if self._start == self._end:
+            self._start = self._end = 0
+            if len(self._view) > MAX_RETAINED_BYTES:
+                self._replace(GROWN_BYTES)
+            return self._view
+        needed, size = self._frame_bytes_or(LENGTH_BYTES), len(self._view)
+        too_far = self._start + needed > size and (needed <= size or size < GROWN_BYTES)
+        if too_far or self._end == size:
+            self._make_room(needed)
+        return self._view[self._end :]
+
+    def received(self, count: int) -> None:
+        """Note that the first `count` bytes of the last `room` were received."""
+        self._end += count
+
+    def next_frame(self) -> memoryview | None:
+        """Return the next whole frame without its length, None while bytes are missing.
+
+        The view stays valid until `room` is called again.
+
+        Raises:
+            ProtocolViolation: the length is negative or beyond `socket.request.max.bytes`.
+        """
+        start = self._start
+        available = self._end - start
+        if available < LENGTH_BYTES:
+            return None
+        (length,) = _LENGTH.unpack_from(self._view, start)
+        if not 0 <= length <= self._max_frame_bytes:
+            guess = _other_protocol(bytes(self._view[start : start + LENGTH_BYTES]))
+            raise ProtocolViolation(
+                f"a request of {length} bytes is announced, "
+                f"socket.request.max.bytes={self._max_frame_bytes}{guess}"
+            )
+        if available < LENGTH_BYTES + length:
+            return None
+        self._start = start + LENGTH_BYTES + length
+        return self._view[start + LENGTH_BYTES : self._start]
+
+    def release_memory(self) -> None:
+        """Replace a large buffer by a small one if it is empty."""
+        if self._start == self._end and len(self._view) > INITIAL_BYTES:
+            self._replace(INITIAL_BYTES)
+
+    def _frame_bytes_or(self, unknown: int) -> int:
+        """Return the size of the frame that has begun, with its length; `unknown` while that is missing."""
+        if self._end - self._start < LENGTH_BYTES:
+            return unknown
+        return LENGTH_BYTES + int(_LENGTH.unpack_from(self._view, self._start)[0])
+
+    def _make_room(self, needed: int) -> None:
+        pending = self._end - self._start
+        if needed <= len(self._view) and pending <= len(self._view) // 2:
+            self._view[:pending] = bytes(self._view[self._start : self._end])
+            self._start, self._end = 0, pending
+        else:
+            self._replace(max(GROWN_BYTES, 2 * pending, min(needed, GROWTH * pending)))
+
+    def _replace(self, size: int) -> None:
+        """Move to a new buffer; frames that are still in use keep the old one."""
+        pending = self._view[self._start : self._end]
+        self._view = memoryview(bytearray(size))
+        self._view[: len(pending)] = pending
+        self._start, self._end = 0, len(pending)
+
+
+def _other_protocol(head: bytes) -> str:
+    """Describe the protocol of a peer that came to this port by mistake, if its first bytes show it."""
+    if head[0] in TLS_RECORD_TYPES and head[1] == TLS_MAJOR_VERSION:
+        return "; it looks like TLS, and this listener speaks without"
+    if head.strip().isalpha() and head.isupper():
+        return "; it looks like HTTP, and this listener speaks Kafka's protocol"
+    return ""
 
 
 class KafkaConnection:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-import attrs
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from tidelog.kernel.errors import (
     BrokerError,
@@ -29,29 +29,22 @@ from tidelog.kernel.seams.coordination.groups import (
 from tidelog.plugins.coordinator.consumer_groups import checks, classic_members
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft, removal_of
 from tidelog.plugins.coordinator.consumer_groups.heartbeats import Decision, answer_to, changes_nothing
+from tidelog.plugins.coordinator.consumer_groups.member import Member, MemberState
 from tidelog.plugins.coordinator.consumer_groups.member_changes import CurrentChange, MemberChange
 from tidelog.plugins.coordinator.consumer_groups.membership import depart
 from tidelog.plugins.coordinator.consumer_groups.migration import may_downgrade
-from tidelog.plugins.coordinator.consumer_groups.settings import Context
-from tidelog.plugins.coordinator.consumer_groups.timers import Timer, Timers
+from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.log import StateRecord
 
 if TYPE_CHECKING:
-    from tidelog.kernel.clock import Clock
     from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
     from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
     from tidelog.kernel.seams.partition import AppendResult
-    from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
     from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
     from tidelog.plugins.coordinator.consumer_groups.group_changes import ConsumerGroupChange
-    from tidelog.plugins.coordinator.consumer_groups.member import Member
-    from tidelog.plugins.coordinator.consumer_groups.settings import Settings, SettingsOfGroups
-    from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
-    from tidelog.plugins.coordinator.deadlines import Deadlines
-    from tidelog.plugins.coordinator.groups.registry import GroupRegistry
-    from tidelog.plugins.coordinator.log import StateLog
+    from tidelog.plugins.coordinator.consumer_groups.settings import Settings, Shared
 
 _log = logging.getLogger(__name__)
 
@@ -59,22 +52,68 @@ RETRY_MS = 1_000
 """Delay before the removal of a member is retried after the log refused its records."""
 
 
-@attrs.frozen
-class Shared:
-    """Context shared by all consumer groups; `classic` creates the groups that some of them become."""
+class Timer(StrEnum):
+    """Timers of a member; the value is the text that is logged when the timer expires."""
 
-    registry: GroupRegistry
-    log: StateLog
-    partition_for: Callable[[str], int]
-    settings: SettingsOfGroups
-    topics: TopicCatalogue
-    deadlines: Deadlines
-    clock: Clock
-    classic: ClassicGroups
+    SESSION = "no heartbeat within its session timeout"
+    REVOKE = "partitions not revoked within its rebalance timeout"
+    JOIN = "no JoinGroup within its rebalance timeout"
+    SYNC = "no SyncGroup within its rebalance timeout"
 
-    def context(self, group_id: str, resolved: Mapping[str, frozenset[str]] | None = None) -> Context:
-        """Return what a decision about a group is made with, now."""
-        return Context(self.settings.of(group_id), self.topics, self.clock(), resolved or {})
+
+Expired: TypeAlias = Callable[[str, Timer, int], None]
+"""Called with the member's id, its timer, and the member epoch in which the timer was started."""
+
+
+class Timers:
+    """Timers of one group's members; `expired` is called once for each that expires."""
+
+    def __init__(self, deadlines: Deadlines, group_id: str, expired: Expired) -> None:
+        self._deadlines = deadlines
+        self._group_id = group_id
+        self._expired = expired
+
+    def start(self, member: Member, timer: Timer, duration_ms: int) -> None:
+        """Start a member's timer, or start it again."""
+        self._deadlines.schedule(*self._deadline(member, timer, duration_ms))
+
+    def start_unless_running(self, member: Member, timer: Timer, duration_ms: int) -> None:
+        """Start a member's timer, unless it runs already."""
+        self._deadlines.schedule_by(*self._deadline(member, timer, duration_ms))
+
+    def stop(self, member_id: str, timer: Timer) -> None:
+        """Stop a member's timer."""
+        self._deadlines.cancel((self._group_id, member_id, timer))
+
+    def stop_all(self, member_id: str) -> None:
+        """Stop all timers of a member that is removed."""
+        for timer in Timer:
+            self.stop(member_id, timer)
+
+    def restart_session(self, member: Member, session_timeout_ms: int) -> None:
+        """Extend a member's session; a member of the classic protocol has a timeout of its own."""
+        classic = member.metadata.classic
+        duration_ms = classic.session_timeout_ms if classic else session_timeout_ms
+        deadlines, member_id = self._deadlines, member.member_id
+        deadlines.schedule(
+            (self._group_id, member_id, Timer.SESSION),
+            deadlines.now_ms() + duration_ms,
+            partial(self._expired, member_id, Timer.SESSION, member.current.epoch),
+        )
+
+    def follow_revocation(self, member: Member) -> None:
+        """Give a member whose assignment changed its rebalance timeout to revoke partitions, if it has to."""
+        if member.current.state is MemberState.UNREVOKED_PARTITIONS and not member.is_classic:
+            self.start(member, Timer.REVOKE, member.metadata.rebalance_timeout_ms)
+        else:
+            self.stop(member.member_id, Timer.REVOKE)
+
+    def _deadline(
+        self, member: Member, timer: Timer, duration_ms: int
+    ) -> tuple[tuple[str, str, Timer], int, Callable[[], None]]:
+        expired = partial(self._expired, member.member_id, timer, member.current.epoch)
+        key = (self._group_id, member.member_id, timer)
+        return key, self._deadlines.now_ms() + max(duration_ms, 0), expired
 
 
 class LiveConsumerGroup:

@@ -19,11 +19,11 @@ from tidelog.plugins.coordinator.classic_groups.live import LiveClassicGroup
 from tidelog.plugins.coordinator.consumer_groups import checks, heartbeats
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft, read_change
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.live import LiveConsumerGroup, Shared
+from tidelog.plugins.coordinator.consumer_groups.live import LiveConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import JOIN_EPOCH, Member
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
 from tidelog.plugins.coordinator.consumer_groups.regexes import matching_topics, regexes_to_resolve
-from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings
+from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings, Shared
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 
 MATCHES_ON_THE_LOOP = 10_000

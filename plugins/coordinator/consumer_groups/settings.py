@@ -1,8 +1,8 @@
-"""Inputs of decisions about consumer groups besides the groups: configuration, topics, the time."""
+"""What all consumer groups share: their configuration, and what decisions are made with besides the group."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,13 @@ from tidelog.plugins.coordinator.consumer_groups import keys
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 
 if TYPE_CHECKING:
+    from tidelog.kernel.clock import Clock
     from tidelog.kernel.config import Config, TopicConfig
     from tidelog.kernel.seams.resource_configs import ResourceConfigs
+    from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
+    from tidelog.plugins.coordinator.deadlines import Deadlines
+    from tidelog.plugins.coordinator.groups.registry import GroupRegistry
+    from tidelog.plugins.coordinator.log import StateLog
 
 
 @attrs.frozen
@@ -70,6 +75,24 @@ class Context:
     topics: TopicCatalogue
     now_ms: int
     resolved: Mapping[str, frozenset[str]] = attrs.field(factory=dict[str, frozenset[str]])
+
+
+@attrs.frozen
+class Shared:
+    """Context shared by all consumer groups; `classic` creates the groups that some of them become."""
+
+    registry: GroupRegistry
+    log: StateLog
+    partition_for: Callable[[str], int]
+    settings: SettingsOfGroups
+    topics: TopicCatalogue
+    deadlines: Deadlines
+    clock: Clock
+    classic: ClassicGroups
+
+    def context(self, group_id: str, resolved: Mapping[str, frozenset[str]] | None = None) -> Context:
+        """Return what a decision about a group is made with, now."""
+        return Context(self.settings.of(group_id), self.topics, self.clock(), resolved or {})
 
 
 def settings_of(config: Config, offered: Mapping[str, PartitionAssignor], classic: GroupSettings) -> Settings:

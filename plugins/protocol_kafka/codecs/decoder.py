@@ -28,14 +28,12 @@ from tidelog.plugins.protocol_kafka.codecs.source import Source
 from tidelog.plugins.protocol_kafka.codecs.types import (
     BYTES,
     MAX_STRING_BYTES,
+    MAX_TAGGED_FIELDS,
     RECORDS,
     STRING,
     Array,
     Primitive,
     Struct,
-)
-from tidelog.plugins.protocol_kafka.codecs.varint import (
-    MAX_TAGGED_FIELDS,
     continue_uvarint,
     read_uvarint,
     skip_tagged_fields,

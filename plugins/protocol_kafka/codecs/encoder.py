@@ -33,8 +33,8 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
     Struct,
     append_records,
     size_of,
+    uvarint,
 )
-from tidelog.plugins.protocol_kafka.codecs.varint import uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,14 +26,16 @@ from tidelog.plugins.protocol_kafka.codecs.layout import (
 from tidelog.plugins.protocol_kafka.codecs.types import (
     BYTES,
     MAX_STRING_BYTES,
+    MAX_TAGGED_FIELDS,
     RECORDS,
     STRING,
     Primitive,
     Struct,
     content_of,
+    read_uvarint,
     size_of,
+    uvarint,
 )
-from tidelog.plugins.protocol_kafka.codecs.varint import MAX_TAGGED_FIELDS, read_uvarint, uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

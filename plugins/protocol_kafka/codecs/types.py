@@ -1,12 +1,15 @@
-"""Types of values in messages, and parts of encoded messages: bytes, and regions of files that are not read.
+"""Types of values in messages, unsigned varints, and parts of encoded messages: bytes, and regions of files.
 
-Source: the protocol guide's primitive types; the compact variants (KIP-482) are not types of their own, since
-the version, not the field, selects them.
+The compact variants (KIP-482) are not types of their own, since the version, not the field, selects them.
+Their lengths and counts are unsigned varints, as are tags: 32-bit values in one to five bytes, seven bits a
+byte, low ones first, top bit set on all but the last. Source: the protocol guide's primitive types; KIP-482.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from tidelog.plugins.protocol_kafka.codecs.errors import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,6 +32,9 @@ MAX_STRING_BYTES: Final = 0x7FFF
 COPIED_BYTES: Final = 8192
 """Record batches up to this size are copied into the bytes before them: a part of its own costs more."""
 _BYTES_LIKE: Final = frozenset((bytes, bytearray, memoryview))
+MAX_UVARINT: Final = 0xFFFFFFFF
+MAX_TAGGED_FIELDS: Final = 1000
+"""Most tagged fields in one structure; Kafka's messages have at most ten, and every unknown one is read."""
 
 
 class RecordRegions(Protocol):
@@ -123,3 +129,64 @@ def content_of(records: Any) -> bytes:
 def total_size(parts: Iterable[Part]) -> int:
     """Return the size of all parts in bytes."""
     return sum(map(size_of, parts))
+
+
+def read_uvarint(buffer: Sequence[int], position: int) -> tuple[int, int]:
+    """Return the value at `position` and the position after it.
+
+    Raises:
+        Malformed: more than five bytes, or more than 32 bits.
+        IndexError: the buffer ends within the value.
+    """
+    first = buffer[position]
+    return continue_uvarint(buffer, position + 1, first) if first > 0x7F else (first, position + 1)
+
+
+def continue_uvarint(buffer: Sequence[int], position: int, first: int) -> tuple[int, int]:
+    """Like `read_uvarint`, when the first byte was read already and has its top bit set."""
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+    else:
+        raise Malformed("a varint of more than 5 bytes")
+    if value > MAX_UVARINT:
+        raise Malformed("a varint of more than 32 bits")
+    return value, position
+
+
+def uvarint(value: int) -> bytes:
+    """Return the shortest encoding of `value`, which lies in [0, 2**32)."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def skip_tagged_fields(
+    buffer: Sequence[int], position: int, first: int, size: int, most: int = MAX_TAGGED_FIELDS
+) -> int:
+    """Return the position after a section of tagged fields none of which is known.
+
+    `position` is the one after the first byte of the count, `first` is that byte, `size` the buffer's length.
+
+    Raises:
+        Malformed, IndexError: the section is malformed, exceeds the buffer, or has more than `most` fields.
+    """
+    count = first
+    if first > 0x7F:
+        count, position = continue_uvarint(buffer, position, first)
+    if count > most:
+        raise Malformed(f"{count} tagged fields are more than {most}")
+    for _ in range(count):
+        _, position = read_uvarint(buffer, position)
+        length, position = read_uvarint(buffer, position)
+        position += length
+        if position > size:
+            raise Malformed("a tagged field goes beyond the end")
+    return position

@@ -1,15 +1,21 @@
-"""ApiVersions (API 18): the APIs, versions and features that this broker serves."""
+"""ApiVersions (API 18): the APIs, versions and features that this broker serves (KIP-584).
+
+A client uses transaction version 2 only when it is the finalized level of `transaction.version`.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import Final
 
+from tidelog.kernel.seams.features import Features
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.handlers.features import finalized, supported
 from tidelog.plugins.protocol_kafka.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
 )
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
@@ -18,6 +24,8 @@ TARGET_SINCE = 5
 ANY_NODE = -1
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+LEVEL_0_SINCE: Final = 4
+"""First version of ApiVersions whose clients can decode a feature with lowest level 0."""
 
 
 def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -33,9 +41,9 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
     return ApiVersionsResponse(
         error_code=0,
         api_keys=_served(context),
-        supported_features=supported(features, version),
+        supported_features=_supported(features, version),
         finalized_features_epoch=features.epoch,
-        finalized_features=finalized(features),
+        finalized_features=_finalized(features),
     )
 
 
@@ -63,3 +71,20 @@ def _is_well_named(request: ApiVersionsRequest) -> bool:
 def _is_meant(context: RequestContext, request: ApiVersionsRequest) -> bool:
     cluster = context.broker.cluster
     return request.cluster_id in (None, cluster.cluster_id) and request.node_id in (ANY_NODE, cluster.node_id)
+
+
+def _supported(features: Features, version: int) -> list[SupportedFeatureKey]:
+    """Return the supported levels that a client of that version of ApiVersions can decode."""
+    return [
+        SupportedFeatureKey(name=name, min_version=levels.lowest, max_version=levels.highest)
+        for name, levels in features.supported.items()
+        if levels.lowest > 0 or version >= LEVEL_0_SINCE
+    ]
+
+
+def _finalized(features: Features) -> list[FinalizedFeatureKey]:
+    """Return the finalized levels."""
+    return [
+        FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        for name, level in features.finalized.items()
+    ]

@@ -13,7 +13,7 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.common_fields import GROUP_OPERATIONS, NOT_ASKED
-from tidelog.plugins.protocol_kafka.handlers.features import check_consumer_protocol
+from tidelog.plugins.protocol_kafka.handlers.consumer_group_heartbeat import check_consumer_protocol
 from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import (
     CLASSIC_MEMBER,
     CONSUMER_MEMBER,

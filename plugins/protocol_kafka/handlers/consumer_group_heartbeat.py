@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 
-from tidelog.kernel.errors import BrokerError, InvalidRequest
+from tidelog.kernel.errors import BrokerError, InvalidRequest, UnsupportedVersion
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
+from tidelog.kernel.seams.features import CONSUMER_PROTOCOL, GROUP_VERSION
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.handlers.features import check_consumer_protocol
 from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -34,6 +34,19 @@ def handle(
     except BrokerError as error:
         return _refusal(context, error)
     return _response(answer) if isinstance(answer, HeartbeatAnswer) else _wait(context, answer)
+
+
+def check_consumer_protocol(context: RequestContext) -> None:
+    """Check that clients may use the consumer protocol.
+
+    Raises:
+        UnsupportedVersion: the finalized level of `group.version` does not have it.
+    """
+    if context.broker.features.level(GROUP_VERSION) < CONSUMER_PROTOCOL:
+        raise UnsupportedVersion(
+            f"the consumer protocol is disabled: it needs {GROUP_VERSION} {CONSUMER_PROTOCOL}, which "
+            "kafka-features.sh upgrade sets"
+        )
 
 
 async def _wait(

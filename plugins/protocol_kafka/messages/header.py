@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError, EncodeError, Malformed
-from tidelog.plugins.protocol_kafka.codecs.varint import skip_tagged_fields
+from tidelog.plugins.protocol_kafka.codecs.types import skip_tagged_fields
 from tidelog.plugins.protocol_kafka.messages.api import APIS
 
 _REQUEST: Final = struct.Struct(">hhih")

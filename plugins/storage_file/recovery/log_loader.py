@@ -16,11 +16,10 @@ from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexPlace, IndexUnusable
 from tidelog.plugins.storage_file.indexes.transaction_index import CorruptTransactionIndex
-from tidelog.plugins.storage_file.log_file import LogFile
+from tidelog.plugins.storage_file.log_file import LogFile, iter_headers
 from tidelog.plugins.storage_file.names import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_file
 from tidelog.plugins.storage_file.recovery.segment_recovery import read_headers, validate_batches
 from tidelog.plugins.storage_file.recovery.splitting import split_segment
-from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
 from tidelog.plugins.storage_file.segments.creation import SegmentSettings
 from tidelog.plugins.storage_file.segments.segment import Segment
 from tidelog.plugins.storage_file.segments.segment_files import SegmentFiles

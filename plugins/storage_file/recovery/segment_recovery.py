@@ -25,9 +25,8 @@ from tidelog.kernel.records.batch import (
     parse_message,
 )
 from tidelog.kernel.records.stored import LEAST_BYTES
-from tidelog.plugins.storage_file.log_file import LogFile
-from tidelog.plugins.storage_file.segments.batch_scan import CHUNK_BYTES as HEADERS_CHUNK_BYTES
-from tidelog.plugins.storage_file.segments.batch_scan import not_a_batch
+from tidelog.plugins.storage_file.log_file import CHUNK_BYTES as HEADERS_CHUNK_BYTES
+from tidelog.plugins.storage_file.log_file import LogFile, not_a_batch
 from tidelog.plugins.storage_file.segments.segment_builder import SegmentBuilder
 
 CHUNK_BYTES = 1024 * 1024

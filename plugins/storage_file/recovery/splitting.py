@@ -11,14 +11,13 @@ from collections.abc import Iterator, Sequence
 
 from tidelog.kernel import disk
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexPlace
-from tidelog.plugins.storage_file.log_file import LogFile
+from tidelog.plugins.storage_file.log_file import LogFile, iter_headers
 from tidelog.plugins.storage_file.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
 )
-from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
 from tidelog.plugins.storage_file.segments.swap_files import decide, finish
 
 COPY_BYTES = 1024 * 1024

@@ -12,9 +12,8 @@ from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import MAGIC_V2, NO_TIMESTAMP, BatchHeader
 from tidelog.kernel.seams.indexes import IndexPlace, SegmentIndex
 from tidelog.kernel.seams.storage import FileRegion, LogSlice, SegmentView, WouldBlock
-from tidelog.plugins.storage_file.log_file import LogFile
+from tidelog.plugins.storage_file.log_file import BatchPlace, LogFile, find_batch, iter_headers, not_a_batch
 from tidelog.plugins.storage_file.names import LOG_SUFFIX
-from tidelog.plugins.storage_file.segments.batch_scan import BatchPlace, find_batch, iter_headers, not_a_batch
 
 _log = logging.getLogger(__name__)
 

@@ -14,9 +14,8 @@ from tidelog.kernel.records.batch import MAGIC_V2, NO_TIMESTAMP, BatchHeader, Bu
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexFormat, IndexPlace, SegmentIndex
 from tidelog.plugins.storage_file.indexes.transaction_index import NO_OFFSET, TransactionIndex
 from tidelog.plugins.storage_file.log_config import ALWAYS, RollPolicy
-from tidelog.plugins.storage_file.log_file import LogFile
+from tidelog.plugins.storage_file.log_file import LogFile, iter_headers
 from tidelog.plugins.storage_file.names import LOG_SUFFIX, TXN_INDEX_SUFFIX
-from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
 from tidelog.plugins.storage_file.segments.readable_segment import ReadableSegment
 from tidelog.plugins.storage_file.segments.segment_builder import SegmentBuilder
 

@@ -19,7 +19,7 @@ import os
 from collections.abc import Collection, Iterable
 
 from tidelog.kernel import disk
-from tidelog.plugins.storage_file.log_file import LogFile
+from tidelog.plugins.storage_file.log_file import LogFile, iter_headers
 from tidelog.plugins.storage_file.names import (
     CLEANED_SUFFIX,
     LOG_SUFFIX,
@@ -27,7 +27,6 @@ from tidelog.plugins.storage_file.names import (
     base_offset_of,
     segment_file,
 )
-from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.tables import for_each
 from tidelog.kernel.seams.wire import ProtocolViolation
-from tidelog.plugins.protocol_kafka.receive_buffer import (
+from tidelog.plugins.protocol_kafka.connection import (
     GROWN_BYTES,
     GROWTH,
     INITIAL_BYTES,

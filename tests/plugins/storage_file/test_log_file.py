@@ -14,8 +14,7 @@ from tidelog.kernel import disk
 from tidelog.kernel.records.batch import HEADER_BYTES
 from tidelog.kernel.seams.storage import FileRegion, WouldBlock
 from tidelog.kernel.testing.storage.harness import append_many, slice_bytes
-from tidelog.plugins.storage_file.log_file import PROBE_STRIDE_BYTES, LogFile
-from tidelog.plugins.storage_file.segments.batch_scan import CHUNK_BYTES
+from tidelog.plugins.storage_file.log_file import CHUNK_BYTES, PROBE_STRIDE_BYTES, LogFile
 
 NOWAIT = os.RWF_NOWAIT
 

@@ -38,9 +38,8 @@ from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, Join
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit
 from tidelog.kernel.seams.resource_configs import ResourceConfigs, ResourceScope
 from tidelog.kernel.testing.broker import new_broker
-from tidelog.plugins.coordinator.consumer_groups.live import Shared
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
-from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups
+from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups, Shared
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 
 GROUP = "g"

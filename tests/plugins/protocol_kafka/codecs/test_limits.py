@@ -13,8 +13,7 @@ from tidelog.plugins.protocol_kafka.codecs import DecodeError, decode
 from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, array, struct
 from tidelog.plugins.protocol_kafka.codecs.layout import MAX_ELEMENTS, NUMBERS_PER_ELEMENT
 from tidelog.plugins.protocol_kafka.codecs.reference import EXPLAINED_ELEMENTS
-from tidelog.plugins.protocol_kafka.codecs.types import STRING
-from tidelog.plugins.protocol_kafka.codecs.varint import uvarint
+from tidelog.plugins.protocol_kafka.codecs.types import STRING, uvarint
 
 
 @struct()

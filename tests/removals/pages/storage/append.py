@@ -152,14 +152,14 @@ REMOVALS: Final = (
     ),
     Removal(
         "Offsets and leader epoch are stamped in place, outside the CRC",
-        f"{_PARTITION}/log_writer.py",
+        f"{_PARTITION}/appends.py",
         "stamp_offset(batch, base_offset, self.leader_epoch)",
         "stamp_offset(batch, base_offset, 0)",
         f"{_PARTITION}/test_append.py::test_append_stamps_the_leader_epoch",
     ),
     Removal(
         "Offsets and leader epoch are stamped in place, outside the CRC",
-        f"{_PARTITION}/log_writer.py",
+        f"{_PARTITION}/appends.py",
         "stamp_offset(batch, base_offset, self.leader_epoch)",
         "stamp_offset(batch, 0, self.leader_epoch)",
         f"{_PARTITION}/test_append.py::test_append_stamps_the_header_in_place",
@@ -187,14 +187,14 @@ REMOVALS: Final = (
     ),
     Removal(
         "One writer: no trio checkpoint between reading the log end offset and the write",
-        f"{_PARTITION}/log_writer.py",
+        f"{_PARTITION}/appends.py",
         "watermarks.log_end_offset = last_offset + 1",
         "watermarks.log_end_offset = last_offset + 2",
         f"{_PARTITION}/test_append.py::test_append_gives_dense_offsets",
     ),
     Removal(
         "The leader epoch is assigned to the cache with its first batch",
-        f"{_PARTITION}/log_writer.py",
+        f"{_PARTITION}/appends.py",
         "self._epochs.begin(leader_epoch, base_offset)",
         "pass",
         f"{_PARTITION}/test_append.py::test_append_stamps_the_leader_epoch",
@@ -217,7 +217,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "Follower append: offsets are unchanged; producers, epochs and aborted transactions are derived",
-        f"{_PARTITION}/log_writer.py",
+        f"{_PARTITION}/appends.py",
         "elif header.producer_id > NO_PRODUCER_ID:\n            self._producers.update",
         "elif not self._watermarks.follows:\n            self._producers.update",
         f"{_PARTITION}/test_following.py::test_a_follower_becomes_what_its_leader_is",

@@ -54,7 +54,7 @@ _PRODUCERS: Final = (
     ),
     Removal(
         _WHEN,
-        f"{_PARTITION}/log_writer.py",
+        f"{_PARTITION}/appends.py",
         "self._producers.snapshot_soon(base_offset)",
         "pass",
         f"{_PARTITION}/test_append.py::test_append_writes_a_producer_snapshot_at_every_roll",

@@ -103,10 +103,10 @@ _LOOKING_UP: Final = (
     ),
     Removal(
         "What is not in memory is read in a thread",
-        "kernel/server/sending.py",
+        "kernel/server/connection.py",
         "await trio.to_thread.run_sync(file.prefetch, position, resident_until - position)",
         "pass",
-        "kernel/server/test_sending.py::test_send_parts_prefetches_a_cold_file_chunk_by_chunk",
+        "kernel/server/test_connection.py::test_send_parts_prefetches_a_cold_file_chunk_by_chunk",
     ),
     Removal(
         "A short read without waiting means that the rest is not in memory, never that there is no more",

@@ -112,7 +112,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "Snapshot of the producers at the new base offset, old segment flushed in the background",
-        "kernel/partition/log_writer.py",
+        "kernel/partition/appends.py",
         "self._producers.snapshot_soon(base_offset)",
         "pass",
         "kernel/partition/test_append.py::test_append_writes_a_producer_snapshot_at_every_roll",

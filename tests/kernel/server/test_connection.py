@@ -13,7 +13,7 @@ import trio
 
 from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.wire import Parts, StreamedBytes
-from tidelog.kernel.server.sending import (
+from tidelog.kernel.server.connection import (
     LONG_BYTES,
     SENDFILE_CHUNK_BYTES,
     is_long,
