@@ -14,7 +14,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import trio
 
@@ -55,6 +55,13 @@ HALT_PATIENCE_SECONDS = 10
 """How long a halted broker may take to close what can still be closed."""
 
 
+class _NoCoordinator:
+    """A coordinator where no plugin has one: all that is asked of it raises `CoordinatorNotAvailable`."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise CoordinatorNotAvailable("no coordinator plugin is installed on this broker")
+
+
 class Broker:
     """A running broker; plugins see the parts of it that the seams declare.
 
@@ -93,6 +100,9 @@ class Broker:
         self._coordinator: Coordinator | None = None
         if plugins.has_group_coordinators:
             self._coordinator = plugins.group_coordinator(config[keys.COORDINATOR]).create(self)
+        self.coordinator: Coordinator = (
+            cast("Coordinator", _NoCoordinator()) if self._coordinator is None else self._coordinator
+        )
         self.server = Server(
             self, {each.name: plugins.wire_codec(each.codec) for each in config.served_listeners()}
         )
@@ -124,13 +134,6 @@ class Broker:
             backend=self.plugins.storage_backend,
             must_exist=must_exist,
         )
-
-    @property
-    def coordinator(self) -> Coordinator:
-        """The coordinator of groups and transactions; raises `CoordinatorNotAvailable` without one."""
-        if self._coordinator is None:
-            raise CoordinatorNotAvailable("no coordinator plugin is installed on this broker")
-        return self._coordinator
 
     def coordinator_backend(self, name: str) -> CoordinatorBackend:
         """Return the kind of coordinator that has this name."""

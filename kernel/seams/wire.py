@@ -105,8 +105,7 @@ class WireContext(BrokerContext, Protocol):
     def coordinator(self) -> Coordinator:
         """The coordinator of groups and transactions.
 
-        Raises:
-            CoordinatorNotAvailable: no plugin that has one is installed.
+        All that is asked of it raises `CoordinatorNotAvailable` if no plugin that has one is installed.
         """
         ...
 

@@ -58,8 +58,9 @@ async def _prepare(broker: WireContext, key_type: int, version: int) -> None:
     if key_type == SHARE_KEY:
         raise CoordinatorNotAvailable("this broker coordinates no share groups")
     coordinator = broker.coordinator
+    prepare = coordinator.prepare_groups if key_type == GROUP_KEY else coordinator.prepare_transactions
     try:
-        await (coordinator.prepare_groups() if key_type == GROUP_KEY else coordinator.prepare_transactions())
+        await prepare()
     except BrokerError as error:
         raise CoordinatorNotAvailable(f"what coordinators keep cannot be kept: {error}") from error
 
