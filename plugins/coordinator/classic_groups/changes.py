@@ -14,7 +14,7 @@ from typing import Final, Self
 import attrs
 
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.member import Member
+from tidelog.plugins.coordinator.classic_groups.members import Member
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.log.durable_change import DurableChange, VersionedValue
 from tidelog.plugins.protocol_kafka.codecs.declare import (

@@ -24,8 +24,7 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, Synced
-from tidelog.plugins.coordinator.classic_groups.member import NO_ASSIGNMENT, Member
-from tidelog.plugins.coordinator.classic_groups.members import Members
+from tidelog.plugins.coordinator.classic_groups.members import NO_ASSIGNMENT, Member, Members
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import FOLLOWING, GroupState
 from tidelog.plugins.coordinator.groups.replies import Durable

@@ -36,12 +36,10 @@ from tidelog.kernel.seams.coordination.groups import (
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
-from tidelog.plugins.coordinator.classic_groups.joining import join
-from tidelog.plugins.coordinator.classic_groups.leaving import leave
-from tidelog.plugins.coordinator.classic_groups.member import Member
+from tidelog.plugins.coordinator.classic_groups.members import Member
+from tidelog.plugins.coordinator.classic_groups.requests import join, leave, sync
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
-from tidelog.plugins.coordinator.classic_groups.syncing import sync
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_subscription
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.groups.replies import Durable, WaitingReply

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from tidelog.kernel.errors import GroupIdNotFound
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.member import Member as ClassicMember
+from tidelog.plugins.coordinator.classic_groups.members import Member as ClassicMember
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.group_changes import EpochChange, TargetEpochChange

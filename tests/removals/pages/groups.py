@@ -61,7 +61,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "A new member without an id gets MEMBER_ID_REQUIRED; its pending id expires with its session",
-        f"{_COORDINATOR}/classic_groups/joining.py",
+        f"{_COORDINATOR}/classic_groups/requests.py",
         "if not request.knows_member_id_required:",
         "if request:",
         f"{_COORDINATOR}/classic_groups/test_rebalances.py::test_a_new_member_is_sent_back_for_its_id",
@@ -110,21 +110,21 @@ REMOVALS: Final = (
     ),
     Removal(
         "A static member that rejoins keeps its assignment without a rebalance; its previous instance",
-        f"{_COORDINATOR}/classic_groups/joining.py",
+        f"{_COORDINATOR}/classic_groups/requests.py",
         "if group.state is GroupState.STABLE and group.members.select_protocol() == group.protocol_name:",
         "if group.state is None:",
         f"{_COORDINATOR}/classic_groups/test_rebalances.py",
     ),
     Removal(
         "A static member that rejoins keeps its assignment without a rebalance; its previous instance",
-        f"{_COORDINATOR}/classic_groups/joining.py",
+        f"{_COORDINATOR}/classic_groups/requests.py",
         "    group.members.answer_join(member, fenced)\n    group.members.answer_sync(member, fenced)\n",
         "",
         f"{_COORDINATOR}/classic_groups/test_rebalances.py",
     ),
     Removal(
         "A group has at most `group.max.size` members",
-        f"{_COORDINATOR}/classic_groups/joining.py",
+        f"{_COORDINATOR}/classic_groups/requests.py",
         "or len(group.members) < max_size",
         "or bool(group)",
         f"{_COORDINATOR}/classic_groups/test_refusals.py::test_join_group_refuses_new_members_of_a_full_group",
@@ -329,7 +329,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "A regular expression has to match the whole name, and has at most 4,096 characters",
-        f"{_COORDINATOR}/consumer_groups/regexes.py",
+        f"{_COORDINATOR}/consumer_groups/service.py",
         "fullmatch = compile_regex(regex).fullmatch",
         "fullmatch = compile_regex(regex).search",
         f"{_COORDINATOR}/consumer_groups/test_heartbeats.py",

@@ -19,10 +19,8 @@ from tidelog.kernel.seams.coordination.groups import (
 )
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange, GroupMetadataValue
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
-from tidelog.plugins.coordinator.classic_groups.joining import join
-from tidelog.plugins.coordinator.classic_groups.leaving import leave
+from tidelog.plugins.coordinator.classic_groups.requests import join, leave, sync
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
-from tidelog.plugins.coordinator.classic_groups.syncing import sync
 from tidelog.plugins.coordinator.groups.replies import Durable
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from tests.plugins.coordinator.groups.group_coordinator import (
 from tidelog.kernel.errors import RebalanceInProgress, UnknownMemberId
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.member import Member
+from tidelog.plugins.coordinator.classic_groups.members import Member
 
 
 @pytest.fixture

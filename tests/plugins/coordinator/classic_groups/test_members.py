@@ -9,8 +9,7 @@ import pytest
 from tests.plugins.coordinator.classic_groups.driver import REBALANCE_MS, SESSION_MS, Answer
 from tidelog.kernel.errors import FencedInstanceId, NotCoordinator, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import Joined, Synced
-from tidelog.plugins.coordinator.classic_groups.member import Member
-from tidelog.plugins.coordinator.classic_groups.members import Members
+from tidelog.plugins.coordinator.classic_groups.members import Member, Members
 
 
 def member(

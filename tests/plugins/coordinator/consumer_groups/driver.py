@@ -14,7 +14,7 @@ from tidelog.plugins.coordinator.consumer_groups import heartbeats
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft, read_change
 from tidelog.plugins.coordinator.consumer_groups.checks import check_request
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.regexes import matching_topics, regexes_to_resolve
+from tidelog.plugins.coordinator.consumer_groups.service import matching_topics, regexes_to_resolve
 from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicEntry
 from tidelog.plugins.coordinator.log import StateRecord

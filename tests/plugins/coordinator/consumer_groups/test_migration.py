@@ -8,7 +8,7 @@ import pytest
 from tests.plugins.coordinator.consumer_groups.driver import GROUP, SETTINGS, ConsumerGroupDriver, FakeTopics
 from tidelog.kernel.errors import GroupIdNotFound
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.member import Member
+from tidelog.plugins.coordinator.classic_groups.members import Member
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup, ConsumerGroupState
 from tidelog.plugins.coordinator.consumer_groups.membership import depart
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade

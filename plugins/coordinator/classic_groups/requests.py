@@ -1,11 +1,12 @@
-"""JoinGroup in a classic group, as a table over its states.
+"""Requests of members of a classic group: JoinGroup, as a table over its states, SyncGroup and LeaveGroup.
 
-Source: KIP-345 (static members), KIP-394 (ids for new members), KIP-814.
+Sources: KIP-345 (static members, leaving in batches and by instance id), KIP-394 (ids for new members),
+KIP-559 (protocol type and name), KIP-814.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -19,16 +20,23 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, Joined, JoinRequest
+from tidelog.kernel.seams.coordination.groups import (
+    NO_MEMBER_ID,
+    Joined,
+    JoinRequest,
+    LeaveOutcome,
+    LeavingMember,
+    Synced,
+    SyncRequest,
+)
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
-from tidelog.plugins.coordinator.classic_groups.member import Member, by_name
+from tidelog.plugins.coordinator.classic_groups.members import Member, by_name
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.replies import Durable, Reply
 
 NEW_MEMBER_TIMEOUT_MS: Final = 300_000
 """How long a new member may wait for its first generation. It sends no heartbeats, and a client that gives up
 would otherwise leave a member behind at each attempt."""
-
 MAX_PENDING: Final = 100_000
 """Most member ids of a group that were assigned to members which have not joined yet."""
 
@@ -209,3 +217,84 @@ def _rejoined(asked: _Join, member: Member, leader_before: str) -> Joined:
     if asked.request.knows_skip_assignment:
         return group.joined(member, skip_assignment=member.member_id == group.members.leader)
     return attrs.evolve(group.joined(member), leader=leader_before, members=())
+
+
+def sync(group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms: int) -> Write | None:
+    """Answer a member with its assignment once it is known; the leader's request brings it.
+
+    Raises:
+        BrokerError: see `GroupService.sync`.
+    """
+    member = _check(group, request)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        raise RebalanceInProgress(f"group {group.group_id!r} begins another generation")
+    group.sync_received(member)
+    if group.state is GroupState.STABLE:
+        reply.set(group.synced(member))
+        return None
+    again = RebalanceInProgress(f"member {member.member_id!r} asks once more")
+    group.members.answer_sync(member, again)
+    member.awaiting_sync = reply
+    return _assign(group, request, now_ms) if member.member_id == group.members.leader else None
+
+
+def _check(group: ClassicGroup, request: SyncRequest) -> Member:
+    group.check_alive()
+    if group.state is GroupState.EMPTY:
+        raise UnknownMemberId(f"group {group.group_id!r} has no members")
+    member = group.check_member(request.member_id, request.group_instance_id, request.generation)
+    if _differs(request.protocol_type, group.protocol_type) or _differs(
+        request.protocol_name, group.protocol_name
+    ):
+        raise InconsistentGroupProtocol(
+            f"group {group.group_id!r} uses {group.protocol_type!r}, {group.protocol_name!r}"
+        )
+    return member
+
+
+def _differs(sent: str | None, known: str | None) -> bool:
+    return sent is not None and known is not None and sent != known
+
+
+def _assign(group: ClassicGroup, request: SyncRequest, now_ms: int) -> Write:
+    assignments = {assigned.member_id: assigned.assignment for assigned in request.assignments}
+
+    def written(durable: Durable | None) -> None:
+        group.stabilize(assignments, durable, now_ms)
+
+    def failed(error: BrokerError) -> None:
+        group.clear_assignments(error, now_ms)
+        group.prepare_or_complete(now_ms)
+
+    return Write(assignments, written, failed)
+
+
+def leave(
+    group: ClassicGroup, leaving: Sequence[LeavingMember], now_ms: int
+) -> tuple[list[LeaveOutcome], Write | None]:
+    """Remove members, with one rebalance for all of them.
+
+    Raises:
+        CoordinatorNotAvailable: the group is gone.
+    """
+    group.check_alive()
+    members = len(group.members)
+    outcomes = [_leave_one(group, member) for member in leaving]
+    if len(group.members) < members:
+        return outcomes, group.prepare_or_complete(now_ms)
+    # A member that had not joined yet may have been the only one that was waited for.
+    return outcomes, group.complete_if_possible(now_ms)
+
+
+def _leave_one(group: ClassicGroup, leaving: LeavingMember) -> LeaveOutcome:
+    member_id = leaving.member_id
+    if group.members.pending.pop(member_id, None) is not None:
+        return LeaveOutcome(leaving)
+    if member_id == NO_MEMBER_ID and leaving.group_instance_id is not None:
+        # A tool names the instance alone, and means its present member.
+        member_id = group.members.by_instance.get(leaving.group_instance_id, NO_MEMBER_ID)
+    try:
+        group.remove(group.members.check(member_id, leaving.group_instance_id))
+    except BrokerError as error:
+        return LeaveOutcome(leaving, error)
+    return LeaveOutcome(leaving)
