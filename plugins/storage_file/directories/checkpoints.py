@@ -1,11 +1,17 @@
-"""Offset checkpoints of a log directory, as text.
+"""What a stop leaves in a log directory: offset checkpoints and the clean shutdown file, as text.
 
     0                       version
     2                       number of entries
     orders 0 105823         topic, partition, offset
     orders 1 105640
 
-Source: Apache Kafka's `OffsetCheckpointFile`.
+`.kafka_cleanshutdown` is removed as soon as it is read, so that a crash while logs are opened counts as an
+unclean stop. By the broker epoch a controller recognizes a broker that lost nothing since its last
+registration:
+
+    {"version":0,"brokerEpoch":13}
+
+Sources: Apache Kafka's `OffsetCheckpointFile` and `CleanShutdownFileHandler`.
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ _COMPACTION_CHECKPOINT = "cleaner-offset-checkpoint"
 _REWRITE_CHECKPOINT = re.compile(r"(?P<policy>.+)-rewrite-offset-checkpoint")
 _COMPACTION = "compact"
 _VERSION = "0"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
 
 def rewrite_checkpoint(policy: str) -> str:
@@ -77,3 +84,20 @@ def _parse(text: str) -> dict[TopicPartition, int]:
         if offsets[TopicPartition(topic, int(partition))] < 0:
             raise ValueError(f"a negative offset in {line!r}")
     return offsets
+
+
+def consume_clean_shutdown_file(directory: Path) -> bool:
+    """Blocking: return whether the directory was closed properly; the file is removed, durably."""
+    path = directory / CLEAN_SHUTDOWN_FILE
+    try:
+        disk.unlink(path)
+    except FileNotFoundError:
+        return False
+    disk.sync_directory(directory)
+    return True
+
+
+def write_clean_shutdown_file(directory: Path, broker_epoch: int) -> None:
+    """Blocking: record, durably, that everything in the directory is closed."""
+    content = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
+    disk.replace_file(directory / CLEAN_SHUTDOWN_FILE, content.encode())

@@ -16,13 +16,11 @@ from tidelog.plugins.storage_file.directories.checkpoints import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
+    consume_clean_shutdown_file,
     read_checkpoint,
     rewrite_checkpoint,
     rewriting_policy,
     write_checkpoint,
-)
-from tidelog.plugins.storage_file.directories.clean_shutdown import (
-    consume_clean_shutdown_file,
     write_clean_shutdown_file,
 )
 from tidelog.plugins.storage_file.directories.deletion import DeletionQueue
@@ -30,10 +28,10 @@ from tidelog.plugins.storage_file.directories.lock import DirectoryLock
 from tidelog.plugins.storage_file.directories.meta_properties import (
     META_PROPERTIES,
     MetaProperties,
+    decode_partition_metadata,
     read_meta_properties,
     write_meta_properties,
 )
-from tidelog.plugins.storage_file.directories.partition_metadata import decode_partition_metadata
 from tidelog.plugins.storage_file.names import (
     DELETE_MARK,
     PARTITION_METADATA,

@@ -1,4 +1,6 @@
-"""`meta.properties`: the cluster, node and directory id of a log directory.
+"""The ids in a log directory: those of the directory, and those of the topics of its partitions.
+
+`meta.properties` has the ids of the cluster, the node and the directory:
 
     #
     #Sat Nov 21 08:59:13 UTC 2026
@@ -7,8 +9,14 @@
     version=1
     cluster.id=MkU3OEVBNTcwNTJENDM2Qg
 
-A Java properties file, in any order of lines. The bytes are as Apache Kafka 4.3.1 writes them; source:
-Apache Kafka's `LogManager`.
+It is a Java properties file, in any order of lines. `partition.metadata` has the topic id of a partition's
+directory in 43 bytes: 22 characters of URL-safe base64 without padding, and no final newline.
+
+    version: 0
+    topic_id: X1qQuvPyRWqJJavLZen1rw
+
+The bytes of both are as Apache Kafka 4.3.1 writes them; sources: Apache Kafka's `LogManager` and
+`PartitionMetadataFile`.
 """
 
 from __future__ import annotations
@@ -17,12 +25,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+from uuid import UUID
 
 from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.ids import decode_uuid, encode_uuid
 
 META_PROPERTIES = "meta.properties"
 _VERSION = "1"
+_TOPIC_ID_PREFIX = "version: 0\ntopic_id: "
 
 
 class MetaProperties(NamedTuple):
@@ -92,3 +103,20 @@ def _parse(text: str) -> dict[str, str]:
                 raise ValueError(f"line {line!r} has no '='")
             values[name.strip()] = value.strip()
     return values
+
+
+def encode_partition_metadata(topic_id: UUID) -> bytes:
+    """Return the file's content."""
+    return (_TOPIC_ID_PREFIX + encode_uuid(topic_id)).encode()
+
+
+def decode_partition_metadata(content: bytes) -> UUID:
+    """Return the topic id in a file's content.
+
+    Raises:
+        ValueError: the content is malformed.
+    """
+    text = content.decode().rstrip("\n")
+    if not text.startswith(_TOPIC_ID_PREFIX):
+        raise ValueError(f"it does not begin with {_TOPIC_ID_PREFIX!r}")
+    return decode_uuid(text.removeprefix(_TOPIC_ID_PREFIX))

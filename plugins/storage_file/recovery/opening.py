@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.indexes import IndexFormat
-from tidelog.plugins.storage_file.directories.partition_metadata import (
+from tidelog.plugins.storage_file.directories.meta_properties import (
     decode_partition_metadata,
     encode_partition_metadata,
 )

@@ -14,8 +14,7 @@ import pytest
 from tidelog.kernel import disk
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.metadata_kraft.quorum_state import write_quorum_state
-from tidelog.plugins.storage_file.directories.checkpoints import write_checkpoint
-from tidelog.plugins.storage_file.directories.clean_shutdown import write_clean_shutdown_file
+from tidelog.plugins.storage_file.directories.checkpoints import write_checkpoint, write_clean_shutdown_file
 from tidelog.plugins.storage_file.directories.meta_properties import MetaProperties, write_meta_properties
 from tidelog.plugins.storage_file.log.side_files import SideFiles
 from tidelog.plugins.storage_file.testing import DataFate, NameFate, PowerCut, Recorder

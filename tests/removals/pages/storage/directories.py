@@ -77,7 +77,7 @@ _PLACES: Final = (
     ),
     Removal(
         "`.kafka_cleanshutdown` is removed at start, so that a crash during loading is detected",
-        f"{_DIRECTORIES}/clean_shutdown.py",
+        f"{_DIRECTORIES}/checkpoints.py",
         "disk.unlink(path)",
         "disk.stat(path)",
         f"{_FILE}/test_layout.py::test_the_clean_mark_is_gone_while_the_storage_is_open",
