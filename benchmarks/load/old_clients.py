@@ -20,7 +20,7 @@ from tidelog.plugins.client.batches import NewRecord, build_batch
 from tidelog.plugins.compression import tidelog_compression_codecs
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from tidelog.plugins.protocol_kafka.messages.frames import encode_request
+from tidelog.plugins.protocol_kafka.messages.header import encode_request
 from tidelog.plugins.protocol_kafka.messages.produce import (
     PartitionProduceData,
     ProduceRequest,

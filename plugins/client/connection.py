@@ -38,8 +38,7 @@ from tidelog.plugins.client.requests import (
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, EncodeError, Part, decode
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, PRODUCE, Api
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.plugins.protocol_kafka.messages.frames import encode_request
-from tidelog.plugins.protocol_kafka.messages.header import parse_response_header
+from tidelog.plugins.protocol_kafka.messages.header import encode_request, parse_response_header
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

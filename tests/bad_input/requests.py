@@ -10,8 +10,7 @@ import attrs
 from tidelog.plugins.protocol_kafka.codecs import decode
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.plugins.protocol_kafka.messages.frames import encode_request
-from tidelog.plugins.protocol_kafka.messages.header import parse_response_header
+from tidelog.plugins.protocol_kafka.messages.header import encode_request, parse_response_header
 
 from .raw import framed
 

@@ -35,7 +35,7 @@ from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, CREATE_TOP
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
 from tidelog.plugins.protocol_kafka.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.plugins.protocol_kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from tidelog.plugins.protocol_kafka.messages.frames import encode_request
+from tidelog.plugins.protocol_kafka.messages.header import encode_request
 
 
 def request(api: Api, version: int, message: object) -> bytes:

@@ -1,5 +1,6 @@
-"""Headers of requests and responses.
+"""Headers of requests and responses, and whole frames, ready to be sent.
 
+    frame     int32 size of the rest | header | body
     request   int16 api key | int16 api version | int32 correlation id | string client id | tagged fields (v2)
     response  int32 correlation id | tagged fields (v1)
 
@@ -12,11 +13,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.plugins.protocol_kafka.codecs.compiled import encoder
 from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError, EncodeError, Malformed
-from tidelog.plugins.protocol_kafka.codecs.types import skip_tagged_fields
+from tidelog.plugins.protocol_kafka.codecs.types import skip_tagged_fields, total_size
 from tidelog.plugins.protocol_kafka.messages.api import APIS
+
+if TYPE_CHECKING:
+    from tidelog.plugins.protocol_kafka.codecs.types import Part
 
 _REQUEST: Final = struct.Struct(">hhih")
 _RESPONSE: Final = struct.Struct(">i")
@@ -25,6 +30,7 @@ FIRST_FLEXIBLE: Final[Mapping[int, int]] = {
     key: NEVER if api.versions.flexible is None else api.versions.flexible for key, api in APIS.items()
 }
 """First version whose headers have tagged fields, by API key."""
+_SIZE: Final = struct.Struct(">i")
 
 
 class RequestHeader(NamedTuple):
@@ -120,3 +126,40 @@ def parse_response_header(api_key: int, api_version: int, frame: bytes | memoryv
 def _broken(header: str, fault: Exception) -> DecodeError:
     reason = "it is cut off" if isinstance(fault, struct.error | IndexError) else str(fault)
     return DecodeError(header, 0, "", reason)
+
+
+def encode_response(api_key: int, api_version: int, correlation_id: int, response: object) -> list[Part]:
+    """Return a response's frame as few parts, the first of which is bytes.
+
+    Raises:
+        EncodeError: the version cannot carry a value.
+        KeyError: no API here has that key.
+        ValueError: the API has no such version.
+    """
+    header = encode_response_header(api_key, api_version, correlation_id)
+    return _framed(header, response, api_version)
+
+
+def encode_request(
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None, request: object
+) -> list[Part]:
+    """Return a request's frame as few parts, the first of which is bytes.
+
+    Raises:
+        EncodeError: the version cannot carry a value.
+        KeyError: no API here has that key.
+        ValueError: the API has no such version.
+    """
+    header = encode_request_header(api_key, api_version, correlation_id, client_id)
+    return _framed(header, request, api_version)
+
+
+def _framed(header: bytes, message: object, version: int) -> list[Part]:
+    parts: list[Part] = []
+    encoder(type(message), version)(message, parts)
+    head = _SIZE.pack(len(header) + total_size(parts)) + header
+    if parts and isinstance(parts[0], bytes):
+        parts[0] = head + parts[0]
+    else:
+        parts.insert(0, head)
+    return parts

@@ -18,8 +18,11 @@ from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersion, ApiVersionsResponse
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import Coordinator, FindCoordinatorResponse
-from tidelog.plugins.protocol_kafka.messages.frames import encode_response
-from tidelog.plugins.protocol_kafka.messages.header import RequestHeader, parse_request_header
+from tidelog.plugins.protocol_kafka.messages.header import (
+    RequestHeader,
+    encode_response,
+    parse_request_header,
+)
 from tidelog.plugins.protocol_kafka.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

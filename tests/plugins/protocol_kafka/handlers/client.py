@@ -13,8 +13,7 @@ from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
 from tidelog.plugins.protocol_kafka.codecs import decode
 from tidelog.plugins.protocol_kafka.connection import KafkaConnection
 from tidelog.plugins.protocol_kafka.messages.api import Api
-from tidelog.plugins.protocol_kafka.messages.frames import encode_request
-from tidelog.plugins.protocol_kafka.messages.header import parse_response_header
+from tidelog.plugins.protocol_kafka.messages.header import encode_request, parse_response_header
 from tidelog.plugins.protocol_kafka.routes import SERVED, Routes
 
 PEER = Peer("127.0.0.1", 4711, "PLAINTEXT")

@@ -13,8 +13,12 @@ from tidelog.plugins.protocol_kafka.messages.api_versions import (
     ApiVersionsResponse,
 )
 from tidelog.plugins.protocol_kafka.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from tidelog.plugins.protocol_kafka.messages.frames import encode_request, encode_response
-from tidelog.plugins.protocol_kafka.messages.header import parse_request_header, parse_response_header
+from tidelog.plugins.protocol_kafka.messages.header import (
+    encode_request,
+    encode_response,
+    parse_request_header,
+    parse_response_header,
+)
 
 
 class File:
