@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tidelog.kernel.records.batch import iter_batches
-from tidelog.kernel.records.committed import committed_batches
 from tidelog.kernel.seams.compression import register_codecs
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client.batches import EncodedBatch, FetchedBatch, NewRecord
 from tidelog.plugins.client.drivers.blocking import BlockingClient
 from tidelog.plugins.client.fetch_sessions import FetchSessions
+from tidelog.plugins.client.fetched import committed_batches
 from tidelog.plugins.client.operations import (
     ConfigChange,
     ConfigValue,

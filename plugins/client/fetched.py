@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import starmap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.records.committed import committed_batches
+from tidelog.kernel.records.batch import BatchHeader, Buffer
+from tidelog.kernel.records.control import decode_marker
 from tidelog.kernel.records.record import Record, iter_records
 from tidelog.kernel.records.stored import as_batch, iter_stored, iter_verified
 from tidelog.plugins.client.errors import CorruptRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
     from tidelog.kernel.seams.storage import TopicPartition
     from tidelog.plugins.client.batches import FetchedBatch
+
+B = TypeVar("B", bound=Buffer)
 
 
 @attrs.frozen
@@ -101,3 +105,32 @@ class Fetched:
             yield
         except BrokerError as error:
             raise CorruptRecords(str(self.partition), str(error)) from error
+
+
+def committed_batches(
+    batches: Iterable[tuple[BatchHeader, B]], aborted: Iterable[tuple[int, int]] = ()
+) -> Iterator[tuple[BatchHeader, B]]:
+    """Yield the batches that are neither control batches nor part of an aborted transaction, whole.
+
+    `batches` are consecutive ones below the last stable offset. `aborted` has (producer id, first offset) of
+    each aborted transaction that overlaps them; a transaction ends at the abort marker of its producer.
+
+    Raises:
+        CorruptBatch: a control batch is malformed.
+        UnsupportedCompression: the codec of a control batch is unknown.
+    """
+    waiting = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
+    aborting: set[int] = set()
+    for header, batch in batches:
+        while waiting and waiting[-1][1] <= header.last_offset:
+            aborting.add(waiting.pop()[0])
+        if header.is_control:
+            if header.producer_id in aborting and _is_abort(header, batch):
+                aborting.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in aborting):
+            yield header, batch
+
+
+def _is_abort(header: BatchHeader, batch: Buffer) -> bool:
+    marker = decode_marker(batch, header)
+    return marker is not None and not marker.commit

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records import BatchHeader, parse_header, stamp_offset
 from tidelog.kernel.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, pack_batch
-from tidelog.kernel.records.committed import committed_batches
 from tidelog.kernel.records.control import EndMarker, marker_batch
 from tidelog.kernel.records.record import Record, encode_record
+from tidelog.plugins.client.fetched import committed_batches
 
 Batch = tuple[BatchHeader, bytearray]
 
