@@ -39,7 +39,7 @@ from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
 from tidelog.kernel.seams.storage import Storage, StorageContext, TopicPartition
 from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.server import Server
-from tidelog.kernel.server.peer_warnings import PeerWarnings
+from tidelog.kernel.server.server import PeerWarnings
 from tidelog.kernel.sinks.sinks import Sinks
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.topics import Topics

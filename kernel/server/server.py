@@ -11,6 +11,7 @@ from functools import partial
 import trio
 
 from tidelog.kernel.config import keys
+from tidelog.kernel.logs import RateLimit
 from tidelog.kernel.seams.events import BrokerConfigChanged, Event
 from tidelog.kernel.seams.wire import Peer, WireCodec, WireContext
 from tidelog.kernel.server.busy_poll import BusyPoll, Processors
@@ -27,6 +28,10 @@ SWEPT_BEFORE_YIELD = 1000
 RELEASE_MEMORY_AFTER_SECONDS = 10
 MOST_HELD_BEFORE_CLOSING = 1000
 """Connections above the quota of their address that wait to be closed; further ones are closed at once."""
+WARNING_INTERVAL_SECONDS = 10.0
+"""The same warning about the same host is logged no more often."""
+MAX_WARNING_CHARACTERS = 1000
+"""Limit of each part of a warning: the peer may have chosen it, such as a name of 32 kB."""
 
 
 class Server:
@@ -216,3 +221,19 @@ class Server:
             connection.abort()
         elif sweeps * SWEEP_SECONDS == RELEASE_MEMORY_AFTER_SECONDS:
             connection.release_memory()
+
+
+class PeerWarnings:
+    """Rate-limited warnings about the peers of one broker: each names the peer and the reason."""
+
+    def __init__(self) -> None:
+        self._limit = RateLimit(WARNING_INTERVAL_SECONDS)
+
+    def warn(self, peer: Peer, what: str, reason: object, *, alike: str | None = None) -> None:
+        """Log `what` happened to the peer and why, unless the same was logged a moment ago."""
+        what, text = what[:MAX_WARNING_CHARACTERS], str(reason)[:MAX_WARNING_CHARACTERS]
+        suppressed = self._limit.admit(f"{peer.host} {what} {alike or text}")
+        if suppressed is None:
+            return
+        again = f" (and {suppressed} times more before)" if suppressed else ""
+        _log.warning("%s %s: %s%s", what, peer, text, again, extra={"peer": str(peer)})

@@ -25,7 +25,7 @@ from tidelog.kernel.seams.client_quotas import IP, QuotaEntity
 from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection, WireContext
 from tidelog.kernel.server import Server
 from tidelog.kernel.server.connection_rates import CONNECTION_CREATION_RATE
-from tidelog.kernel.server.peer_warnings import PeerWarnings
+from tidelog.kernel.server.server import PeerWarnings
 
 ROOM_BYTES = 64 * 1024
 
