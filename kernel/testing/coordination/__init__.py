@@ -15,7 +15,6 @@ PARTS = (
     "committing",
     "consumer_members",
     "consuming",
-    "deleting",
     "expiring",
     "grouping",
     "pending",

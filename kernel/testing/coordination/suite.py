@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 import pytest
 import trio
 
-from tidelog.kernel.testing.coordination.committing import Committing
+from tidelog.kernel.testing.coordination.committing import Committing, Deleting
 from tidelog.kernel.testing.coordination.consuming import Consuming
-from tidelog.kernel.testing.coordination.deleting import Deleting
 from tidelog.kernel.testing.coordination.expiring import Expiring
 from tidelog.kernel.testing.coordination.grouping import Grouping
 from tidelog.kernel.testing.coordination.harness import CoordinatorHarness

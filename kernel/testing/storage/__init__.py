@@ -21,7 +21,6 @@ PARTS = (
     "replacing",
     "rewriting",
     "harness",
-    "side_files",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))
 

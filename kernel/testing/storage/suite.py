@@ -13,14 +13,13 @@ from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.aborting import Aborting
 from tidelog.kernel.testing.storage.appending import Appending
 from tidelog.kernel.testing.storage.harness import StorageHarness
-from tidelog.kernel.testing.storage.lifecycle import Lifecycle
+from tidelog.kernel.testing.storage.lifecycle import Lifecycle, SideFileKeeping
 from tidelog.kernel.testing.storage.lookups import Lookups
 from tidelog.kernel.testing.storage.random_walk import RandomWalk
 from tidelog.kernel.testing.storage.reading import Reading
 from tidelog.kernel.testing.storage.removing import Removing
 from tidelog.kernel.testing.storage.replacing import Replacing
 from tidelog.kernel.testing.storage.rewriting import Rewriting
-from tidelog.kernel.testing.storage.side_files import SideFileKeeping
 
 
 class StorageConformance(
