@@ -23,7 +23,6 @@ from tidelog.kernel.cleanup.worker.messages import (
     RewriteJob,
 )
 from tidelog.kernel.cleanup.worker.rewriter import Rewriter
-from tidelog.kernel.cleanup.worker.throttle import ByteRate
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.scheduling import run_in_background
 from tidelog.kernel.seams.compression import register_codecs
@@ -35,6 +34,26 @@ PROGRESS_INTERVAL_S = 0.1
 
 OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 """A filter may make circles: without any collection they would stay for as long as the process."""
+
+
+class ByteRate:
+    """A limit of bytes per second, for one user; `clock()` gives seconds."""
+
+    __slots__ = ("_at", "_clock", "_due_bytes", "bytes_per_second")
+
+    def __init__(self, bytes_per_second: float, clock: Callable[[], float]) -> None:
+        self.bytes_per_second = bytes_per_second
+        self._clock = clock
+        self._at = clock()
+        # What was used and not yet waited for, at that time: a changed limit applies to it, too.
+        self._due_bytes = 0.0
+
+    def spend(self, size_bytes: int) -> float:
+        """Note that so many bytes were used; return how many seconds to wait before the next ones."""
+        now = self._clock()
+        self._due_bytes = max(self._due_bytes - (now - self._at) * self.bytes_per_second, 0) + size_bytes
+        self._at = now
+        return self._due_bytes / self.bytes_per_second
 
 
 class BrokerConnection:

@@ -13,8 +13,14 @@ import numpy as np
 
 from tidelog.kernel.cleanup.worker.batches import KeptBatch, KeptRecords, behind, message_of, without_records
 from tidelog.kernel.cleanup.worker.messages import GroupDraft, GroupWritten, JobDone, RewriteJob
-from tidelog.kernel.cleanup.worker.segments import RECORDS_AT_ONCE, Chunk, chosen_chunks, chunks, groups
-from tidelog.kernel.cleanup.worker.surveyed import SurveyedBatches
+from tidelog.kernel.cleanup.worker.segments import (
+    RECORDS_AT_ONCE,
+    Chunk,
+    SurveyedBatches,
+    chosen_chunks,
+    chunks,
+    groups,
+)
 from tidelog.kernel.cleanup.worker.transactions import SeenTransactions
 from tidelog.kernel.records.batch import (
     CONTROL_BIT,

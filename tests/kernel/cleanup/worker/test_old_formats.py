@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tests.kernel.records.message_sets import GZIP, LZ4, SNAPPY, plain_set, wrapper
 from tests.tables import for_each
-from tidelog.kernel.cleanup.worker.segments import Chunk
-from tidelog.kernel.cleanup.worker.surveyed import SurveyedBatches
+from tidelog.kernel.cleanup.worker.segments import Chunk, SurveyedBatches
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
     LOG_OVERHEAD_BYTES,

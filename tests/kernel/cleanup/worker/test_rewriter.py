@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tables import for_each
-from tidelog.kernel.cleanup.worker import rewriter, surveyed
+from tidelog.kernel.cleanup.worker import rewriter
+from tidelog.kernel.cleanup.worker import segments as worker_segments
 from tidelog.kernel.cleanup.worker.messages import JobDone, RewriteJob
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
@@ -785,7 +786,7 @@ def test_the_last_batch_stays_without_records_when_a_filter_drops_it_whole() -> 
 
 
 def test_batches_whose_outlines_take_too_much_memory_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surveyed, "MOST_BYTES", 3 * OUTLINE_BYTES)
+    monkeypatch.setattr(worker_segments, "MOST_OUTLINE_BYTES", 3 * OUTLINE_BYTES)
     history = History()
     for number in range(6):
         history.write([(b"a", b"%d" % number)])
