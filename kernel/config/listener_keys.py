@@ -6,6 +6,7 @@ are described with the others. Without a value a listener has no limit but that 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import cache
 from typing import Final
 
@@ -13,6 +14,7 @@ import attrs
 
 from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.keys import MAX_CONNECTION_CREATION_RATE, MAX_CONNECTIONS
+from tidelog.kernel.config.types import nearest_name
 
 PREFIX: Final = "listener.name."
 _PER_LISTENER: Final[tuple[ConfigKey[int], ...]] = (
@@ -44,3 +46,20 @@ def listener_key(name: str) -> ConfigKey[int] | None:
         if rest == key.name:
             return attrs.evolve(key, name=name)
     return None
+
+
+def nearest_listener_key(name: str, broker_keys: Container[str]) -> str | None:
+    """Return the key of a listener that a misspelt name most likely means, None for any other name.
+
+    The name of one of `broker_keys` behind the listener's, or without one, is no mistake in writing: that
+    key is for all listeners.
+    """
+    after_prefix = name.removeprefix(PREFIX)
+    listener, _, rest = after_prefix.partition(".")
+    limits = [key.name for key in _PER_LISTENER]
+    if not name.startswith(PREFIX) or not listener or after_prefix in broker_keys:
+        return None
+    if rest in broker_keys and rest not in limits:
+        return None
+    near = nearest_name(rest, limits)
+    return f"{PREFIX}{listener.lower()}.{near}" if near else None

@@ -18,10 +18,10 @@ from tidelog.kernel.config.keys import (
     KERNEL_KEYS,
     LOG_CLEANUP_POLICY,
 )
-from tidelog.kernel.config.listener_keys import listener_key
+from tidelog.kernel.config.listener_keys import listener_key, nearest_listener_key
 from tidelog.kernel.config.sinks import COMMON_SINK_KEYS, SinkName
 from tidelog.kernel.config.types import Scope, ValueType, choice, comma_list, nearest_name
-from tidelog.kernel.config.unsupported import UnsupportedKey, UnsupportedKeys
+from tidelog.kernel.config.unsupported import Judgement, UnsupportedKey, UnsupportedKeys
 from tidelog.kernel.errors import PluginError
 
 
@@ -109,7 +109,18 @@ class ConfigKeys:
 
     def nearest(self, name: str, scope: Scope) -> str | None:
         """Return the valid name that is most like a wrong one, None when none is like it."""
-        return nearest_name(name, self._by_scope[scope])
+        return self._nearest_of_listener(name, scope) or nearest_name(name, self._by_scope[scope])
+
+    def judge(self, name: str, text: str, scope: Scope) -> Judgement | None:
+        """Return the decision about the setting of a key that nothing reads.
+
+        None for a name that nothing describes, also for a misspelt one of a listener: `nearest` has the right
+        one.
+        """
+        return None if self._nearest_of_listener(name, scope) else self.unsupported.judge(name, text, scope)
+
+    def _nearest_of_listener(self, name: str, scope: Scope) -> str | None:
+        return nearest_listener_key(name, self._by_scope[scope]) if scope == "broker" else None
 
     def _add(self, key: ConfigKey[object]) -> None:
         names = self._by_scope[key.scope]

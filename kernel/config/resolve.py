@@ -122,7 +122,7 @@ def _take_unknown(setting: Setting, name: str, keys: ConfigKeys, found: _Finding
         if not any(other.startswith(beginning) for other in found.problems):
             found.problems.append(problem)
         return
-    judgement = keys.unsupported.judge(name, setting.text, "broker")
+    judgement = keys.judge(name, setting.text, "broker")
     if judgement is not None:
         messages = found.warnings if judgement.accepted else found.problems
         messages.append(f"{name} ({setting.origin}) {judgement.reason}.")

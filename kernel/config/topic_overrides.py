@@ -87,7 +87,7 @@ def _refuse_unknown(known: ConfigKeys, name: str, text: str | None, *, suggest: 
     """
     if text is None:
         raise ValueError("has no value")
-    judgement = known.unsupported.judge(name, text, "topic")
+    judgement = known.judge(name, text, "topic")
     if judgement is None:
         nearest = known.nearest(name, "topic") if suggest else None
         raise _UnknownKeyError(

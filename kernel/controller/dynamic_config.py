@@ -124,7 +124,7 @@ class DynamicConfig:
     def _refusal(self, name: str, text: str, *, known: bool) -> InvalidRequest | InvalidConfig:
         if known:
             return InvalidRequest(f"{name} cannot be changed while the broker runs; set it at the start")
-        judgement = self._config.keys.unsupported.judge(name, text, "broker")
+        judgement = self._config.keys.judge(name, text, "broker")
         if judgement is not None:
             return InvalidRequest(f"{name} {judgement.reason}")
         nearest = self._config.keys.nearest(name, "broker")

@@ -83,7 +83,7 @@ class ResourceConfigs:
         """
         key = self._config.keys.find(name, scope)
         if key is None:
-            judgement = self._config.keys.unsupported.judge(name, text, scope)
+            judgement = self._config.keys.judge(name, text, scope)
             if judgement is not None:
                 raise InvalidConfig(f"{name} {judgement.reason}")
             nearest = self._config.keys.nearest(name, scope)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kernel.config.bundle import bundle_config
 from tests.tables import for_each
 from tidelog.kernel.config import (
     Config,
@@ -95,6 +96,27 @@ def test_limits_of_one_listener_are_set_by_its_name_in_lower_case() -> None:
 def test_other_keys_of_one_listener_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(name)):
         Config.from_mapping({name: "1"})
+
+
+@for_each(
+    ("name", "meant"),
+    [
+        ("listener.name.plaintext.max.conections", "listener.name.plaintext.max.connections"),
+        (
+            "listener.name.inner.max.connection.creation.rates",
+            "listener.name.inner.max.connection.creation.rate",
+        ),
+        ("listener.name.PLAINTEXT.max.connections", "listener.name.plaintext.max.connections"),
+        ("listener.name.plaintext.max.connections.per.ip", None),
+        ("listener.name.plaintext.ssl.keystore.location", None),
+        ("listener.name..max.connections", None),
+        ("listener.name.max.connections", None),
+    ],
+)
+def test_a_misspelt_key_of_a_listener_is_answered_with_the_nearest(name: str, meant: str | None) -> None:
+    answer = f"did you mean {meant}?" if meant else "no part for (other settings per listener"
+    with pytest.raises(ConfigError, match=re.escape(answer)):
+        bundle_config({name: "1"})
 
 
 names = st.from_regex(r"[A-Z][A-Z0-9_]{0,10}", fullmatch=True)

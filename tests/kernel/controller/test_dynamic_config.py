@@ -54,6 +54,12 @@ async def test_alter_counts_at_once_and_after_a_restart(tmp_path: Path) -> None:
         ("log.roll.ms", "soon", InvalidRequest, "log.roll.ms = 'soon': is not a whole number (long)"),
         ("log.rol.ms", "5", InvalidConfig, "log.rol.ms is no key; did you mean log.roll.ms?"),
         (
+            "listener.name.a.max.conections",
+            "5",
+            InvalidConfig,
+            "is no key; did you mean listener.name.a.max.connections?",
+        ),
+        (
             "tls.version",
             "1",
             InvalidRequest,
@@ -66,7 +72,9 @@ async def test_alter_refuses(
 ) -> None:
     core = Core(tmp_path)
     await core.open()
-    core.config.keys.unsupported = UnsupportedKeys([UnsupportedKey("tls.*", "broker", missing="TLS")])
+    core.config.keys.unsupported = UnsupportedKeys(
+        UnsupportedKey(pattern, "broker", missing="TLS") for pattern in ("tls.*", "listener.name.*")
+    )
     changes = dynamic(core)
     before = dict(core.metadata.broker_config(None))
     with pytest.raises(error) as caught:
