@@ -12,7 +12,7 @@ from tests.tables import for_each
 
 EVENT_LOOPS = {"asyncio", "trio"}
 COMMAND_LINE = {"click", "rich"}
-COMPRESSION = {"cramjam", "lz4", "zstandard"}
+COMPRESSION = {"cramjam", "lz4", "zlib_ng", "zstandard"}
 ARRAYS = {"numpy"}
 """Only processes that rewrite logs need it; its import takes as long as a whole start."""
 

@@ -22,7 +22,7 @@ from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.partition.unpacking import MemoryBudget, Unpacking
 from tidelog.kernel.partition.validation import PartitionConfig, recompressed_in_steps, validate_in_steps
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, LEAST_MESSAGE_BYTES, BatchHeader, Buffer
-from tidelog.kernel.records.compression import comes_in_pieces, memory_for
+from tidelog.kernel.records.compression import comes_in_pieces, memory_for, packs_quickly
 from tidelog.kernel.records.up_conversion import (
     MAX_WRAPPED_BYTES,
     UpConversion,
@@ -34,7 +34,7 @@ from tidelog.kernel.seams.partition import AppendResult
 T = TypeVar("T")
 
 OTHERS_SECONDS = 100e-6
-"""A turn of the event loop that takes longer has served other tasks."""
+"""A turn of the event loop that takes more of its thread's processor time has served other tasks."""
 TURN_SECONDS = 250e-6
 """Steps are taken for so long before other tasks get a turn, which takes a tenth of that even without any."""
 
@@ -94,12 +94,12 @@ async def up_convert(messages: Buffer, conversion: UpConversion, unpacking: Unpa
     codec = source_codec(messages)
     memory_bytes = memory_for(codec, memoryview(messages)[LEAST_MESSAGE_BYTES[0] :])
     memory_bytes += conversion.max_bytes + MAX_WRAPPED_BYTES * bool(codec)
-    uncompressed = not (codec if conversion.codec_id is None else conversion.codec_id)
+    target = codec if conversion.codec_id is None else conversion.codec_id
     return await take_steps(
         up_convert_in_steps(messages, conversion),
         memory_bytes,
         unpacking,
-        on_event_loop=uncompressed and comes_in_pieces(codec),
+        on_event_loop=packs_quickly(target, conversion.level) and comes_in_pieces(codec),
     )
 
 
@@ -110,8 +110,9 @@ async def take_steps(
 
     With `on_event_loop` they are taken there as long as no other task is ready, or else in a thread.
     """
-    async with unpacking.checks:
-        with closing(steps):
+    with closing(steps):
+        await unpacking.acquire_check()
+        try:
             if not unpacking.memory.try_hold(memory_bytes):
                 return await unpacking.check_in_thread(
                     partial(_wait_and_finish, steps, unpacking.memory, memory_bytes)
@@ -121,6 +122,8 @@ async def take_steps(
             finally:
                 steps.close()
                 unpacking.memory.release(memory_bytes)
+        finally:
+            unpacking.checks.release()
 
 
 async def _take(steps: Generator[None, None, T], unpacking: Unpacking, *, on_event_loop: bool) -> T:
@@ -142,9 +145,10 @@ def _take_for_a_turn(steps: Generator[None, None, T]) -> None:
 
 
 async def _others_were_served() -> bool:
-    before = time.perf_counter()
+    # Not the time on the clock: on a busy machine other processes take most of that.
+    before = time.thread_time()
     await trio.lowlevel.checkpoint()
-    return time.perf_counter() - before > OTHERS_SECONDS
+    return time.thread_time() - before > OTHERS_SECONDS
 
 
 def _wait_and_finish(steps: Generator[None, None, T], memory: MemoryBudget, memory_bytes: int) -> T:

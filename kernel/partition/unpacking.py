@@ -87,6 +87,13 @@ class Unpacking:
         self._check_threads = trio.CapacityLimiter(CHECKS)
         self._read_threads = trio.CapacityLimiter(READ_THREADS)
 
+    async def acquire_check(self) -> None:
+        """Acquire one of `checks`; that is a checkpoint only if none is free."""
+        try:
+            self.checks.acquire_nowait()
+        except trio.WouldBlock:
+            await self.checks.acquire()
+
     async def check_in_thread(self, job: Callable[[], T]) -> T:
         """Run a job that checks a producer's records in a thread; the caller holds one of `checks`."""
         return await trio.to_thread.run_sync(job, limiter=self._check_threads)

@@ -23,6 +23,8 @@ NO_COMPRESSION = "none"
 MAX_CODEC_ID = 7
 LEAST_MEMORY_BYTES = 512 * 1024
 """Memory for a piece or two, and for the library itself."""
+PACKED_PIECE_BYTES = 16 * 1024
+"""Size of a piece to compress on the event loop."""
 UNPACKED_PIECE_BYTES = 1024 * 1024
 """Size of a piece of records that are not compressed."""
 
@@ -50,6 +52,14 @@ class CompressionCodec(ABC):
     """The topic key with the level to compress at, None for a codec without levels."""
     comes_in_pieces = True
     """Whether `unpack` returns small pieces, and not all records at once."""
+
+    def packs_quickly(self, level: int | None) -> bool:
+        """Return whether compressing 16 KB at `level` takes a fraction of a millisecond.
+
+        Then the event loop may do it; else a thread does.
+        """
+        del level
+        return False
 
     @abstractmethod
     def pack(self, pieces: Iterable[Buffer], level: int | None) -> Iterator[bytes]:
@@ -178,6 +188,12 @@ def comes_in_pieces(codec_id: int) -> bool:
     """Return whether each piece is small; a snappy block may be as large as all records together."""
     codec = _codecs.get(codec_id)
     return codec is None or codec.comes_in_pieces
+
+
+def packs_quickly(codec_id: int, level: int | None) -> bool:
+    """Return whether compressing 16 KB takes a fraction of a millisecond; codec 0 only copies."""
+    codec = _codecs.get(codec_id)
+    return not codec_id or (codec is not None and codec.packs_quickly(level))
 
 
 def steps_of(view: memoryview, size: int) -> Iterator[memoryview]:

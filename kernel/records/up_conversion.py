@@ -11,9 +11,8 @@ Source: Apache Kafka 3.9, `LogValidator` and `LegacyRecord`.
 from __future__ import annotations
 
 import struct
-import zlib
-from collections.abc import Generator, Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, Final, NamedTuple, cast
 
 from tidelog.kernel.errors import (
     CorruptBatch,
@@ -40,7 +39,13 @@ from tidelog.kernel.records.batch import (
     parse_message,
 )
 from tidelog.kernel.records.checking import MAX_RECORD_ERRORS, NO_KEY, RecordRules, refusal, timestamp_error
-from tidelog.kernel.records.compression import UnpackedTooLarge, codec_of, unpack
+from tidelog.kernel.records.compression import (
+    PACKED_PIECE_BYTES,
+    UnpackedTooLarge,
+    codec_of,
+    steps_of,
+    unpack,
+)
 from tidelog.kernel.records.message_set import (
     ATTRIBUTES_AT,
     HEAD_BYTES,
@@ -116,7 +121,7 @@ def up_convert_in_steps(messages: Buffer, conversion: UpConversion) -> Generator
     pieces: Iterable[bytes] = converter.pieces()
     packed = bytearray()
     try:
-        for piece in codec_of(codec_id).pack(pieces, conversion.level) if codec_id else pieces:
+        for piece in codec_of(codec_id).pack(_small(pieces), conversion.level) if codec_id else pieces:
             packed += piece
             if HEADER_BYTES + len(packed) > conversion.max_bytes:
                 raise MessageTooLarge(
@@ -127,6 +132,15 @@ def up_convert_in_steps(messages: Buffer, conversion: UpConversion) -> Generator
     except UnpackedTooLarge as error:
         raise MessageTooLarge(f"{error}; send smaller messages") from None
     return pack_batch(converter.header(codec_id), packed)
+
+
+def _small(pieces: Iterable[bytes]) -> Iterator[Buffer]:
+    """Iterate over pieces, with long ones in parts, so that no step of a codec takes long."""
+    for piece in pieces:
+        if len(piece) > PACKED_PIECE_BYTES:
+            yield from steps_of(memoryview(piece), PACKED_PIECE_BYTES)
+        else:
+            yield piece
 
 
 class _Converter:
@@ -149,6 +163,10 @@ class _Converter:
         self._errors: list[RecordError] = []
         self._error: type[InvalidRecord | InvalidTimestamp] = InvalidRecord
         self._value: Buffer = b""
+        # Not at the top: few brokers have clients that old. The standard library's takes three times as long.
+        from zlib_ng import zlib_ng
+
+        self._crc32: Callable[[Buffer], int] = cast("Any", zlib_ng).crc32
         if self.codec_id:
             self._check_wrapper()
 
@@ -263,7 +281,7 @@ class _Converter:
         limit = MAX_RECORDS_BYTES if self._wrapper else self._conversion.max_bytes
         keys_required = self._conversion.rules.keys_required
         parts: list[bytes] = []
-        add, crc32, varints = parts.append, zlib.crc32, _VARINTS
+        add, crc32, varints = parts.append, self._crc32, _VARINTS
         last_time = last_attributes = 0
         time_bytes, in_limits = b"", True
         for index in range(first, first + MESSAGES_PER_STEP):

@@ -47,6 +47,10 @@ class Lz4Codec(CompressionCodec):
             return LEAST_MEMORY_BYTES
         return 3 * BLOCK_BYTES.get(data[BLOCK_SIZE_AT] >> 4 & 0b111, 0) + LEAST_MEMORY_BYTES
 
+    def packs_quickly(self, level: int | None) -> bool:
+        """Return whether it is the fast compressor's level; see `CompressionCodec.packs_quickly`."""
+        return level is None or level == DEFAULT_LZ4_LEVEL
+
     def pack(self, pieces: Iterable[Buffer], level: int | None) -> Iterator[bytes]:
         """Iterate over the compressed form; see `CompressionCodec.pack`."""
         import lz4.frame

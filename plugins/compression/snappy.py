@@ -45,6 +45,10 @@ class SnappyCodec(CompressionCodec):
         """Return what a single raw block may take; see `CompressionCodec.memory_for`."""
         return MOST_SNAPPY_RATIO * len(data) + LEAST_MEMORY_BYTES
 
+    def packs_quickly(self, level: int | None) -> bool:
+        """Return True; see `CompressionCodec.packs_quickly`."""
+        return True
+
     def pack(self, pieces: Iterable[Buffer], level: int | None) -> Iterator[bytes]:
         """Iterate over the compressed form; see `CompressionCodec.pack`."""
         yield XERIAL_MAGIC + XERIAL_VERSIONS

@@ -259,6 +259,8 @@ class _Appends:
             if number % APPENDS_A_TURN == 0:
                 await trio.lowlevel.checkpoint()
             await self._append_delayed(batch)
+        if not self.flushes:
+            return
         async with trio.open_nursery() as nursery:
             for flush in self.flushes:
                 nursery.start_soon(self._wait_flushed, flush)

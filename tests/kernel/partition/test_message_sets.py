@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import pytest
 import trio
 import trio.lowlevel
@@ -17,14 +20,16 @@ from tidelog.kernel.config.keys import (
     MESSAGE_TIMESTAMP_TYPE,
 )
 from tidelog.kernel.errors import InvalidRecord, InvalidTimestamp, MessageTooLarge, UnknownTopicOrPartition
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition import Partition, record_checks
 from tidelog.kernel.partition.validation import QUICK_SET_BYTES
 from tidelog.kernel.records.batch import parse_header, verify_crc
 from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.seams.partition import AppendResult, Isolation
 from tidelog.kernel.seams.storage import region_bytes
 from tidelog.kernel.testing import FakeClock, make_batch
+from tidelog.plugins.compression.keys import TOPIC_GZIP_LEVEL
 
+T = TypeVar("T")
 NOW = FakeClock().now_ms
 SMALL: list[Row] = [(NOW, b"key", b"value")] * 3
 LARGE: list[Row] = [(NOW + index % 9, None, b"value" * 10) for index in range(5000)]
@@ -76,6 +81,28 @@ async def test_others_append_while_a_large_set_is_converted() -> None:
             await trio.lowlevel.checkpoint()
     assert other.log_end_offset > 2
     assert partition.unpacking.checks.borrowed_tokens == 0
+
+
+@pytest.mark.parametrize(
+    ("level", "threads"), [(None, 0), (6, 0), (7, 1)], ids=["of the producer", "quick", "slow"]
+)
+async def test_a_compressed_set_is_converted_on_an_idle_event_loop_if_its_codec_packs_quickly(
+    level: int | None, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_checks, "OTHERS_SECONDS", 60.0)  # whatever the machine does meanwhile
+    config = TopicConfig({COMPRESSION_TYPE.name: "gzip", TOPIC_GZIP_LEVEL.name: level} if level else {})
+    partition = open_partition(config=config)
+    jobs: list[object] = []
+    in_thread = partition.unpacking.check_in_thread
+
+    async def noted_in_thread(job: Callable[[], T]) -> T:
+        jobs.append(job)
+        return await in_thread(job)
+
+    monkeypatch.setattr(partition.unpacking, "check_in_thread", noted_in_thread)
+    await appended(partition, by_kafka_python(LARGE, 1, GZIP))
+    assert parse_header(last_batch(partition)).codec == GZIP
+    assert len(jobs) == threads
 
 
 async def test_the_topic_decides_about_timestamps_keys_codec_and_size() -> None:

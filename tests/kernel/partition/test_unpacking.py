@@ -10,6 +10,7 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
 
 from tidelog.kernel.errors import InvalidRecord
 from tidelog.kernel.partition import record_checks
@@ -29,6 +30,25 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.001)
+
+
+async def test_acquire_check_is_a_checkpoint_only_if_none_is_free() -> None:
+    unpacking, checked = Unpacking(), trio.Event()
+
+    async def check() -> None:
+        with assert_no_checkpoints():
+            await unpacking.acquire_check()
+        await checked.wait()
+        unpacking.checks.release()
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(CHECKS):
+            nursery.start_soon(check)
+        await wait_all_tasks_blocked()
+        assert unpacking.checks.available_tokens == 0
+        checked.set()
+        await unpacking.acquire_check()
+    unpacking.checks.release()
 
 
 def test_try_hold_refuses_more_than_the_free_bytes() -> None:

@@ -19,6 +19,7 @@ from tidelog.kernel.records.compression import (
     decompress,
     is_registered,
     memory_for,
+    packs_quickly,
     register_codecs,
     registered_codecs,
     unpack,
@@ -93,6 +94,7 @@ def test_an_unknown_codec_is_refused_with_the_installed_ones(codec: int) -> None
             compress(codec, b"data")
     assert memory_for(codec, b"data") == LEAST_MEMORY_BYTES
     assert comes_in_pieces(codec)
+    assert packs_quickly(codec, None) == (codec == 0)
 
 
 def test_compress_with_codec_0_copies() -> None:

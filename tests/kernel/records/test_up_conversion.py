@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterable, Iterator
 
 import pytest
 from hypothesis import given
@@ -18,10 +19,13 @@ from tidelog.kernel.errors import (
     MessageTooLarge,
     UnsupportedCompression,
 )
-from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT, parse_header, verify_crc
+from tidelog.kernel.records import compression
+from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT, Buffer, parse_header, verify_crc
 from tidelog.kernel.records.checking import RecordRules
+from tidelog.kernel.records.compression import PACKED_PIECE_BYTES
 from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.records.up_conversion import MESSAGES_PER_STEP, UpConversion, up_convert_in_steps
+from tidelog.plugins.compression.gzip import GzipCodec
 
 ROWS: list[Row] = [(1000, b"key", b"value"), (990, None, b""), (1005, b"", None)]
 DEFAULT = UpConversion(RecordRules(), 100 * MIB)
@@ -92,6 +96,25 @@ def test_up_convert_compresses_with_the_codec_of_the_topic(magic: int, target: i
         batch = converted(by_kafka_python(ROWS, magic, codec), conversion)
         assert parse_header(batch).codec == target
         assert rows_of(batch) == seen(ROWS, magic)
+
+
+def test_up_convert_passes_small_pieces_to_a_codec(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the event loop one piece is compressed in one step."""
+    sizes: list[int] = []
+
+    class Recording(GzipCodec):
+        def pack(self, pieces: Iterable[Buffer], level: int | None) -> Iterator[bytes]:
+            for piece in pieces:
+                sizes.append(len(piece))
+                yield from super().pack((piece,), level)
+
+    monkeypatch.setattr(compression, "_codecs", {GZIP: Recording()})
+    converted(
+        plain_set([(1, None, bytes(10 * PACKED_PIECE_BYTES)), (1, None, b"x")], 1),
+        DEFAULT._replace(codec_id=GZIP),
+    )
+    assert sum(sizes) > 10 * PACKED_PIECE_BYTES
+    assert max(sizes) == PACKED_PIECE_BYTES
 
 
 @for_each("magic", [0, 1])

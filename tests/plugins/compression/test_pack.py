@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import struct
+import zlib
 
 import lz4.frame
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.errors import UnsupportedCompression
 from tidelog.kernel.records.compression import compress, decompress
 from tidelog.plugins.compression import tidelog_compression_codecs
 
+GZIP = 1
 PACKING_CODECS = [codec.id for codec in tidelog_compression_codecs()]
 
 
@@ -41,6 +45,41 @@ def test_snappy_has_the_java_librarys_framing() -> None:
 
 def test_compress_writes_independent_lz4_blocks() -> None:
     assert not lz4.frame.get_frame_info(compress(3, bytes(200_000)))["block_linked"]
+
+
+LIKE_RECORDS = b"".join(
+    b'{"ts":%d,"carrier":"%c","id":"%x"}' % (1_700_000_000_000 + 977 * number, 65 + number % 9, number**7)
+    for number in range(2_000)
+)
+
+
+@for_each("level", [-1, *range(1, 10)])
+def test_gzip_of_a_level_is_as_small_as_that_of_zlib(level: int) -> None:
+    packed = compress(GZIP, LIKE_RECORDS, level)
+    assert gzip.decompress(packed) == LIKE_RECORDS
+    packer = zlib.compressobj(level, wbits=31)
+    expected = packer.compress(LIKE_RECORDS) + packer.flush()
+    assert len(packed) < len(expected) * 1.04
+    if level == -1:
+        assert compress(GZIP, LIKE_RECORDS) == packed == compress(GZIP, LIKE_RECORDS, 6)
+
+
+@for_each(
+    ("name", "level", "quickly"),
+    [
+        ("gzip", None, True),
+        ("gzip", -1, True),
+        ("gzip", 6, True),
+        ("gzip", 7, False),
+        ("snappy", None, True),
+        ("lz4", 9, True),
+        ("lz4", 10, False),
+        ("zstd", None, False),
+    ],
+)
+def test_packs_quickly_up_to_a_level(name: str, level: int | None, quickly: bool) -> None:
+    codec = next(codec for codec in tidelog_compression_codecs() if codec.name == name)
+    assert codec.packs_quickly(level) == quickly
 
 
 @pytest.mark.parametrize("codec", [5, 7])
