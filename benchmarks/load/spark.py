@@ -12,7 +12,7 @@ import attrs
 from tidelog.plugins.spark_sink.environment import prepare_spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 FORMATS = ("tidelog", "kafka")
 SINKS = ("noop", "parquet")
@@ -35,9 +35,13 @@ class SparkSpec:
 
 @attrs.frozen
 class SparkResult:
-    """Records a second of each repeat, by topic, sink and format."""
+    """Records a second of each repeat, by topic, sink and format; `limits` are of rows that lie ready.
+
+    Those go into no sink, as many as a topic has.
+    """
 
     rates: dict[str, dict[str, dict[str, list[float]]]]
+    limits: list[float]
 
 
 @attrs.frozen
@@ -67,12 +71,14 @@ def read_with_spark(spec: SparkSpec) -> SparkResult:
     rates = {
         topic: {sink: {name: list[float]() for name in FORMATS} for sink in SINKS} for topic in spec.topics
     }
+    limits: list[float] = []
     for _ in range(spec.repeats):
+        limits.append(reading.limit(spec.topics[0]))
         for topic in spec.topics:
             for sink in SINKS:
                 for name in FORMATS:
                     rates[topic][sink][name].append(reading.rate(topic, sink, name))
-    return SparkResult(rates)
+    return SparkResult(rates, limits)
 
 
 def read_endlessly(spec: SparkEndlessSpec) -> NoReturn:
@@ -104,6 +110,23 @@ class _Reading:
             "startingOffsets": "earliest",
         }
         rows = self._spark.readStream.format(format_name).options(**options).load()
+        records, rate = self._finish(rows, sink)
+        if records != self._records.setdefault(topic, records):
+            raise RuntimeError(f"{format_name} read {records} records of {self._records[topic]} in {topic}")
+        return rate
+
+    def limit(self, topic: str) -> float:
+        """Return how many rows a second Spark takes that lie ready, as many as the topic has."""
+        from .spark_limit import ReadyRows
+
+        self._spark.dataSource.register(ReadyRows)
+        options = {"rows": str(self._records[topic]), "tasks": str(CORES)}
+        return self._finish(
+            self._spark.readStream.format(ReadyRows.name()).options(**options).load(), "noop"
+        )[1]
+
+    def _finish(self, rows: DataFrame, sink: str) -> tuple[int, float]:
+        """Run a query over all rows; return how many these were, and how many a second."""
         query = (
             rows.writeStream.format(sink)
             .option("path", str(self._folder / "table"))
@@ -115,9 +138,7 @@ class _Reading:
         done = [each for each in query.recentProgress if each.numInputRows]
         shutil.rmtree(self._folder)
         records = sum(each.numInputRows for each in done)
-        if records != self._records.setdefault(topic, records):
-            raise RuntimeError(f"{format_name} read {records} records of {self._records[topic]} in {topic}")
-        return records * 1000 / sum(each.durationMs["addBatch"] for each in done)
+        return records, records * 1000 / sum(each.durationMs["addBatch"] for each in done)
 
 
 def spark_session(jars: str, folder: str, cores: int = CORES) -> SparkSession:

@@ -34,6 +34,7 @@ _VALUE_BYTES = 100
 _BATCH_BYTES = 110_000
 _KEYS = 100_000
 _TIMEOUT_S = 600.0
+_LIMIT = "spark-noop-limit"
 _READ, _BESIDE_TOPIC = "read", "beside"
 _BESIDE = {
     "tidelog": Row(
@@ -67,6 +68,7 @@ def _rows() -> list[Row]:
                     (value_at_least(_LEAST_TIMES[sink]),),
                 ),
             ]
+    rows.append(Row(_LIMIT, "Spark takes rows that lie ready in Python into noop", "M/s", Better.NEITHER))
     return rows
 
 
@@ -98,7 +100,8 @@ class SparkReads:
             found = run_load(SPARK, spec, _TIMEOUT_S * repeats)
         finally:
             server.stop()
-        return [sample for codec in _CODECS for sink in SINKS for sample in _samples(found, codec, sink)]
+        reads = [sample for codec in _CODECS for sink in SINKS for sample in _samples(found, codec, sink)]
+        return [*reads, *(Sample(_LIMIT, limit / 1e6) for limit in found.limits)]
 
 
 @attrs.frozen
