@@ -48,7 +48,7 @@ def test_every_good_sample_is_answered(fuzzed: TidelogServer) -> None:
     scene.close()
 
 
-@pytest.mark.parametrize("spoils", ["bytes", "fields"])
+@pytest.mark.parametrize("spoils", ["bytes", pytest.param("fields", marks=pytest.mark.long)])
 def test_the_broker_outlives(spoils: str, fuzzed: TidelogServer) -> None:
     scene = Scene(fuzzed.bootstrap, "fuzz")
     content = scene.content()

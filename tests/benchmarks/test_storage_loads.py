@@ -15,6 +15,8 @@ from tests.deadlines import DEADLINE_S
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.long
+
 FORMATS = ["sparse", "memory"]
 
 

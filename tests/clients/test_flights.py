@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 TOPIC = "flights"
 PARTITIONS = 6
 POLL_EVERY = 5_000
-counts = pytest.mark.parametrize("count", [20_000, pytest.param(COUNT, marks=pytest.mark.long)])
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         yield running
 
 
-@counts
+@pytest.mark.parametrize("count", [20_000, pytest.param(COUNT, marks=pytest.mark.long)])
 def test_all_flights_are_read_back_before_and_after_a_restart_and_a_kill(broker: Broker, count: int) -> None:
     expected = produce_flights(broker.bootstrap, count)
     assert_every_flight_once_in_order(expected, count)
@@ -54,16 +53,16 @@ def test_all_flights_are_read_back_before_and_after_a_restart_and_a_kill(broker:
     assert by_partition(read_with_kcat(broker.bootstrap, TOPIC)) == expected
 
 
-@counts
-def test_ends_while_flights_are_produced_lose_and_double_none(broker: Broker, count: int) -> None:
+@pytest.mark.long
+def test_ends_while_flights_are_produced_lose_and_double_none(broker: Broker) -> None:
     ends = iter((broker.stop, broker.kill))
 
     def end_and_start() -> None:
         next(ends)()
         broker.start()
 
-    expected = produce_flights(broker.bootstrap, count, after_each_third=end_and_start, compression="lz4")
-    assert_every_flight_once_in_order(expected, count)
+    expected = produce_flights(broker.bootstrap, COUNT, after_each_third=end_and_start, compression="lz4")
+    assert_every_flight_once_in_order(expected, COUNT)
     assert by_partition(read_with_kcat(broker.bootstrap, TOPIC)) == expected
 
 

@@ -76,6 +76,7 @@ def read_all(broker: TidelogServer, topic: str, partition: int, count: int) -> l
     return values
 
 
+@pytest.mark.long
 def test_kafkas_tools_move_a_partition_and_tell_where_it_is(broker: TidelogServer, tmp_path: Path) -> None:
     create(broker, "t", 2)
     assert described(broker) == {"a": ["t-0"], "b": ["t-1"]}

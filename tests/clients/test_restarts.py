@@ -84,6 +84,7 @@ def _running(command: Sequence[str]) -> Generator[subprocess.Popen[str]]:
 
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # of its connects that were refused
+@pytest.mark.long
 def test_kafka_python_goes_on(broker: Broker, end: str) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
     consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=int(DEADLINE_S * 1000))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TOOL = "org.apache.kafka.tools.TransactionsCommand"
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 # The newest works by transaction version 2, the others by what was before.
-RELEASES = ["4.3.1", pytest.param("3.9.1", marks=pytest.mark.long), "2.8.2"]
+RELEASES = ["4.3.1", *(pytest.param(old, marks=pytest.mark.long) for old in ("3.9.1", "2.8.2"))]
 SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
 
@@ -161,6 +161,7 @@ def test_the_java_client_copies_each_record_once(release: str, broker: Broker, t
     assert values_in(broker, topic) == expected
 
 
+@pytest.mark.long
 def test_kafkas_tool_shows_transactions_and_aborts_one_that_hangs(broker: Broker, topic: str) -> None:
     producer = transactional(broker, topic)
     producer.begin_transaction()

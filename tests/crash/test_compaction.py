@@ -263,7 +263,11 @@ async def test_the_power_may_fail_again_while_a_compacted_log_is_recovered(place
                 await check_crash(recording, again, CUTS[second.operations % len(CUTS)], crashed, None, note)
 
 
-@pytest.mark.parametrize("cut", LOSSES, ids=lambda cut: f"{cut.data.name}-{cut.names.name}")
+@pytest.mark.parametrize(
+    "cut",
+    [LOSSES[0], *(pytest.param(cut, marks=pytest.mark.long) for cut in LOSSES[1:])],
+    ids=lambda cut: f"{cut.data.name}-{cut.names.name}",
+)
 async def test_compaction_removes_nothing_for_the_sake_of_what_the_power_may_take(
     place: Path, cut: PowerCut
 ) -> None:

@@ -1,6 +1,6 @@
 """The real broker, killed again and again while clients write: what it acknowledged is there, once, in order.
 
-Ten rounds by default; the environment variable `KILL_ROUNDS` asks for more.
+Three rounds, and ten in the long test; the environment variable `KILL_ROUNDS` asks for more.
 """
 
 from __future__ import annotations
@@ -115,8 +115,9 @@ def broker(tmp_path: Path) -> Generator[TidelogServer]:
     server.stop()
 
 
-def test_nothing_acknowledged_is_lost_or_doubled(broker: TidelogServer) -> None:
-    choose = random.Random(ROUNDS)
+@pytest.mark.parametrize("rounds", [3, pytest.param(ROUNDS, marks=pytest.mark.long)])
+def test_nothing_acknowledged_is_lost_or_doubled(broker: TidelogServer, rounds: int) -> None:
+    choose = random.Random(rounds)
     topics = {"durable": {"flush.messages": "1"}, "lazy": {}}
     configs = {name: {"segment.bytes": SEGMENT_BYTES, **config} for name, config in topics.items()}
     with BlockingClient(broker.bootstrap) as client:
@@ -134,7 +135,7 @@ def test_nothing_acknowledged_is_lost_or_doubled(broker: TidelogServer) -> None:
         return lambda stop: writer.run(broker.bootstrap, stop)
 
     with in_threads(*map(job, writers), lambda stop: change_topics(broker.bootstrap, stop)):
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             time.sleep(choose.uniform(0, LONGEST_LIFE_S))
             (broker.stop if choose.random() < CLEAN_STOPS else broker.kill)()
             broker.start()

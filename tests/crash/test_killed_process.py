@@ -1,7 +1,7 @@
 """A real process is killed at any of its operations on files: the next start finds all that was acknowledged.
 
 Unlike the replay of a recording, it is ended with all its threads, mapped files and buffers as they are. A
-sample of the operations is tried; `TIDELOG_KILL_STRIDE=1` tries them all.
+sample of the operations is tried; `TIDELOG_KILL_STRIDE=1` has the long test try them all.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
+
 from tests.crash.checks import check_going_on, check_second_start, check_start
 from tests.crash.core import Core
 from tests.crash.interposers import Unsynced
 from tests.crash.killed_process import read_history
 
 ROOT = Path(__file__).resolve().parents[2]
+SHORT_STRIDE = 150
 STRIDE = int(os.environ.get("TIDELOG_KILL_STRIDE", "47"))
 AT_ONCE = 16
-LEAST_TRIED = 10
+LEAST_OPERATIONS = 450
 
 
 def statuses(place: Path, numbers: Iterable[int]) -> dict[int, int]:
@@ -48,14 +51,15 @@ async def check_killed(place: Path) -> None:
     shutil.rmtree(place)
 
 
-async def test_a_process_may_be_killed_at_any_operation(place: Path) -> None:
+@pytest.mark.parametrize("stride", [SHORT_STRIDE, pytest.param(STRIDE, marks=pytest.mark.long)])
+async def test_a_process_may_be_killed_at_any_operation(place: Path, stride: int) -> None:
     tried: list[int] = []
     while True:
-        first = tried[-1] + STRIDE if tried else 0
-        for number, status in statuses(place, range(first, first + AT_ONCE * STRIDE, STRIDE)).items():
+        first = tried[-1] + stride if tried else 0
+        for number, status in statuses(place, range(first, first + AT_ONCE * stride, stride)).items():
             if not status:
                 print(f"killed before {len(tried)} of up to {number} operations")
-                assert len(tried) >= LEAST_TRIED
+                assert len(tried) * stride >= LEAST_OPERATIONS
                 return
             assert status == signal.SIGKILL, f"the process failed before operation {number}"
             await check_killed(place / str(number))

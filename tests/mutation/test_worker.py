@@ -58,6 +58,7 @@ def test_each_run_sees_its_own_text_and_the_module_is_put_back(copy: Path) -> No
     assert (copy / "module.py").read_text() == MODULE
 
 
+@pytest.mark.long
 def test_a_mutant_that_never_ends_is_stopped(copy: Path) -> None:
     endless = MODULE.replace("return", "while True: pass\n    return")
 

@@ -94,6 +94,7 @@ def _come_and_go(kind: Kind, assignor: str, broker: Broker) -> None:
         assert_every_record_read(crew)
 
 
+@pytest.mark.long
 def test_a_member_that_is_killed_is_replaced(impatient_broker: Broker) -> None:
     def scenario(kind: Kind, _: Meet) -> None:
         with Crew(impatient_broker, kind, CONSUMER) as crew:
@@ -165,6 +166,7 @@ def test_a_group_goes_on_when_its_broker_comes_back(broker: Broker) -> None:
     with_each(KINDS, scenario, between=restart)
 
 
+@pytest.mark.long
 def test_a_group_changes_its_protocol_and_back_while_its_members_work(broker: Broker) -> None:
     with_each(KINDS, lambda kind, _: _change_the_protocol_and_back(kind, broker))
 
@@ -205,6 +207,7 @@ def _change_the_protocol_and_back(kind: Kind, broker: Broker) -> None:
         assert_every_record_read(crew)
 
 
+@pytest.mark.long
 def test_kafkas_tool_looks_into_a_group_and_deletes_it(broker: Broker) -> None:
     with Crew(broker, CONFLUENT, CONSUMER) as crew:
         crew.join()

@@ -88,7 +88,8 @@ def test_a_member_that_is_killed_is_replaced(broker: Broker) -> None:
     with_each([*KINDS, *OLD], scenario, at_once=5)
 
 
-@pytest.mark.parametrize("end", [pytest.param("leave", marks=pytest.mark.long), "kill"])
+@pytest.mark.long
+@pytest.mark.parametrize("end", ["leave", "kill"])
 def test_a_static_member_comes_back_without_a_rebalance(end: str, broker: Broker) -> None:
     def scenario(kind: Kind, _: Meet) -> None:
         # It comes back before its session ends, also on a machine that takes long to start a client.

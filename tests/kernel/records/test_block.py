@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -20,6 +21,7 @@ from tests.kernel.records.made_batches import (
     stretched,
     varint,
 )
+from tests.tables import for_each
 from tidelog.kernel.errors import CorruptBatch, UnsupportedCompression
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, pack_batch, parse_header, stamp_offset
 from tidelog.kernel.records.block import NEVER, RecordBlock
@@ -174,43 +176,44 @@ def test_records_that_are_as_long_on_average_as_the_first_one() -> None:
 
 
 WHOLE = b"\x00" + varint(0) + varint(0) + varint(1) + b"k" + varint(1) + b"v" + varint(0)
-malformed = pytest.mark.parametrize(
-    ("body", "count"),
-    [
-        (b"", 1),
-        (b"", -1),
-        (framed(WHOLE), 2),
-        (framed(WHOLE) * 2, 1),
-        (framed(WHOLE), 0),
-        (framed(WHOLE), -1),
-        (framed(WHOLE), 2**31 - 1),
-        (framed(WHOLE)[:-1], 1),
-        (framed(WHOLE, 99), 1),
-        (framed(WHOLE, -1), 1),
-        (framed(b""), 1),
-        (framed(b"") * 3, 3),
-        (framed(WHOLE[:1]), 1),
-        (framed(WHOLE[:3]), 1),
-        (framed(WHOLE[:5]), 1),
-        (framed(WHOLE[:7]), 1),
-        (framed(b"\x00\x00" + varint(-1) + WHOLE[3:]), 1),
-        (framed(b"\x00\x00" + varint(1) + WHOLE[3:]), 1),
-        (framed(b"\x00\x00\x00" + varint(2**31 - 1) + b"k\x00\x00"), 1),
-        (framed(b"\x00\x00\x00\x01" + varint(2**31 - 1) + b"v\x00"), 1),
-        (framed(b"\x00\x00" + stretched(0, 6) + WHOLE[3:]), 1),
-        (framed(b"\x00" + stretched(0, 11) + WHOLE[2:]), 1),
-        (b"\xff" * 12, 1),
-        (stretched(-1, 5) + WHOLE, 3),
-        (stretched(len(WHOLE), 6) + WHOLE, 1),
-    ],
+MALFORMED = [
+    (b"", 1),
+    (b"", -1),
+    (framed(WHOLE), 2),
+    (framed(WHOLE) * 2, 1),
+    (framed(WHOLE), 0),
+    (framed(WHOLE), -1),
+    (framed(WHOLE), 2**31 - 1),
+    (framed(WHOLE)[:-1], 1),
+    (framed(WHOLE, 99), 1),
+    (framed(WHOLE, -1), 1),
+    (framed(b""), 1),
+    (framed(b"") * 3, 3),
+    (framed(WHOLE[:1]), 1),
+    (framed(WHOLE[:3]), 1),
+    (framed(WHOLE[:5]), 1),
+    (framed(WHOLE[:7]), 1),
+    (framed(b"\x00\x00" + varint(-1) + WHOLE[3:]), 1),
+    (framed(b"\x00\x00" + varint(1) + WHOLE[3:]), 1),
+    (framed(b"\x00\x00\x00" + varint(2**31 - 1) + b"k\x00\x00"), 1),
+    (framed(b"\x00\x00\x00\x01" + varint(2**31 - 1) + b"v\x00"), 1),
+    (framed(b"\x00\x00" + stretched(0, 6) + WHOLE[3:]), 1),
+    (framed(b"\x00" + stretched(0, 11) + WHOLE[2:]), 1),
+    (b"\xff" * 12, 1),
+    (stretched(-1, 5) + WHOLE, 3),
+    (stretched(len(WHOLE), 6) + WHOLE, 1),
+]
+
+
+@for_each(
+    ("malformed", "codec", "followed"),
+    itertools.product(MALFORMED, [0, 1, 4], [b"", b"\x00" * 100, framed(WHOLE) * 9]),
 )
-
-
-@malformed
-@pytest.mark.parametrize("codec", [0, 1, 4])
-@pytest.mark.parametrize("followed", [b"", b"\x00" * 100, framed(WHOLE) * 9], ids=["end", "zeros", "records"])
-def test_record_block_refuses_malformed_records(body: bytes, count: int, codec: int, followed: bytes) -> None:
+def test_record_block_refuses_malformed_records(
+    malformed: tuple[bytes, int], codec: int, followed: bytes
+) -> None:
     """Whatever follows in memory: nothing beyond a batch is taken for a part of it."""
+    body, count = malformed
     batch = of_body(compress(codec, body) if codec else body, count, attributes=codec)
     content, found = placed([batch])
     with pytest.raises(CorruptBatch):
@@ -229,7 +232,7 @@ def test_record_block_names_the_batch_with_the_malformed_record() -> None:
         block_of(of_body(framed(WHOLE)), bad)
 
 
-@malformed
+@for_each(("body", "count"), MALFORMED)
 def test_record_block_names_the_one_of_many_batches_that_is_malformed(body: bytes, count: int) -> None:
     bad = bytearray(of_body(body, count))
     stamp_offset(bad, 500, 0)

@@ -162,7 +162,9 @@ def size_of_logs(folder: Path) -> int:
     return size
 
 
-@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize(
+    "isolation", [pytest.param("read_uncommitted", marks=pytest.mark.long), "read_committed"]
+)
 def test_a_consumer_reads_on_while_its_log_is_compacted(tmp_path: Path, isolation: str) -> None:
     """It never sees an error or an older value, and ends with the newest value of every key."""
     often = {"log.cleaner.backoff.ms": "10", "log.initial.task.delay.ms": "0"}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.peers import KafkaServer, TidelogServer
 from tests.plugins.metadata_kraft.hands import Client, kafka_on, tidelog_on
 
 
+@pytest.mark.long
 def test_offsets_change_hands(tmp_path: Path) -> None:
     data = tmp_path / "data"
     kafka, tidelog = kafka_on(data, tmp_path / "kafka"), tidelog_on(data, tmp_path / "tidelog")

@@ -87,7 +87,11 @@ async def look(place: Path, tasks: BackgroundTasks) -> object:
     return outcomes[0]
 
 
-@pytest.mark.parametrize(("data", "names"), FATES, ids=lambda fate: fate.name)
+@pytest.mark.parametrize(
+    ("data", "names"),
+    [*FATES[:2], *(pytest.param(*fates, marks=pytest.mark.long) for fates in FATES[2:])],
+    ids=lambda fate: fate.name,
+)
 async def test_a_power_cut_leaves_the_old_or_the_new(
     tmp_path: Path, tasks: BackgroundTasks, data: DataFate, names: NameFate
 ) -> None:

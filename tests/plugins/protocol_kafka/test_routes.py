@@ -12,7 +12,7 @@ from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.messages.api import APIS
 from tidelog.plugins.protocol_kafka.routes import NO_TAGGED_FIELDS, SERVED, Routes, Served, find_route
 
-each_api = pytest.mark.parametrize("served", SERVED.values(), ids=[APIS[key].name for key in SERVED])
+each_api = for_each("served", SERVED.values(), ids=[APIS[key].name for key in SERVED])
 
 
 @each_api

@@ -65,6 +65,7 @@ def test_a_micro_batch_whose_function_raises_is_repeated_by_a_restart(
     assert batches == [(0, ["1.5", "high"]), (0, ["1.5", "high"]), (1, ["low"])]
 
 
+@pytest.mark.long
 def test_a_topic_that_is_deleted_under_a_query_fails_it_and_a_restart_reads_the_next_one(
     spark: SparkSession, shared_tidelog: str, tmp_path: Path
 ) -> None:

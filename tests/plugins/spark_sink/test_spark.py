@@ -156,6 +156,7 @@ def test_a_table_that_is_written_is_read_again(spark: SparkSession, shared_tidel
         assert sorted(found.collect()) == sorted(frame.collect())
 
 
+@pytest.mark.long
 def test_a_micro_batch_that_is_repeated_is_written_once(
     spark: SparkSession, shared_tidelog: str, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ def append_and_be_killed(place: Path, after_s: float) -> int:
     return int([line for line in told if line.endswith("\n")][-1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1])
 async def test_everything_that_was_appended_survives_a_kill(
     tmp_path: Path, tasks: BackgroundTasks, seed: int

@@ -141,6 +141,7 @@ async def test_relocator_run_moves_everything_after_the_clock_was_set_back(old: 
         await check_end(broker)
 
 
+@pytest.mark.long
 async def test_relocator_run_loses_nothing_when_killed_before_any_write(
     old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,7 +166,12 @@ async def test_relocator_run_loses_nothing_when_killed_before_any_write(
 
 
 @pytest.mark.parametrize(
-    "fate", [DataFate.LOST, DataFate.TORN, DataFate.SCATTERED], ids=lambda fate: fate.name
+    "fate",
+    [
+        DataFate.LOST,
+        *(pytest.param(fate, marks=pytest.mark.long) for fate in (DataFate.TORN, DataFate.SCATTERED)),
+    ],
+    ids=lambda fate: fate.name,
 )
 async def test_relocator_run_loses_nothing_in_a_power_cut(old: Path, tmp_path: Path, fate: DataFate) -> None:
     recorder = Recorder(old)

@@ -70,6 +70,7 @@ def test_decoder_and_reference_decode_agree_on_mutated_messages(
     assert compiled == outcome(lambda raw: reference_decode(cls, version, raw), mutated)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("cls", "version"), REQUESTS)
 @FUZZ
 @given(raw=st.binary(max_size=80))

@@ -75,7 +75,8 @@ def test_encode_of_a_small_message_agrees_with_kio_in_every_version(cls: type[An
     assert kio_encode(theirs) == encode(message, version)
 
 
-@pytest.mark.parametrize(("cls", "version"), newest_of_each_layout(in_kio(), older=[pytest.mark.long]))
+@pytest.mark.long
+@pytest.mark.parametrize(("cls", "version"), newest_of_each_layout(in_kio()))
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_encode_and_decode_agree_with_kio(cls: type[Any], version: int, data: st.DataObject) -> None:

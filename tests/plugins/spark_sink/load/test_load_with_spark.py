@@ -98,6 +98,7 @@ def test_load_of_a_time_range_with_columns_of_its_own(
     assert all(file.name.endswith(".zstd.parquet") for file in (tmp_path / "t").rglob("*.parquet"))
 
 
+@pytest.mark.long
 def test_load_of_topics_that_match_into_json_with_aborted_records(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_load_explains_what_spark_refuses(
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.long
 def test_load_of_offsets_that_were_deleted_meanwhile(
     spark: SparkSession, shared_tidelog: str, tmp_path: Path
 ) -> None:
