@@ -6,10 +6,17 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from tests.clients.java_programs import run_java
 from tests.deadlines import DEADLINE_S
+from tests.peers import NEWEST_KAFKA
 
 RECORDS: Final = [(b"key", b"value"), (None, b"without a key"), (b"tombstone", None)]
-TOPIC, GROUP = "golden", "golden-group"
+TOPIC: Final = "golden"
+READING: Final[dict[str, Any]] = {
+    "group.id": "golden-group",
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+}
 
 
 def confluent_kafka(bootstrap: str) -> None:
@@ -18,23 +25,16 @@ def confluent_kafka(bootstrap: str) -> None:
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    brokers: dict[str, Any] = {"bootstrap.servers": bootstrap}
+    admin = AdminClient(brokers)
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(DEADLINE_S)
-    settings = {"bootstrap.servers": bootstrap, "transactional.id": "golden", "compression.type": "lz4"}
-    producer = Producer(settings)
+    producer = Producer(brokers | {"transactional.id": "golden", "compression.type": "lz4"})
     producer.init_transactions()
     producer.begin_transaction()
     for key, value in RECORDS:
         producer.produce(TOPIC, value, key, headers={"header": b"content"})
     producer.commit_transaction()
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": GROUP,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        }
-    )
+    consumer = Consumer(brokers | READING)
     consumer.subscribe([TOPIC])
     read = 0
     while read < len(RECORDS):
@@ -56,13 +56,7 @@ def kafka_python(bootstrap: str) -> None:
     for key, value in RECORDS:
         producer.send(TOPIC, value=value, key=key).get(DEADLINE_S)
     producer.close()
-    consumer: Any = KafkaConsumer(
-        TOPIC,
-        bootstrap_servers=bootstrap,
-        group_id=GROUP,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-    )
+    consumer: Any = KafkaConsumer(TOPIC, bootstrap_servers=bootstrap, **_as_arguments(READING))
     for _ in RECORDS:
         next(consumer)
     consumer.commit()
@@ -88,13 +82,7 @@ async def _aiokafka(bootstrap: str) -> None:
     for key, value in RECORDS:
         await producer.send_and_wait(TOPIC, value, key)
     await producer.stop()
-    consumer: Any = AIOKafkaConsumer(
-        TOPIC,
-        bootstrap_servers=bootstrap,
-        group_id=GROUP,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-    )
+    consumer: Any = AIOKafkaConsumer(TOPIC, bootstrap_servers=bootstrap, **_as_arguments(READING))
     await consumer.start()
     for _ in RECORDS:
         await consumer.getone()
@@ -104,8 +92,22 @@ async def _aiokafka(bootstrap: str) -> None:
     await admin.close()
 
 
+def java(bootstrap: str) -> None:
+    """The newest kafka-clients, with a group of the consumer protocol."""
+    settings = {"bootstrap.servers": bootstrap, "group.protocol": "consumer", "compression.type": "snappy"}
+    records = [" ".join("null" if side is None else side.decode() for side in record) for record in RECORDS]
+    arguments = [f"{key}={value}" for key, value in (settings | READING).items()]
+    run_java("Golden", NEWEST_KAFKA, [TOPIC, *arguments], "\n".join(records))
+
+
+def _as_arguments(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings by the names of arguments."""
+    return {name.replace(".", "_"): value for name, value in settings.items()}
+
+
 CLIENTS: Final[dict[str, Callable[[str], None]]] = {
     "confluent-kafka": confluent_kafka,
     "kafka-python": kafka_python,
     "aiokafka": aiokafka,
+    "java": java,
 }
