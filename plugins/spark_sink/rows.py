@@ -24,9 +24,9 @@ import pyarrow as pa
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT
 from tidelog.kernel.records.block import RecordBlock
-from tidelog.kernel.records.header_columns import header_columns
 from tidelog.kernel.records.placed import PlacedBatches
 from tidelog.plugins.client.errors import CorruptRecords
+from tidelog.plugins.spark_sink.header_columns import header_columns
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 
 if TYPE_CHECKING:

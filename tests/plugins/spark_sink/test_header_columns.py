@@ -20,8 +20,8 @@ from tests.kernel.records.made_batches import (
 from tests.tables import for_each
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.block import RecordBlock
-from tidelog.kernel.records.header_columns import header_columns
 from tidelog.kernel.records.record import Record, encode_record
+from tidelog.plugins.spark_sink.header_columns import header_columns
 
 FIELDS = b"\x00\x00\x00" + varint(-1) + varint(-1)
 """A record at offset delta 0 without key and value, up to its headers."""
