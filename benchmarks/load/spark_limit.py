@@ -46,7 +46,7 @@ class ReadyReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Do nothing: there is never more."""
 
-    def latestOffset(self, _start: dict[str, int], _limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Return the end."""
         return {"rows": self._rows}
 
