@@ -13,8 +13,6 @@ from tests.plugins.spark_sink.queries import Query, Row, Topic, batch_rows, new_
 from tidelog.plugins.client import NewRecord
 
 SETTINGS = {"log.cleaner.backoff.ms": "100", "log.initial.task.delay.ms": "0"}
-# Each batch has a segment of its own, and the last one is never compacted.
-COMPACTED = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0", "segment_bytes": "1048576"}
 BATCHES = 6
 LEFT = [2, 7, 14, 15, 16, 17]
 LARGE = b"v" * 600_000
@@ -30,7 +28,10 @@ def tidelog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TidelogServer]
 @pytest.fixture(scope="module")
 def topic(tidelog: TidelogServer) -> Iterator[Topic]:
     """18 offsets: left are the newest record of each key before the last segment, and all of that one."""
-    with new_topic(tidelog.bootstrap, **COMPACTED) as topic:
+    # Each batch has a segment of its own, and the last one is never compacted.
+    with new_topic(
+        tidelog.bootstrap, cleanup_policy="compact", min_cleanable_dirty_ratio="0", segment_bytes="1048576"
+    ) as topic:
         for batch in range(BATCHES):
             # Key 0 is in all batches, 1 in the second and third one, 2 in the first one alone.
             keys = [b"0", b"1" if batch in (1, 2) else b"0", b"2" if batch == 0 else b"0"]
