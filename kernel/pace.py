@@ -47,16 +47,17 @@ async def run_in_steps(steps: Generator[None, None, T]) -> T:
 class ThreadPace:
     """When a thread releases the interpreter's lock for a moment; it calls `turn` after each small piece."""
 
-    __slots__ = ("_until",)
+    __slots__ = ("_hold_seconds", "_until")
 
-    def __init__(self) -> None:
-        self._until = perf_counter() + HOLD_SECONDS
+    def __init__(self, hold_seconds: float = HOLD_SECONDS) -> None:
+        self._hold_seconds = hold_seconds
+        self._until = perf_counter() + hold_seconds
 
     def turn(self) -> None:
         """Release the lock, if the thread has held it for so long."""
         if perf_counter() >= self._until:
             yield_interpreter()
-            self._until = perf_counter() + HOLD_SECONDS
+            self._until = perf_counter() + self._hold_seconds
 
 
 def yield_interpreter() -> None:

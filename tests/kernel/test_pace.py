@@ -51,7 +51,9 @@ async def test_a_turn_that_is_not_due_is_no_checkpoint(monkeypatch: pytest.Monke
         await Pace().turn()
 
 
-def releases(monkeypatch: pytest.MonkeyPatch, turns: int, seconds_each: float) -> int:
+def releases(
+    monkeypatch: pytest.MonkeyPatch, turns: int, seconds_each: float, hold_seconds: float = pace.HOLD_SECONDS
+) -> int:
     """How often a thread releases the interpreter's lock in so many turns."""
     count = 0
     now = 0.0
@@ -62,7 +64,7 @@ def releases(monkeypatch: pytest.MonkeyPatch, turns: int, seconds_each: float) -
 
     monkeypatch.setattr(pace, "yield_interpreter", release)
     monkeypatch.setattr(pace, "perf_counter", lambda: now)
-    thread = ThreadPace()
+    thread = ThreadPace(hold_seconds)
     for _ in range(turns):
         now += seconds_each
         thread.turn()
@@ -77,3 +79,9 @@ def test_thread_pace_releases_the_interpreter_when_it_held_it_for_long(
 
 def test_thread_pace_does_small_pieces_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
     assert releases(monkeypatch, turns=100, seconds_each=pace.HOLD_SECONDS / 10) in (9, 10)
+
+
+def test_thread_pace_releases_the_interpreter_sooner_for_work_that_others_wait_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert releases(monkeypatch, turns=100, seconds_each=50e-6, hold_seconds=50e-6) == 100

@@ -43,6 +43,12 @@ MAX_FIRST_BYTES = 4 * 1024 * 1024
 KEPT_OPEN_BYTES = 1024 * 1024
 """A batch whose decompression takes more memory is decompressed again for each piece: between two of them a
 client may wait for as long as it likes."""
+_HOLD_SECONDS: Final = 50e-6
+"""How long a conversion holds the interpreter's lock.
+
+The event loop waits for it after each system call of another client's request. Half of the time goes to
+releases, which only clients of before 0.11 notice.
+"""
 _PLACE = struct.Struct(">qi")
 _NO_OFFSET: Final = -1
 _log = logging.getLogger(__name__)
@@ -84,7 +90,7 @@ class Conversion:
                 the next record is larger than is converted.
         """
         out = bytearray()
-        pace = ThreadPace()
+        pace = ThreadPace(_HOLD_SECONDS)
         try:
             while (batch := self._batch or self._next_batch()) is not None:
                 self._batch = batch

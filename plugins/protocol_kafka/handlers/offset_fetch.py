@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import attrs
 
@@ -19,10 +19,11 @@ from tidelog.kernel.seams.coordination.offsets import (
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.handlers.slices import merge, slices
+from tidelog.plugins.protocol_kafka.handlers.slices import PARTITIONS_PER_SLICE, merge, slices
 from tidelog.plugins.protocol_kafka.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -36,6 +37,9 @@ MANY_GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10
 GROUP_ERRORS_SINCE = 2
 NO_METADATA = ""
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Known(NamedTuple):
@@ -82,67 +86,65 @@ def _group(
         topics = yield from _known_topics(context, group, require_stable)
     except BrokerError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=error_code(error))
-    return OffsetFetchResponseGroup(
-        group_id=group.group_id,
-        topics=[
-            OffsetFetchResponseTopics(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetFetchResponsePartitions(
-                        partition_index=known.partition,
-                        committed_offset=known.offset,
-                        committed_leader_epoch=known.leader_epoch,
-                        metadata=known.metadata,
-                        error_code=known.error,
-                    )
-                    for known in topic.partitions
-                ],
-            )
-            for topic in topics
-        ],
-    )
+    answered: list[OffsetFetchResponseTopics] = []
+    for topic in topics:
+        partitions = yield from _in_steps(topic.partitions, _partition_of_group)
+        answered.append(
+            OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+        )
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=answered)
 
 
 def _one_group(
     context: RequestContext, request: OffsetFetchRequest
 ) -> Generator[None, None, OffsetFetchResponse]:
-    group = OffsetFetchRequestGroup(
-        group_id=request.group_id,
-        topics=None
-        if request.topics is None
-        else [
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in request.topics
-        ],
-    )
+    group = OffsetFetchRequestGroup(group_id=request.group_id, topics=None)
+    if request.topics is not None:
+        group.topics = yield from _in_steps(request.topics, _topic_of_group)
     try:
         topics = yield from _known_topics(context, group, request.require_stable)
     except BrokerError as error:
         code = error_code(error)
         if context.api_version >= GROUP_ERRORS_SINCE:
             return OffsetFetchResponse(error_code=code)
-        topics = list[KnownTopic]()
-        for topic in group.topics or ():
-            topics.append(_all_failed(topic, code))
-            yield
-    return OffsetFetchResponse(
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=known.partition,
-                        committed_offset=known.offset,
-                        committed_leader_epoch=known.leader_epoch,
-                        metadata=known.metadata,
-                        error_code=known.error,
-                    )
-                    for known in topic.partitions
-                ],
-            )
-            for topic in topics
-        ]
+        topics = yield from _in_steps(group.topics or (), lambda topic: _all_failed(topic, code))
+    answered: list[OffsetFetchResponseTopic] = []
+    for topic in topics:
+        partitions = yield from _in_steps(topic.partitions, _partition)
+        answered.append(OffsetFetchResponseTopic(name=topic.name, partitions=partitions))
+    return OffsetFetchResponse(topics=answered)
+
+
+def _in_steps(items: Sequence[T], make: Callable[[T], R]) -> Generator[None, None, list[R]]:
+    """Return what is made of each of the items; there may be very many."""
+    made: list[R] = []
+    for start in range(0, len(items), PARTITIONS_PER_SLICE):
+        made += map(make, items[start : start + PARTITIONS_PER_SLICE])
+        yield
+    return made
+
+
+def _topic_of_group(topic: OffsetFetchRequestTopic) -> OffsetFetchRequestTopics:
+    return OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+
+
+def _partition(known: Known) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        partition_index=known.partition,
+        committed_offset=known.offset,
+        committed_leader_epoch=known.leader_epoch,
+        metadata=known.metadata,
+        error_code=known.error,
+    )
+
+
+def _partition_of_group(known: Known) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=known.partition,
+        committed_offset=known.offset,
+        committed_leader_epoch=known.leader_epoch,
+        metadata=known.metadata,
+        error_code=known.error,
     )
 
 

@@ -176,7 +176,7 @@ def answer(asker: Asker, question: Question) -> Any:
 
 
 def comparable(part: Any) -> Any:
-    """Return an answer without texts and paths, internal topics, and `is_default`.
+    """Return an answer without texts and paths, topics of others, and `is_default`.
 
     Kafka leaves that false in version 0.
     """
@@ -184,13 +184,15 @@ def comparable(part: Any) -> Any:
         ignored = TEXTS | {"is_default", "log_dir"}
         return {name: comparable(value) for name, value in part.items() if name not in ignored}
     if isinstance(part, list):
-        return [comparable(item) for item in part if not is_internal(item)]
+        return [comparable(item) for item in part if not is_topic_of_others(item)]
     return whole_messages(part) if isinstance(part, memoryview) else part
 
 
-def is_internal(part: Any) -> bool:
-    """Return whether this is about an internal topic."""
-    return isinstance(part, dict) and str(part.get("name")).startswith("__")
+def is_topic_of_others(part: Any) -> bool:
+    """Return whether this is a topic with its partitions, internal or of another test at this broker."""
+    if not isinstance(part, dict) or "partitions" not in part:
+        return False
+    return not str(part.get("name", TOPIC)).startswith(TOPIC)
 
 
 def whole_messages(records: memoryview) -> list[Message]:
