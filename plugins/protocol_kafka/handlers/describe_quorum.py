@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from tidelog.kernel.errors import UnknownTopicOrPartition
 from tidelog.kernel.seams.metadata import MetadataQuorum
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
@@ -22,14 +24,17 @@ METADATA_PARTITION = 0
 DIRECTORIES_SINCE = 2
 
 
-def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+def handle(
+    context: RequestContext, request: DescribeQuorumRequest
+) -> Generator[None, None, DescribeQuorumResponse]:
     """Describe the metadata log; as in Kafka it has to be the only partition of the request.
 
     The nodes have no addresses: this broker has no listener for controllers.
     """
     quorum = context.broker.cluster.quorum
     if quorum is None or not _is_metadata_log(request.topics):
-        return DescribeQuorumResponse(error_code=0, error_message="", topics=_unknown(context, request))
+        topics = yield from _unknown(context, request)
+        return DescribeQuorumResponse(error_code=0, error_message="", topics=topics)
     topic = QuorumTopic(topic_name=METADATA_TOPIC, partitions=[_partition(context, quorum)])
     return DescribeQuorumResponse(
         error_code=0,
@@ -46,10 +51,10 @@ def _nodes(context: RequestContext, quorum: MetadataQuorum) -> list[QuorumNode]:
 
 
 def _is_metadata_log(topics: list[DescribedTopic]) -> bool:
-    asked = [
-        (topic.topic_name, partition.partition_index) for topic in topics for partition in topic.partitions
-    ]
-    return len(topics) == 1 and asked == [(METADATA_TOPIC, METADATA_PARTITION)]
+    if len(topics) != 1 or len(topics[0].partitions) != 1:
+        return False
+    (topic,) = topics
+    return (topic.topic_name, topic.partitions[0].partition_index) == (METADATA_TOPIC, METADATA_PARTITION)
 
 
 def _partition(context: RequestContext, quorum: MetadataQuorum) -> QuorumPartition:
@@ -77,24 +82,28 @@ def _partition(context: RequestContext, quorum: MetadataQuorum) -> QuorumPartiti
     )
 
 
-def _unknown(context: RequestContext, request: DescribeQuorumRequest) -> list[QuorumTopic]:
+def _unknown(
+    context: RequestContext, request: DescribeQuorumRequest
+) -> Generator[None, None, list[QuorumTopic]]:
     error = UnknownTopicOrPartition("this broker has no such partition of a metadata log")
-    return [
-        QuorumTopic(
-            topic_name=topic.topic_name,
-            partitions=[
+    code, text = error_code(error), context.error_message(error)
+    topics: list[QuorumTopic] = []
+    for topic in request.topics:
+        partitions: list[QuorumPartition] = []
+        for asked in topic.partitions:
+            partitions.append(
                 QuorumPartition(
-                    partition_index=partition.partition_index,
-                    error_code=error_code(error),
-                    error_message=context.error_message(error),
+                    partition_index=asked.partition_index,
+                    error_code=code,
+                    error_message=text,
                     leader_id=0,
                     leader_epoch=0,
                     high_watermark=0,
                     current_voters=[],
                     observers=[],
                 )
-                for partition in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
+            )
+            yield
+        topics.append(QuorumTopic(topic_name=topic.topic_name, partitions=partitions))
+        yield
+    return topics
