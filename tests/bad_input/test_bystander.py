@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
     from tidelog.plugins.protocol_kafka.messages.api import Api
 
-# Processor time, so other processes do not count; processors differ by more than a factor of 2, though.
-HELD_MS = 100.0
+HELD_MS = 50.0
 MORE_TRIES = 2
 GROWTH_MB = 256.0
 ANSWER_MB = 20.0
