@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import attrs
@@ -88,7 +89,9 @@ def _group(
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=error_code(error))
     answered: list[OffsetFetchResponseTopics] = []
     for topic in topics:
-        partitions = yield from _in_steps(topic.partitions, _partition_of_group)
+        partitions = yield from _in_steps(
+            topic.partitions, partial(_partition, OffsetFetchResponsePartitions)
+        )
         answered.append(
             OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
         )
@@ -110,7 +113,7 @@ def _one_group(
         topics = yield from _in_steps(group.topics or (), lambda topic: _all_failed(topic, code))
     answered: list[OffsetFetchResponseTopic] = []
     for topic in topics:
-        partitions = yield from _in_steps(topic.partitions, _partition)
+        partitions = yield from _in_steps(topic.partitions, partial(_partition, OffsetFetchResponsePartition))
         answered.append(OffsetFetchResponseTopic(name=topic.name, partitions=partitions))
     return OffsetFetchResponse(topics=answered)
 
@@ -128,18 +131,9 @@ def _topic_of_group(topic: OffsetFetchRequestTopic) -> OffsetFetchRequestTopics:
     return OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
 
 
-def _partition(known: Known) -> OffsetFetchResponsePartition:
-    return OffsetFetchResponsePartition(
-        partition_index=known.partition,
-        committed_offset=known.offset,
-        committed_leader_epoch=known.leader_epoch,
-        metadata=known.metadata,
-        error_code=known.error,
-    )
-
-
-def _partition_of_group(known: Known) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(
+def _partition(kind: Callable[..., R], known: Known) -> R:
+    """Return the result for a partition as a version of the response has it."""
+    return kind(
         partition_index=known.partition,
         committed_offset=known.offset,
         committed_leader_epoch=known.leader_epoch,
