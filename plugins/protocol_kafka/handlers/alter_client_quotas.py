@@ -39,6 +39,7 @@ async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> 
             errors[entity] = InvalidRequest("Ignoring an entity with a quota key more than once")
         else:
             alterations[entity] = quotas
+        await pace.turn()
     try:
         refused = await context.broker.client_quotas.alter(alterations, validate_only=request.validate_only)
     except StorageError as error:

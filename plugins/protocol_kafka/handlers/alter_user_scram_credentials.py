@@ -20,20 +20,22 @@ async def handle(
     context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     """Change each user independently, once; there is one result for each."""
-    deletions = [CredentialKey(each.name, each.mechanism) for each in request.deletions]
-    upsertions = [
-        ScramUpsertion(
-            CredentialKey(each.name, each.mechanism), each.salt, each.salted_password, each.iterations
-        )
-        for each in request.upsertions
-    ]
+    pace = Pace()
+    deletions: list[CredentialKey] = []
+    for deletion in request.deletions:
+        deletions.append(CredentialKey(deletion.name, deletion.mechanism))
+        await pace.turn()
+    upsertions: list[ScramUpsertion] = []
+    for each in request.upsertions:
+        key = CredentialKey(each.name, each.mechanism)
+        upsertions.append(ScramUpsertion(key, each.salt, each.salted_password, each.iterations))
+        await pace.turn()
     results: Mapping[str, BrokerError | None]
     try:
         results = await context.broker.scram_credentials.alter(deletions, upsertions)
     except StorageError as error:
         keys = [*deletions, *(upsertion.key for upsertion in upsertions)]
         results = dict.fromkeys((key.user for key in keys), error)
-    pace = Pace()
     answered: list[AlterUserScramCredentialsResult] = []
     for user, refused in results.items():
         answered.append(_result(context, user, refused))

@@ -136,6 +136,30 @@ def test_conversion_of_many_small_batches_is_done_in_one_go(monkeypatch: pytest.
     assert releases == []
 
 
+def test_conversion_releases_the_interpreter_before_the_event_loop_waits_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Other clients' requests wait for it after each system call; a thread's usual 200 us are too long."""
+    now, held_since, held = 0.0, 0.0, list[float]()
+
+    def tick() -> float:
+        nonlocal now
+        now += 5e-6
+        return now
+
+    def release() -> None:
+        nonlocal held_since
+        held.append(now - held_since)
+        held_since = now
+
+    monkeypatch.setattr(pace, "yield_interpreter", release)
+    monkeypatch.setattr(pace, "perf_counter", tick)
+    conversion = Conversion(log_of([make_batch([b"v"] * 200)]), 0, 2, MemoryBudget(1 << 20))
+    assert len(values_in(conversion.more(1 << 20))) == 200
+    assert held
+    assert max(held) <= 75e-6
+
+
 @settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(1, 6), st.integers(0, 4), st.booleans()), max_size=6),
