@@ -48,8 +48,7 @@ async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> 
         errors |= refused
     results: list[EntryResponseData] = []
     for entity in times:
-        results.append(_result(context, entity, errors.get(entity)))
-        await pace.turn()
+        results.append(await _result(context, entity, errors.get(entity), pace))
     return AlterClientQuotasResponse(entries=results)
 
 
@@ -58,14 +57,18 @@ def _entity(entry: EntryData) -> QuotaEntity:
     return frozenset({part.entity_type: part.entity_name for part in entry.entity}.items())
 
 
-def _result(context: RequestContext, entity: QuotaEntity, error: BrokerError | None) -> EntryResponseData:
+async def _result(
+    context: RequestContext, entity: QuotaEntity, error: BrokerError | None, pace: Pace
+) -> EntryResponseData:
     if error is not None:
         context.warn("refusing to change client quotas for", error)
+    parts: list[EntityData] = []
+    # A client may name any number of types, though there are three.
+    for kind, name in sorted(entity, key=lambda part: part[0]):
+        parts.append(EntityData(entity_type=kind, entity_name=name))
+        await pace.turn()
     return EntryResponseData(
         error_code=error_code(error) if error else 0,
         error_message=context.error_message(error) if error else None,
-        entity=[
-            EntityData(entity_type=kind, entity_name=name)
-            for kind, name in sorted(entity, key=lambda part: part[0])
-        ],
+        entity=parts,
     )
