@@ -1,9 +1,13 @@
-"""Small micro-batches of Spark, by the format `tidelog` and by Spark's own format `kafka` in turn."""
+"""Small micro-batches of Spark, by the format `tidelog` and by Spark's own format `kafka` in turn.
+
+How soon rows can be in `foreachBatch` at all shows Spark's own source of lines from a socket: it only puts
+them into a list, so what is left is what Spark does for each micro-batch.
+"""
 
 from __future__ import annotations
 
+import socket
 import statistics
-import struct
 import time
 from pathlib import Path
 from threading import Event, Thread
@@ -20,6 +24,8 @@ from .pacing import paced
 from .spark import CORES, FORMATS, spark_session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from pyspark.sql import DataFrame, SparkSession
 
 TUNINGS: dict[str, dict[str, str]] = {
@@ -33,8 +39,8 @@ TUNINGS: dict[str, dict[str, str]] = {
     },
 }
 BATCH_RECORDS = 100
-_SENT_AT = struct.Struct(">q")
-_REST = b"v" * 92
+_VALUE = b"%-100d"
+"""A value of 100 bytes: when it was sent, in nanoseconds."""
 _PER_SECOND = 20
 WARM_UP = 10
 """Micro-batches at the start of a query that do not count."""
@@ -63,11 +69,13 @@ class SmallBatchesSpec:
 class SmallBatchesResult:
     """In milliseconds, by tuning and format, of each repeat.
 
-    A cost is a median; of latencies there are the median and the 99th percentile.
+    A cost is a median; of latencies there are the median and the 99th percentile. `limits` are medians of
+    the latencies of a source that does nothing, by tuning.
     """
 
     costs: dict[str, dict[str, list[float]]]
     latencies: dict[str, dict[str, list[list[float]]]]
+    limits: dict[str, list[float]]
 
 
 def small_batches(spec: SmallBatchesSpec) -> SmallBatchesResult:
@@ -78,6 +86,7 @@ def small_batches(spec: SmallBatchesSpec) -> SmallBatchesResult:
         batches.cost(name)
     costs = {tuning: {name: list[float]() for name in FORMATS} for tuning in TUNINGS}
     latencies = {tuning: {name: list[list[float]]() for name in FORMATS} for tuning in TUNINGS}
+    limits = {tuning: list[float]() for tuning in TUNINGS}
     for tuning, settings in TUNINGS.items():
         for key, text in settings.items():
             batches.spark.conf.set(key, text)
@@ -86,7 +95,8 @@ def small_batches(spec: SmallBatchesSpec) -> SmallBatchesResult:
                 costs[tuning][name].append(batches.cost(name))
             for name in FORMATS:
                 latencies[tuning][name].append(batches.latency(name))
-    return SmallBatchesResult(costs, latencies)
+            limits[tuning].append(batches.least_latency())
+    return SmallBatchesResult(costs, latencies, limits)
 
 
 class _Batches:
@@ -108,42 +118,68 @@ class _Batches:
 
         Raises RuntimeError when the query fails or no row comes.
         """
+        rows = self._rows(format_name, self._spec.latency_topic, startingOffsets="latest")
+        latencies = self._latencies(format_name, rows, self._produce)
+        return [statistics.median(latencies), percentile(latencies, 99.0)]
+
+    def least_latency(self) -> float:
+        """Return the median for the same rows from a socket, by Spark's own source.
+
+        Raises RuntimeError when the query fails or no row comes.
+        """
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            host, port = listener.getsockname()
+            rows = self.spark.readStream.format("socket").options(host=host, port=port, numPartitions=CORES)
+
+            def send(begun: Event) -> None:
+                with listener.accept()[0] as connection:
+                    for _ in self._turns(begun):
+                        lines = (_VALUE % time.time_ns() + b"\n" for _ in range(CORES * BATCH_RECORDS))
+                        connection.sendall(b"".join(lines))
+
+            return statistics.median(self._latencies("socket", rows.load(), send))
+
+    def _latencies(self, source: str, rows: DataFrame, send: Callable[[Event], None]) -> list[float]:
+        """Return the milliseconds from each value to its row in `foreachBatch`, while `send` sends values."""
         latencies: list[float] = []
         begun = Event()
 
         def collect(rows: DataFrame, _: int) -> None:
-            values = [bytes(row.value) for row in rows.select("value").collect()]
+            values = [int(row.value) for row in rows.select("value").collect()]
             now_ns = time.time_ns()
-            latencies.extend((now_ns - _SENT_AT.unpack_from(each)[0]) / 1e6 for each in values)
-            begun.set()
+            latencies.extend((now_ns - sent_ns) / 1e6 for sent_ns in values)
+            if values:
+                begun.set()
 
-        rows = self._rows(format_name, self._spec.latency_topic, startingOffsets="latest")
+        sender = Thread(target=send, args=[begun], daemon=True)
+        sender.start()
         query = self._writer(rows).foreachBatch(collect).start()
-        producer = Thread(target=self._produce, args=[begun], daemon=True)
-        producer.start()
         if not begun.wait(_PATIENCE_S):
-            raise RuntimeError(f"{format_name} brought no row: {query.exception()}")
+            raise RuntimeError(f"{source} brought no row: {query.exception()}")
         # The first micro-batches are slower, and their records have waited for the start of the query.
         time.sleep(_WARM_UP_S)
         latencies.clear()
-        producer.join()
+        sender.join()
         query.stop()
-        return [statistics.median(latencies), percentile(latencies, 99.0)]
+        return latencies
 
     def _produce(self, begun: Event) -> None:
-        """Send records until the query has begun, while it gets warm, and for `seconds` afterwards."""
         producer = Producer(prompt_producer_config(self._spec.bootstrap))
-        left = int((_WARM_UP_S + self._spec.seconds) * _PER_SECOND)
-        for _ in paced(int((_PATIENCE_S + self._spec.seconds) * _PER_SECOND), _PER_SECOND):
+        for _ in self._turns(begun):
             for partition in range(CORES):
                 for _ in range(BATCH_RECORDS):
-                    value = _SENT_AT.pack(time.time_ns()) + _REST
-                    producer.produce(self._spec.latency_topic, value, None, partition)
+                    producer.produce(self._spec.latency_topic, _VALUE % time.time_ns(), None, partition)
             producer.poll(0)
+        producer.flush(_PATIENCE_S)
+
+    def _turns(self, begun: Event) -> Iterator[float]:
+        """Pace until the query has begun, while it gets warm, and for `seconds` afterwards."""
+        left = int((_WARM_UP_S + self._spec.seconds) * _PER_SECOND)
+        for turn in paced(int((_PATIENCE_S + self._spec.seconds) * _PER_SECOND), _PER_SECOND):
+            yield turn
             left -= begun.is_set()
             if left <= 0:
                 break
-        producer.flush(_PATIENCE_S)
 
     def _rows(self, format_name: str, topic: str, **options: Any) -> DataFrame:
         given = {

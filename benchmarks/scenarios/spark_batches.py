@@ -64,6 +64,12 @@ def _rows() -> list[Row]:
                 Better.LOWER,
             ),
             Row(f"spark-latency-{tuning}-p99", f"{latency}, p99", "ms", Better.LOWER),
+            Row(
+                f"spark-latency-{tuning}-limit",
+                f"{latency}, p50, from a socket by Spark's own source",
+                "ms",
+                Better.NEITHER,
+            ),
         ]
     return rows
 
@@ -114,6 +120,8 @@ def _samples(found: SmallBatchesResult, tuning: str) -> Iterator[Sample]:
         yield Sample(f"spark-latency-{tuning}-p50", p50, {"format_kafka": kafka_p50})
         yield Sample(f"spark-latency-{tuning}-p50-times", p50 / kafka_p50)
         yield Sample(f"spark-latency-{tuning}-p99", p99, {"format_kafka": kafka_p99})
+    for limit in found.limits[tuning]:
+        yield Sample(f"spark-latency-{tuning}-limit", limit)
 
 
 def _fill(broker: RunningBroker) -> ProduceSpec:
