@@ -42,6 +42,7 @@ def test_an_import_loads_no_more_than_it_needs(module: str) -> None:
 SERVED_LATER = (
     "tidelog.kernel.seams.coordination.assignors",
     "tidelog.kernel.cli.plugins",
+    "tidelog.kernel.records.up_conversion",
     "tidelog.kernel.seams.sinks",
     "tidelog.kernel.sinks.supervision",
     "tidelog.plugins.coordinator.consumer_groups.service",

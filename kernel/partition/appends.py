@@ -20,16 +20,13 @@ from tidelog.kernel.partition.record_checks import (
     check_records,
     finish,
     recompress,
-    up_convert,
 )
 from tidelog.kernel.partition.validation import (
     LOG_APPEND_TIME,
-    QUICK_SET_BYTES,
     ChecksTakeLong,
     PartitionConfig,
     needs_record_checks,
     recompressed_in_steps,
-    up_conversion,
     validate_batch,
     validate_records,
 )
@@ -45,7 +42,6 @@ from tidelog.kernel.records.batch import (
     stamp_offset,
 )
 from tidelog.kernel.records.control import EndMarker, marker_batch
-from tidelog.kernel.records.up_conversion import source_codec, up_convert_in_steps
 from tidelog.kernel.seams.partition import AppendOrigin, AppendResult
 
 if TYPE_CHECKING:
@@ -122,14 +118,18 @@ class Appends:
 
     def append_message_set(self, messages: bytearray | memoryview) -> AppendResult | Awaitable[AppendResult]:
         """Append the messages of a client before Kafka 0.11; return an awaitable if converting takes long."""
-        if len(messages) > QUICK_SET_BYTES or source_codec(messages) or self.config.compression is not None:
-            return CheckedAppend(partial(self._convert_and_append, messages))
-        conversion = up_conversion(self.config, self._clock())
-        return self._append_converted(finish(up_convert_in_steps(messages, conversion)))
+        # Not at the top: its tables take time and memory, and clients of today never need it.
+        from tidelog.kernel.partition import message_sets
 
-    async def _convert_and_append(self, messages: bytearray | memoryview) -> AppendResult:
-        conversion = up_conversion(self.config, self._clock())
-        return self._append_converted(await up_convert(messages, conversion, self._unpacking))
+        if not message_sets.is_quick(messages, self.config):
+            convert = partial(message_sets.convert_in_steps, messages, unpacking=self._unpacking)
+            return CheckedAppend(partial(self._convert_and_append, convert))
+        return self._append_converted(message_sets.convert(messages, self.config, self._clock()))
+
+    async def _convert_and_append(
+        self, convert: Callable[[PartitionConfig, int], Awaitable[bytearray]]
+    ) -> AppendResult:
+        return self._append_converted(await convert(self.config, self._clock()))
 
     def _append_converted(self, batch: bytearray) -> AppendResult:
         header = parse_header(batch)

@@ -21,14 +21,8 @@ import trio
 from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.partition.unpacking import MemoryBudget, Unpacking
 from tidelog.kernel.partition.validation import PartitionConfig, recompressed_in_steps, validate_in_steps
-from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, LEAST_MESSAGE_BYTES, BatchHeader, Buffer
-from tidelog.kernel.records.compression import comes_in_pieces, memory_for, packs_quickly
-from tidelog.kernel.records.up_conversion import (
-    MAX_WRAPPED_BYTES,
-    UpConversion,
-    source_codec,
-    up_convert_in_steps,
-)
+from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, BatchHeader, Buffer
+from tidelog.kernel.records.compression import comes_in_pieces, memory_for
 from tidelog.kernel.seams.partition import AppendResult
 
 T = TypeVar("T")
@@ -87,20 +81,6 @@ async def recompress(
     memory_bytes = memory_for(header.codec, memoryview(batch)[HEADER_BYTES:]) + config.max_message_bytes
     # Compressing a piece may take milliseconds.
     return await take_steps(steps, memory_bytes, unpacking, on_event_loop=False)
-
-
-async def up_convert(messages: Buffer, conversion: UpConversion, unpacking: Unpacking) -> bytearray:
-    """Convert a message set to a batch; see `up_convert_in_steps`."""
-    codec = source_codec(messages)
-    memory_bytes = memory_for(codec, memoryview(messages)[LEAST_MESSAGE_BYTES[0] :])
-    memory_bytes += conversion.max_bytes + MAX_WRAPPED_BYTES * bool(codec)
-    target = codec if conversion.codec_id is None else conversion.codec_id
-    return await take_steps(
-        up_convert_in_steps(messages, conversion),
-        memory_bytes,
-        unpacking,
-        on_event_loop=packs_quickly(target, conversion.level) and comes_in_pieces(codec),
-    )
 
 
 async def take_steps(

@@ -39,7 +39,6 @@ from tidelog.kernel.records.checking import MAX_RECORD_ERRORS, MAX_TIMESTAMP, Re
 from tidelog.kernel.records.compression import UnpackedTooLarge, codec_named, in_pieces, is_registered, unpack
 from tidelog.kernel.records.recompression import recompress_in_steps
 from tidelog.kernel.records.record import MAX_RECORDS_BYTES
-from tidelog.kernel.records.up_conversion import UpConversion
 
 LOG_APPEND_TIME = "LogAppendTime"
 MIN_RECORD_BYTES = 7
@@ -48,9 +47,6 @@ QUICK_RECORDS = 160
 """Records that are checked in a tenth of a millisecond, about as long as starting a job in a thread takes."""
 QUICK_BYTES = 64 * 1024
 """Limit of the decompressed size of a batch on the event loop."""
-QUICK_SET_BYTES = 4 * 1024
-"""Limit of the size of a message set that is converted on the event loop at once, which has 150 messages at
-most."""
 QUICK_STEPS = 16
 """Steps on the event loop: one or two, unless the records or their compression are unusual."""
 
@@ -271,7 +267,7 @@ def validate_in_steps(
     pieces = (
         unpack(codec, packed, QUICK_BYTES if quick else MAX_RECORDS_BYTES) if codec else in_pieces(packed)
     )
-    rules = _rules(header.base_timestamp, config, now_ms)
+    rules = record_rules(header.base_timestamp, config, now_ms)
     try:
         return (yield from check_in_steps(pieces, header.record_count, rules))
     except UnpackedTooLarge as error:
@@ -296,21 +292,8 @@ def recompressed_in_steps(
     return recompress_in_steps(batch, header, target.codec_id, target.level, config.max_message_bytes)
 
 
-def up_conversion(config: PartitionConfig, now_ms: int) -> UpConversion:
-    """Return what message sets have to be, and what they become.
-
-    Raises:
-        UnsupportedCompression: no plugin offers the codec of `compression.type`.
-    """
-    append_time = config.message_timestamp_type == LOG_APPEND_TIME
-    rules, target = _rules(0, config, now_ms), config.compression
-    if target is None:
-        return UpConversion(rules, config.max_message_bytes, append_time)
-    target.check_is_offered()
-    return UpConversion(rules, config.max_message_bytes, append_time, target.codec_id, target.level)
-
-
-def _rules(base_timestamp: int, config: PartitionConfig, now_ms: int) -> RecordRules:
+def record_rules(base_timestamp: int, config: PartitionConfig, now_ms: int) -> RecordRules:
+    """Return what the records of a batch, or messages, have to fulfil at `now_ms`."""
     if config.message_timestamp_type == LOG_APPEND_TIME:
         return RecordRules(base_timestamp, keys_required=config.is_compacted)
     return RecordRules(

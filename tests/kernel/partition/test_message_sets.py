@@ -21,7 +21,7 @@ from tidelog.kernel.config.keys import (
 )
 from tidelog.kernel.errors import InvalidRecord, InvalidTimestamp, MessageTooLarge, UnknownTopicOrPartition
 from tidelog.kernel.partition import Partition, record_checks
-from tidelog.kernel.partition.validation import QUICK_SET_BYTES
+from tidelog.kernel.partition.message_sets import QUICK_SET_BYTES
 from tidelog.kernel.records.batch import parse_header, verify_crc
 from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.seams.partition import AppendResult, Isolation
