@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from datetime import UTC, datetime
@@ -110,6 +111,8 @@ def main(
         click.echo("\n".join(row.name for row in plan.rows))
         return
     console = _console()
+    # A broker that is installed has its bytecode; without it every start would compile everything again.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     _end_orderly_on_signals()
     baseline = _baseline(against_set, against_checkout)
     if baseline is not None and (no_kafka or no_tidelog or smoke):
