@@ -37,9 +37,8 @@ def handle(
     try:
         _check(request)
     except InvalidRequest as error:
-        return DescribeTopicPartitionsResponse(
-            topics=[_refused(topic.name, error) for topic in request.topics]
-        )
+        refused = yield from _all_refused(request, error)
+        return DescribeTopicPartitionsResponse(topics=refused)
     most = context.broker.config[keys.MAX_REQUEST_PARTITION_SIZE_LIMIT]
     left = max(min(request.response_partition_limit, most), 1)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
@@ -51,6 +50,7 @@ def handle(
         topic = context.broker.topics.find(name)
         if topic is None:
             topics.append(_missing(name))
+            yield
             continue
         described = _found(topic)
         topics.append(described)
@@ -129,6 +129,16 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
     missing.is_internal = name in INTERNAL_TOPICS
     missing.topic_authorized_operations = TOPIC_OPERATIONS
     return missing
+
+
+def _all_refused(
+    request: DescribeTopicPartitionsRequest, error: InvalidRequest
+) -> Generator[None, None, list[DescribeTopicPartitionsResponseTopic]]:
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    for topic in request.topics:
+        topics.append(_refused(topic.name, error))
+        yield
+    return topics
 
 
 def _refused(name: str, error: BrokerError) -> DescribeTopicPartitionsResponseTopic:

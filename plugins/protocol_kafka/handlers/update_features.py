@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.features import FeatureUpdate, UpgradeType
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -19,7 +20,11 @@ _UPGRADE_TYPES = {int(upgrade_type): upgrade_type for upgrade_type in UpgradeTyp
 
 async def handle(context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
     """Change levels; an error concerns all of them, and so is in the first fields of every version."""
-    updates = [_update(context.api_version, update) for update in request.feature_updates]
+    pace = Pace()
+    updates: list[FeatureUpdate] = []
+    for asked in request.feature_updates:
+        updates.append(_update(context.api_version, asked))
+        await pace.turn()
     try:
         await context.broker.features.update(updates, validate_only=request.validate_only)
     except BrokerError as error:
@@ -27,14 +32,11 @@ async def handle(context: RequestContext, request: UpdateFeaturesRequest) -> Upd
         return UpdateFeaturesResponse(
             error_code=error_code(error), error_message=context.error_message(error)
         )
-    return UpdateFeaturesResponse(
-        error_code=0,
-        error_message=None,
-        results=[
-            UpdatableFeatureResult(feature=update.feature, error_code=0, error_message=None)
-            for update in request.feature_updates
-        ],
-    )
+    results: list[UpdatableFeatureResult] = []
+    for asked in request.feature_updates:
+        results.append(UpdatableFeatureResult(feature=asked.feature, error_code=0, error_message=None))
+        await pace.turn()
+    return UpdateFeaturesResponse(error_code=0, error_message=None, results=results)
 
 
 def _update(version: int, update: FeatureUpdateKey) -> FeatureUpdate:
