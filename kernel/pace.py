@@ -25,6 +25,10 @@ class Pace:
     def __init__(self) -> None:
         self._until = perf_counter() + STEP_SECONDS
 
+    def is_over(self) -> bool:
+        """Return whether the step has taken `STEP_SECONDS`."""
+        return perf_counter() >= self._until
+
     async def turn(self) -> None:
         """Execute a checkpoint if the step has taken `STEP_SECONDS`."""
         if perf_counter() >= self._until:

@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 import trio
 
 from tidelog.kernel.errors import ConfigError, StorageError
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.client_quotas import QuotaChange, QuotaEntity
 from tidelog.kernel.seams.metadata import (
     BrokerRegistration,
@@ -368,12 +369,18 @@ class KraftMetadata:
         """Write changes, durably, then take them into the image; those that fit a batch are one.
 
         Not cancelled in between: what is in the log without being in the image would be contradicted by the
-        next change.
+        next change. One request may change thousands of settings, so they are made and framed in steps.
         """
-        made = list(changes)
+        made: list[object] = []
+        values: list[bytes] = []
+        pace = Pace()
+        for message, version in changes:
+            made.append(message)
+            values.append(frame(message, version))
+            await pace.turn()
         with trio.CancelScope(shield=True):
-            await self._write([frame(message, version) for message, version in made])
-            for message, _ in made:
+            await self._write(values)
+            for message in made:
                 apply_message(self.image, message)
             await self._snapshot_if_due()
 

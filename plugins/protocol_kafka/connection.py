@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import trio
 
 from tidelog.kernel.config import keys as kernel_keys
-from tidelog.kernel.pace import run_in_steps
+from tidelog.kernel.pace import Pace, run_in_steps
 from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection
 from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
@@ -237,12 +237,15 @@ class KafkaConnection:
 
 
 def _first_steps(steps: Steps) -> object:
-    """Return the result of a handler that works in steps or, if there are many, an awaitable of it."""
+    """Return the result of a handler that works in steps, an awaitable of it if they are many or long."""
+    pace = Pace()
     for _ in range(FEW_ELEMENTS):
         try:
             next(steps)
         except StopIteration as done:
             return cast("object", done.value)
+        if pace.is_over():
+            break
     return run_in_steps(steps)
 
 

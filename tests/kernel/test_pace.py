@@ -5,33 +5,24 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
-import trio
 import trio.testing
 
+from tests.turns import turns_of_another_task
 from tidelog.kernel import pace
 from tidelog.kernel.pace import Pace, ThreadPace, run_in_steps
 
 
 async def turns_of_others(steps: int) -> int:
     """How often another task ran meanwhile."""
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            await trio.lowlevel.checkpoint()
-            turns += 1
 
     def work() -> Generator[None, None, str]:
         for _ in range(steps):
             yield
         return "done"
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(count)
+    async with turns_of_another_task() as turns:
         assert await run_in_steps(work()) == "done"
-        nursery.cancel_scope.cancel()
-    return turns
+    return turns.count
 
 
 async def test_others_have_their_turn_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,6 +34,16 @@ async def test_others_have_their_turn_when_it_is_due(monkeypatch: pytest.MonkeyP
 async def test_run_in_steps_does_short_steps_without_a_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "perf_counter", lambda: 0.0)
     assert await turns_of_others(100) <= 1
+
+
+def test_is_over_after_step_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(pace, "perf_counter", lambda: now)
+    step = Pace()
+    now = pace.STEP_SECONDS - 0.0001
+    assert not step.is_over()
+    now = pace.STEP_SECONDS
+    assert step.is_over()
 
 
 async def test_a_turn_that_is_not_due_is_no_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,15 @@ import pytest
 
 from tests.plugins.metadata_kraft.scenes import LOG, logged, metadata_dir, metadata_of, snapshots
 from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene
-from tidelog.kernel import disk
+from tests.turns import turns_of_another_task
+from tidelog.kernel import disk, pace
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.ids import encode_uuid_bytes
 from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
+from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.plugins.metadata_kraft import housekeeping
+from tidelog.plugins.metadata_kraft.log import MetadataLog
 
 FORMATTED = "00000000000000000000-0000000000.checkpoint"
 REGISTRATION = BrokerRegistration({"PLAINTEXT": ("localhost", 9092)}, None)
@@ -46,6 +49,25 @@ async def test_metadata_log_has_the_records_of_each_change_and_restart(scene: Lo
         changes,
         ["REMOVE_TOPIC"],
     ]
+
+
+async def test_alter_scram_credentials_of_many_users_lets_other_tasks_run(
+    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credential = ScramCredential(b"salt", b"stored key", b"server key", 4096)
+    changes = {CredentialKey(f"user-{number}", 1): credential for number in range(100)}
+    append, turns_before_append = MetadataLog.append, list[int]()
+    monkeypatch.setattr(pace, "STEP_SECONDS", 0.0)
+    async with turns_of_another_task() as turns:
+
+        def counting(log: MetadataLog, values: list[bytes]) -> int:
+            turns_before_append.append(turns.count)
+            return append(log, values)
+
+        monkeypatch.setattr(MetadataLog, "append", counting)
+        await metadata_of(scene).alter_scram_credentials(changes)
+    assert [count > 90 for count in turns_before_append] == [True], "one batch, after many turns"
+    assert metadata_of(scene).scram_credentials() == changes
 
 
 async def test_open_metadata_log_formats_a_new_directory_as_kafka_storage_does(

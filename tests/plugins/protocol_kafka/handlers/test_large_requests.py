@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-import trio
 
+from tests.turns import turns_of_another_task
 from tidelog.kernel import pace
 from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.messages import api as apis
@@ -23,6 +23,7 @@ from tidelog.plugins.protocol_kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from tidelog.plugins.protocol_kafka.messages.describe_transactions import DescribeTransactionsRequest
 from tidelog.plugins.protocol_kafka.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 from .client import Client
@@ -60,19 +61,9 @@ LARGE = {
 
 async def turns_beside(client: Client, api: Api, version: int, request: object) -> int:
     """Serve a request; how often another task ran meanwhile."""
-    turns = 0
-
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            await trio.lowlevel.checkpoint()
-            turns += 1
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(count_turns)
+    async with turns_of_another_task() as turns:
         await client.ask(api, version, request)
-        nursery.cancel_scope.cancel()
-    return turns
+    return turns.count
 
 
 @pytest.fixture
@@ -95,3 +86,10 @@ async def test_update_features_names_many_results_in_steps(client: Client) -> No
     update = FeatureUpdateKey(feature="group.version", max_version_level=1)
     request = UpdateFeaturesRequest(feature_updates=[update] * COUNT)
     assert await turns_beside(client, apis.UPDATE_FEATURES, 1, request) >= 2 * COUNT
+
+
+@pytest.mark.usefixtures("every_step_is_long")
+async def test_describe_transactions_of_a_few_ids_that_take_long_lets_other_tasks_run(client: Client) -> None:
+    """A thousand elements are not too many for one step, but their names may have a kilobyte each."""
+    few = DescribeTransactionsRequest(transactional_ids=[f"missing-{number}" for number in range(100)])
+    assert await turns_beside(client, apis.DESCRIBE_TRANSACTIONS, 0, few) > 90
