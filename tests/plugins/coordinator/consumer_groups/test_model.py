@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.plugins.coordinator.consumer_groups.driver import SETTINGS, ConsumerGroupDriver, FakeTopics
-from tidelog.kernel.errors import BrokerError, FencedMemberEpoch, UnknownMemberId, UnreleasedInstanceId
+from tidelog.kernel.errors import (
+    BrokerError,
+    FencedMemberEpoch,
+    GroupMaxSizeReached,
+    UnknownMemberId,
+    UnreleasedInstanceId,
+)
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.consumer_groups import HeartbeatAnswer
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroupState
@@ -16,6 +22,7 @@ from tidelog.plugins.coordinator.consumer_groups.membership import depart
 
 TOPICS = ["a", "b", "c"]
 HEARTBEATS_TO_SETTLE = 8
+MAX_SIZE = 4
 MEMBERS = st.integers(0, 4)
 
 
@@ -64,7 +71,7 @@ class GroupMachine(RuleBasedStateMachine):
     def begin(self, interval: int, counts: list[int]) -> None:
         self.driver = ConsumerGroupDriver(
             FakeTopics(**dict(zip(TOPICS, counts, strict=False))),
-            attrs.evolve(SETTINGS, assignment_interval_ms=interval, max_size=4),
+            attrs.evolve(SETTINGS, assignment_interval_ms=interval, max_size=MAX_SIZE),
         )
 
     @rule(
@@ -97,7 +104,7 @@ class GroupMachine(RuleBasedStateMachine):
         except UnreleasedInstanceId:
             assert consumer.instance_id in self.driver.group.static_members
         except BrokerError:
-            assert len(self.driver.group.members) >= 4
+            assert len(self.driver.group.members) >= MAX_SIZE
         else:
             consumer.topics, consumer.regex = topics, regex
             consumer.hear(answer)
@@ -122,6 +129,12 @@ class GroupMachine(RuleBasedStateMachine):
             )
         except (FencedMemberEpoch, UnknownMemberId):
             self._start_again(consumer)
+        except GroupMaxSizeReached:
+            # Others have taken the place of a member that was removed, which Kafka, too, checks first; the
+            # client gives up.
+            assert consumer.member_id not in self.driver.group.members
+            assert len(self.driver.group.members) >= MAX_SIZE
+            self.consumers = {number: each for number, each in self.consumers.items() if each is not consumer}
         else:
             if heard:
                 consumer.hear(answer)
