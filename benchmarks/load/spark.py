@@ -68,6 +68,7 @@ def read_with_spark(spec: SparkSpec) -> SparkResult:
     for sink in SINKS:
         for format_name in FORMATS:
             reading.rate(spec.topics[0], sink, format_name)
+    reading.limit(spec.topics[0])
     rates = {
         topic: {sink: {name: list[float]() for name in FORMATS} for sink in SINKS} for topic in spec.topics
     }
