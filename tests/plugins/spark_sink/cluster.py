@@ -53,7 +53,7 @@ def main(bootstrap: str, topic: str, copy: str, folder: str) -> None:
     ).save()
     found["copied"] = _values(spark.read.format("tidelog").options(**{**source, "subscribe": copy}).load())
     # The driver has a block manager, too.
-    jvm: Any = spark.sparkContext._jsc
+    jvm: Any = spark.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
     found["executors"] = jvm.sc().getExecutorMemoryStatus().size() - 1
     spark.stop()
     print(json.dumps(found))
