@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 def main() -> int:
     """Return 0 if every mutant was killed, 1 if some live, 2 if the tests fail without a mutant."""
-    options = _parser().parse_intermixed_args()
+    options = parser().parse_intermixed_args()
     rows: list[Row] = []
     with workers(ROOT, options.jobs) as crew:
         for module in modules_under(options.module, ROOT):
@@ -28,12 +28,13 @@ def main() -> int:
                 return 2
             if row is not None:
                 rows.append(row)
-    if options.update and options.at_most is None and not options.tests:
+    if updates_page(options):
         update_page(ROOT / "docs" / "testing.md", rows)
     return 0 if all(row.killed == row.mutants for row in rows) else 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's options."""
     parser = argparse.ArgumentParser(prog="make mutants")
     parser.add_argument("module", type=Path, help="a module or a folder, such as kernel/partition")
     parser.add_argument("--jobs", type=int, default=1, help="tests that run at the same time")
@@ -44,6 +45,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--update", action="store_true", help="write the figures into docs/testing.md")
     parser.add_argument("tests", nargs="*", help="test paths instead of the module's own")
     return parser
+
+
+def updates_page(options: argparse.Namespace) -> bool:
+    """Return whether the figures go into the page: they have to be those of whole modules and their tests."""
+    return options.update and options.at_most is None and not options.line and not options.tests
 
 
 def _one_module(module: Path, crew: Sequence[Worker], options: argparse.Namespace) -> Row | None:
