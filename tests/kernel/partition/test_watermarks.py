@@ -1,4 +1,4 @@
-"""Watermarks: waiters are woken as soon as there is enough, and when there is nothing to wait for."""
+"""Watermarks: what bounds readers, and waking them when there is enough or nothing to wait for."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
 from tidelog.kernel.partition.following import Follower
+from tidelog.kernel.partition.transactions import Transactions
+from tidelog.kernel.partition.watermarks import Watermarks
 from tidelog.kernel.testing import make_batch
 
 from .parts import batch_of, open_partition
@@ -26,6 +29,92 @@ class Waiting:
 
     def _wake(self) -> None:
         self.woken += 1
+
+
+def bounds(watermarks: Watermarks) -> tuple[int, int, int, int]:
+    """Offsets in the order that has to hold."""
+    return (
+        watermarks.log_start_offset,
+        watermarks.last_stable_offset,
+        watermarks.high_watermark,
+        watermarks.log_end_offset,
+    )
+
+
+def woken_at(watermarks: Watermarks, missing_bytes: int, *, committed: bool) -> list[int]:
+    """High watermarks at which a waiter for so many bytes is woken."""
+    woken: list[int] = []
+    waiter = AppendWaiter(missing_bytes, lambda: woken.append(watermarks.high_watermark))
+    watermarks.add_waiter(waiter, committed=committed)
+    return woken
+
+
+def with_an_open_transaction(first_offset: int) -> Transactions:
+    transactions = Transactions()
+    transactions.begin(first_offset, 1)
+    return transactions
+
+
+@for_each("committed", [True, False])
+def test_watermarks_begin_with_all_of_the_log_and_nothing_unseen(committed: bool) -> None:
+    watermarks = Watermarks(3, 10, Transactions())
+    assert bounds(watermarks) == (3, 10, 10, 10)
+    enough, too_little = (woken_at(watermarks, missing, committed=committed) for missing in (100, 101))
+    watermarks.unseen_bytes += 100
+    watermarks.advance(11)
+    assert (enough, too_little) == ([11], [])
+
+
+@given(
+    log_start=st.integers(0, 20),
+    committed=st.integers(0, 20),
+    log_end=st.integers(0, 20),
+    first_offset=st.none() | st.integers(0, 20),
+)
+def test_reset_keeps_the_bounds_in_order_whatever_transaction_is_open(
+    log_start: int, committed: int, log_end: int, first_offset: int | None
+) -> None:
+    start, high_watermark, end = sorted((log_start, committed, log_end))
+    transactions = Transactions() if first_offset is None else with_an_open_transaction(first_offset)
+    watermarks = Watermarks(50, 60, transactions)
+    watermarks.reset(start, high_watermark, end)
+    readable = high_watermark if first_offset is None else first_offset
+    assert bounds(watermarks) == (start, sorted((start, readable, high_watermark))[1], high_watermark, end)
+
+
+@for_each("committed", [True, False])
+def test_reset_counts_no_bytes_from_before_it(committed: bool) -> None:
+    transactions = with_an_open_transaction(0)
+    watermarks = Watermarks(0, 0, transactions)
+    watermarks.unseen_bytes = 500
+    watermarks.advance(1)
+    watermarks.unseen_bytes = 500
+    transactions.restore([])
+    watermarks.reset(0, 0, 0)
+    too_little = woken_at(watermarks, 101, committed=committed)
+    watermarks.unseen_bytes += 100
+    watermarks.advance(1)
+    assert too_little == []
+
+
+def test_raise_log_start_into_a_transaction_wakes_its_committed_readers() -> None:
+    """Also after a start, which does not know how many bytes the transaction has."""
+    watermarks = Watermarks(0, 0, with_an_open_transaction(2))
+    watermarks.reset(0, 9, 10)
+    committed, uncommitted = (woken_at(watermarks, 1, committed=committed) for committed in (True, False))
+    watermarks.raise_log_start(2)
+    assert (bounds(watermarks), committed) == ((2, 2, 9, 10), [])
+    watermarks.raise_log_start(5)
+    assert (bounds(watermarks), committed, uncommitted) == ((5, 5, 9, 10), [9], [])
+
+
+@for_each(("high_watermark", "stable"), [(9, 3), (4, 3), (3, 3), (1, 1)])
+def test_hold_back_shows_nothing_to_committed_readers_until_reset(high_watermark: int, stable: int) -> None:
+    watermarks = Watermarks(3, 10, Transactions())
+    watermarks.hold_back(high_watermark)
+    assert (watermarks.last_stable_offset, watermarks.high_watermark) == (stable, high_watermark)
+    watermarks.reset(3, 10, 10)
+    assert bounds(watermarks) == (3, 10, 10, 10)
 
 
 @given(
