@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Mapping
 
 import pytest
 
 from tests.plugins.coordinator.classic_groups.driver import REBALANCE_MS, SESSION_MS, Answer
+from tests.tables import for_each
 from tidelog.kernel.errors import FencedInstanceId, NotCoordinator, UnknownMemberId
-from tidelog.kernel.seams.coordination.groups import Joined, Synced
-from tidelog.plugins.coordinator.classic_groups.members import Member, Members
+from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, Synced
+from tidelog.plugins.coordinator.classic_groups.members import Member, Members, by_name
 
 
 def member(
@@ -26,6 +29,41 @@ def members(*of: Member) -> Members:
     for each in of:
         found.add(each)
     return found
+
+
+def test_is_static_with_an_instance_id_even_an_empty_one() -> None:
+    assert [member("a", instance=instance).is_static for instance in (None, "", "i")] == [False, True, True]
+
+
+@for_each(
+    ("deadline_ms", "now_ms", "overdue"),
+    [(None, 10**15, False), (1000, 999, False), (1000, 1000, True), (1000, 1001, True), (0, 0, True)],
+)
+def test_is_overdue_from_its_deadline_on(deadline_ms: int | None, now_ms: int, overdue: bool) -> None:
+    found = member("a")
+    found.deadline_ms = deadline_ms
+    assert found.is_overdue(now_ms) is overdue
+
+
+@for_each("joins", [False, True])
+@for_each("syncs", [False, True])
+def test_is_excused_while_a_request_waits_unless_it_is_new(joins: bool, syncs: bool) -> None:
+    found = member("a", joins=Answer() if joins else None)
+    found.awaiting_sync = Answer() if syncs else None
+    assert found.is_excused() is (joins or syncs)
+    found.is_new = True
+    assert not found.is_excused()
+
+
+def test_by_name_keeps_the_order_of_preference_and_the_first_of_duplicates() -> None:
+    protocols = [GroupProtocol("y", b"1"), GroupProtocol("x", b"2"), GroupProtocol("y", b"3")]
+    assert list(by_name(protocols).items()) == [("y", b"1"), ("x", b"2")]
+    assert by_name([]) == {}
+
+
+def test_members_without_an_assignment_have_no_bytes_and_are_told_apart_by_identity() -> None:
+    first, second = member("a"), member("a")
+    assert (first.assignment, first != second, len({first, second})) == (b"", True, 2)
 
 
 def test_check_identifies_a_static_member_by_both_of_its_ids() -> None:
@@ -77,6 +115,19 @@ def test_elect_leader_chooses_the_first_member_that_joined(joined: tuple[str, ..
     assert found.leader == (leader or "a")
 
 
+def test_elect_leader_keeps_a_leader_that_joined() -> None:
+    found = members(*(member(each, joins=Answer()) for each in "abc"))
+    found.leader = "b"
+    assert found.elect_leader()
+    assert found.leader == "b"
+
+
+def test_elect_leader_without_members_finds_none() -> None:
+    found = Members("g")
+    assert not found.elect_leader()
+    assert found.leader is None
+
+
 @pytest.mark.parametrize(
     ("protocols", "selected"),
     [
@@ -101,7 +152,30 @@ def test_all_support_one_of_follows_set_protocols_and_remove() -> None:
     assert not found.all_support_one_of(["y"])
     found.remove(found["b"])
     assert found.all_support_one_of(["y"])
+    assert found.all_support_one_of(["x"])
+    assert not found.all_support_one_of(["z"])
     assert not found.all_support_one_of([])
+
+
+class Name(str):
+    """A protocol's name whose end of life can be seen."""
+
+    __slots__ = ("__weakref__",)
+
+
+@pytest.mark.parametrize("leaves", [True, False], ids=["leaves", "changes its protocols"])
+def test_members_forget_the_protocols_that_nobody_supports_any_more(leaves: bool) -> None:
+    """A client that invents new names all the time does not fill the memory."""
+    name = Name("invented")
+    found = members(member("a", "x"), member("b", name))
+    gone = weakref.ref(name)
+    del name
+    if leaves:
+        found.remove(found["b"])
+    else:
+        found.set_protocols(found["b"], {"x": b""})
+    gc.collect()
+    assert gone() is None
 
 
 def counted(found: Members) -> tuple[int, bool]:
@@ -109,7 +183,9 @@ def counted(found: Members) -> tuple[int, bool]:
 
 
 def test_all_joined_counts_every_request_once_and_waits_for_pending_members() -> None:
-    found = members(member("a", joins=Answer()), member("b"))
+    found = members(member("a", joins=Answer()))
+    assert counted(found) == (1, True)
+    found.add(member("b"))
     assert counted(found) == (1, False)
     answer = Answer[Joined]()
     found.await_join(found["b"], answer)
