@@ -82,7 +82,7 @@ class ProducerStates:
             if entry.current_txn_first_offset != NO_OFFSET
         )
 
-    def check(self, header: BatchHeader, *, sequenced: bool = True) -> SentBatch | None:
+    def check(self, header: BatchHeader, *, sequenced: bool) -> SentBatch | None:
         """Check whether a batch may be appended; return the earlier one if it is a retry of it.
 
         Without `sequenced` only the epoch counts: a coordinator writes for the producer, without sequences.

@@ -247,6 +247,16 @@ def test_check_recognizes_retries_of_the_same_producer_epoch_only(epoch: int) ->
     assert partition.append_nowait(sent(1, epoch, 0)).base_offset == epoch
 
 
+def test_check_takes_no_batch_of_a_new_epoch_for_a_retry_of_the_epoch_before() -> None:
+    """The client would believe that a batch is in the log which is not, or is elsewhere."""
+    partition = open_partition()
+    assert results(partition, [(1, 0, sequence, 1) for sequence in range(3)]) == [(0, 0), (1, 1), (2, 2)]
+    assert results(partition, [(1, 1, 0, 1)] * 2) == [(3, 3), (3, 3)]
+    with pytest.raises(OutOfOrderSequence):
+        partition.append_nowait(sent(1, 1, 2))
+    assert results(partition, [(1, 1, 1, 1), (1, 1, 2, 1)] * 2) == [(4, 4), (5, 5)] * 2
+
+
 def test_check_recognizes_retries_of_the_last_five_batches_only() -> None:
     partition = open_partition()
     for sequence in range(6):
