@@ -107,23 +107,33 @@ class Worker:
         await self._send_job(job)
         progress = _ReadBytes(partition, job, observe)
         async with _Groups(partition, job) as groups:
-            while True:
-                message = await self._process.receive()
-                if isinstance(message, Progress):
-                    progress.add(message.read_bytes)
-                    if self._rate() != rate:
-                        rate = self._rate()
-                        await self._process.send(Rate(rate))
-                self.works = not isinstance(message, JobDone | JobFailed)
-                if isinstance(message, JobDone):
-                    return Rewritten(message, time.monotonic() - began)
-                if isinstance(message, JobFailed):
-                    # What was cut off while it was read looks damaged.
-                    await trio.to_thread.run_sync(groups.check_sources)
-                    raise (RewriteAborted if message.gone else RewriteFailed)(message.reason)
-                answer = await groups.take(message)
-                if answer is not None:
-                    await self._process.send(answer)
+            done = await self._serve_job(groups, progress, rate)
+            return Rewritten(done, time.monotonic() - began)
+
+    async def _serve_job(self, groups: _Groups, progress: _ReadBytes, rate: float) -> JobDone:
+        """Answer what the worker asks, and keep it at the current rate, until it has done its job.
+
+        Raises:
+            RewriteAborted: the log changed meanwhile.
+            RewriteFailed: the log cannot be rewritten.
+        """
+        while True:
+            message = await self._process.receive()
+            if isinstance(message, Progress):
+                progress.add(message.read_bytes)
+                if self._rate() != rate:
+                    rate = self._rate()
+                    await self._process.send(Rate(rate))
+            self.works = not isinstance(message, JobDone | JobFailed)
+            if isinstance(message, JobDone):
+                return message
+            if isinstance(message, JobFailed):
+                # What was cut off while it was read looks damaged.
+                await trio.to_thread.run_sync(groups.check_sources)
+                raise (RewriteAborted if message.gone else RewriteFailed)(message.reason)
+            answer = await groups.take(message)
+            if answer is not None:
+                await self._process.send(answer)
 
     async def _send_job(self, job: RewriteJob) -> None:
         try:
