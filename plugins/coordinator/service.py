@@ -11,7 +11,7 @@ from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.live import ClassicContext
 from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
-from tidelog.plugins.coordinator.classic_groups.settings import group_settings
+from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings, group_settings
 from tidelog.plugins.coordinator.consumer_groups.changes import CHANGES as CONSUMER_GROUP_CHANGES
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
 from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups, Shared, settings_of
@@ -63,20 +63,7 @@ class CoordinatorService:
             OffsetSettings(config[keys.OFFSET_METADATA_MAX_BYTES]),
         )
         self.groups = Groups(registry, group_log, self.partition_for_group, classic.for_join, store)
-        self.consumer_groups = ConsumerGroups(
-            Shared(
-                registry,
-                group_log,
-                self.partition_for_group,
-                SettingsOfGroups(
-                    settings_of(config, broker.partition_assignors, settings), broker.resource_configs
-                ),
-                BrokerTopics(broker.topics, base=clock()),
-                self.deadlines,
-                clock,
-                classic,
-            )
-        )
+        self.consumer_groups = ConsumerGroups(self._shared_by_consumer_groups(settings, classic))
         self.expiry = OffsetExpiry(
             group_log, store, registry, clock, config[keys.OFFSETS_RETENTION_MINUTES] * MINUTE_MS
         )
@@ -88,6 +75,20 @@ class CoordinatorService:
             transaction_log,
             Markers(broker.topics, group_log, store),
             TransactionContext.of(broker, self.partition_for_transactional_id, self.partition_for_group),
+        )
+
+    def _shared_by_consumer_groups(self, settings: GroupSettings, classic: ClassicGroups) -> Shared:
+        broker = self._broker
+        of_groups = settings_of(broker.config, broker.partition_assignors, settings)
+        return Shared(
+            self._registry,
+            self.group_log,
+            self.partition_for_group,
+            SettingsOfGroups(of_groups, broker.resource_configs),
+            BrokerTopics(broker.topics, base=broker.clock()),
+            self.deadlines,
+            broker.clock,
+            classic,
         )
 
     @property
