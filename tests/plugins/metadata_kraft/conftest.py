@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.plugins.storage_file.conftest import scene, tasks
+from tests.plugins.storage_file.conftest import harness, tasks
 
-__all__ = ["scene", "tasks"]
+__all__ = ["harness", "tasks"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.plugins.metadata_kraft.log import MetadataLog
 from tidelog.plugins.metadata_kraft.store import KraftMetadata
@@ -25,27 +25,27 @@ def cancelling(monkeypatch: pytest.MonkeyPatch) -> trio.CancelScope:
 
 
 async def test_ids_whose_allocation_is_cancelled_are_not_allocated_again(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    metadata = scene.metadata
+    metadata = harness.metadata
     with cancelling(monkeypatch) as scope:
         await metadata.allocate_producer_ids(1000)
     assert scope.cancel_called
     again = await metadata.allocate_producer_ids(1000)
     assert again == range(1000, 2000)
-    await scene.reopen()
-    assert await scene.metadata.allocate_producer_ids(1) == range(2000, 2001)
+    await harness.reopen()
+    assert await harness.metadata.allocate_producer_ids(1) == range(2000, 2001)
 
 
 async def test_a_topic_whose_creation_is_cancelled_is_known_now_and_after_a_restart(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = TopicRecord("t", scene.spec("t").topic_id, 3)
+    record = TopicRecord("t", harness.spec("t").topic_id, 3)
     with cancelling(monkeypatch) as scope:
-        await scene.metadata.put_topic(record)
+        await harness.metadata.put_topic(record)
     assert scope.cancel_called
-    metadata = scene.metadata
+    metadata = harness.metadata
     assert isinstance(metadata, KraftMetadata)
     assert [topic.name for topic in metadata.topics()] == ["t"]
-    await scene.reopen()
-    assert [topic.name for topic in scene.metadata.topics()] == ["t"]
+    await harness.reopen()
+    assert [topic.name for topic in harness.metadata.topics()] == ["t"]

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from tests.plugins.metadata_kraft.scenes import metadata_of
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.metadata_kraft.metadata_log import metadata_of
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.plugins.metadata_kraft.image import MetadataImage
@@ -30,27 +30,27 @@ FATES = [
     (DataFate.SCATTERED, NameFate.SOME),
 ]
 
-Step = Callable[[LogDirectoryScene], Awaitable[object]]
+Step = Callable[[LogDirectoryHarness], Awaitable[object]]
 
 
 def put(name: str, number: int, partitions: int, note: str) -> Step:
     record = TopicRecord(name, UUID(int=number), partitions, {"note": note})
-    return lambda scene: metadata_of(scene).put_topic(record)
+    return lambda harness: metadata_of(harness).put_topic(record)
 
 
 STEPS: list[Step] = [
-    lambda scene: scene.open(),
-    lambda scene: metadata_of(scene).register_broker(REGISTRATION),
+    lambda harness: harness.open(),
+    lambda harness: metadata_of(harness).register_broker(REGISTRATION),
     put("a", 1, 2, "x" * 300),
     put("b", 2, 3, "y" * 300),
-    lambda scene: metadata_of(scene).allocate_producer_ids(1000),
+    lambda harness: metadata_of(harness).allocate_producer_ids(1000),
     put("a", 1, 4, "z"),
-    lambda scene: metadata_of(scene).remove_topic("b"),
+    lambda harness: metadata_of(harness).remove_topic("b"),
     put("c", 3, 1, "w" * 600),
-    lambda scene: scene.reopen(),
-    lambda scene: metadata_of(scene).allocate_producer_ids(1000),
+    lambda harness: harness.reopen(),
+    lambda harness: metadata_of(harness).allocate_producer_ids(1000),
     put("b", 4, 1, "v" * 600),
-    lambda scene: scene.storage.close(),
+    lambda harness: harness.storage.close(),
 ]
 
 
@@ -63,15 +63,15 @@ def told(image: MetadataImage) -> object:
 
 async def recorded_life(tmp_path: Path, tasks: BackgroundTasks) -> tuple[Recorder, list[tuple[int, object]]]:
     """All operations on files of a storage's life, and what was told after which of them."""
-    scene = LogDirectoryScene(tmp_path / "recorded", tasks, LIMITS)
+    harness = LogDirectoryHarness(tmp_path / "recorded", tasks, LIMITS)
     recorder = Recorder(tmp_path / "recorded/data")
     history: list[tuple[int, object]] = [(0, told(MetadataImage()))]
     (tmp_path / "recorded/data").mkdir(parents=True)
     with recorder.installed():
         for step in STEPS:
-            await step(scene)
+            await step(harness)
             recorder.catch_up()
-            history.append((len(recorder.operations), told(metadata_of(scene).image)))
+            history.append((len(recorder.operations), told(metadata_of(harness).image)))
     return recorder, history
 
 
@@ -79,10 +79,10 @@ async def look(place: Path, tasks: BackgroundTasks) -> object:
     """Open what a crash left, twice: what it tells must not change."""
     outcomes: list[object] = []
     for _ in range(2):
-        scene = LogDirectoryScene(place, tasks, LIMITS)
-        await scene.open()
-        outcomes.append(told(metadata_of(scene).image))
-        scene.abandon()
+        harness = LogDirectoryHarness(place, tasks, LIMITS)
+        await harness.open()
+        outcomes.append(told(metadata_of(harness).image))
+        harness.abandon()
     assert outcomes[0] == outcomes[1]
     return outcomes[0]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.plugins.metadata_kraft.scenes import LOG, logged, metadata_dir, metadata_of
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.metadata_kraft.metadata_log import LOG, logged, metadata_dir, metadata_of
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tests.tables import for_each
 from tidelog.kernel.errors import InvalidUpdateVersion
 from tidelog.plugins.metadata_kraft.feature_levels import check_levels, level_changes
@@ -65,12 +65,12 @@ def test_level_changes_begin_with_metadata_version_and_set_min_insync_replicas_f
     assert changes(configured) == levels
 
 
-async def test_levels_are_one_batch_of_the_metadata_log(scene: LogDirectoryScene) -> None:
-    metadata = metadata_of(scene)
+async def test_levels_are_one_batch_of_the_metadata_log(harness: LogDirectoryHarness) -> None:
+    metadata = metadata_of(harness)
     before = metadata.features.epoch
     await metadata.features.put({"group.version": 0, "transaction.version": 1})
-    assert logged(metadata_dir(scene) / LOG)[-1] == ["FEATURE_LEVEL"] * 2
+    assert logged(metadata_dir(harness) / LOG)[-1] == ["FEATURE_LEVEL"] * 2
     assert metadata.features.epoch == before + 2
-    await scene.reopen()
-    levels = metadata_of(scene).features.levels
+    await harness.reopen()
+    levels = metadata_of(harness).features.levels
     assert (levels.get("group.version", 0), levels["transaction.version"]) == (0, 1)

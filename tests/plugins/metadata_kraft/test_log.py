@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.plugins.metadata_kraft.scenes import LOG, logged, metadata_dir, metadata_of, snapshots
-from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene
+from tests.plugins.metadata_kraft.metadata_log import LOG, logged, metadata_dir, metadata_of, snapshots
+from tests.plugins.storage_file.files import IdleTasks, LogDirectoryHarness
 from tests.turns import turns_of_another_task
 from tidelog.kernel import disk, pace
 from tidelog.kernel.errors import StorageError
@@ -27,17 +27,17 @@ REGISTRATION = BrokerRegistration({"PLAINTEXT": ("localhost", 9092)}, None)
 BOOTSTRAP = ["BEGIN_TRANSACTION", *["FEATURE_LEVEL"] * 6, "CONFIG", "END_TRANSACTION"]
 
 
-async def test_metadata_log_has_the_records_of_each_change_and_restart(scene: LogDirectoryScene) -> None:
-    metadata = metadata_of(scene)
+async def test_metadata_log_has_the_records_of_each_change_and_restart(harness: LogDirectoryHarness) -> None:
+    metadata = metadata_of(harness)
     await metadata.register_broker(REGISTRATION)
     record = TopicRecord("t", uuid4(), 2, {"retention.ms": "5"})
     await metadata.put_topic(record)
     await metadata.put_topic(TopicRecord("t", record.topic_id, 3, {"max.message.bytes": "9"}))
     await metadata.allocate_producer_ids(1000)
-    await scene.reopen()
-    await metadata_of(scene).remove_topic("t")
+    await harness.reopen()
+    await metadata_of(harness).remove_topic("t")
     changes = ["PARTITION_CHANGE"] * 3
-    assert logged(metadata_dir(scene) / LOG) == [
+    assert logged(metadata_dir(harness) / LOG) == [
         ["control 2", "control 5", "control 6"],
         BOOTSTRAP,
         ["REGISTER_BROKER", "BROKER_REGISTRATION_CHANGE"],
@@ -52,7 +52,7 @@ async def test_metadata_log_has_the_records_of_each_change_and_restart(scene: Lo
 
 
 async def test_alter_scram_credentials_of_many_users_lets_other_tasks_run(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     credential = ScramCredential(b"salt", b"stored key", b"server key", 4096)
     changes = {CredentialKey(f"user-{number}", 1): credential for number in range(100)}
@@ -65,53 +65,60 @@ async def test_alter_scram_credentials_of_many_users_lets_other_tasks_run(
             return append(log, values)
 
         monkeypatch.setattr(MetadataLog, "append", counting)
-        await metadata_of(scene).alter_scram_credentials(changes)
+        await metadata_of(harness).alter_scram_credentials(changes)
     assert [count > 90 for count in turns_before_append] == [True], "one batch, after many turns"
-    assert metadata_of(scene).scram_credentials() == changes
+    assert metadata_of(harness).scram_credentials() == changes
 
 
 async def test_open_metadata_log_formats_a_new_directory_as_kafka_storage_does(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    assert logged(metadata_dir(scene) / FORMATTED) == [["control 3", "control 5", "control 6"], ["control 4"]]
-    assert logged(scene.log_dir / "bootstrap.checkpoint") == [
+    assert logged(metadata_dir(harness) / FORMATTED) == [
+        ["control 3", "control 5", "control 6"],
+        ["control 4"],
+    ]
+    assert logged(harness.log_dir / "bootstrap.checkpoint") == [
         ["control 3"],
         ["FEATURE_LEVEL"] * 6,
         ["control 4"],
     ]
-    assert (metadata_dir(scene) / FORMATTED).stat().st_size == 241 - len("127.0.0.1") + len("localhost")
-    assert (scene.log_dir / "bootstrap.checkpoint").stat().st_size == 411
-    assert (metadata_dir(scene) / "partition.metadata").read_text() == (
+    assert (metadata_dir(harness) / FORMATTED).stat().st_size == 241 - len("127.0.0.1") + len("localhost")
+    assert (harness.log_dir / "bootstrap.checkpoint").stat().st_size == 411
+    assert (metadata_dir(harness) / "partition.metadata").read_text() == (
         "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
     )
 
 
-async def test_begin_epoch_on_every_start_is_recorded_in_quorum_state(scene: LogDirectoryScene) -> None:
+async def test_begin_epoch_on_every_start_is_recorded_in_quorum_state(harness: LogDirectoryHarness) -> None:
     for _ in range(3):
-        await scene.reopen()
+        await harness.reopen()
     state = {"leaderId": 1, "leaderEpoch": 4, "votedId": -1, "votedDirectoryId": "A" * 22, "data_version": 1}
-    assert json.loads((metadata_dir(scene) / "quorum-state").read_text()) == state
-    rows = (metadata_dir(scene) / "leader-epoch-checkpoint").read_text().splitlines()
+    assert json.loads((metadata_dir(harness) / "quorum-state").read_text()) == state
+    rows = (metadata_dir(harness) / "leader-epoch-checkpoint").read_text().splitlines()
     assert rows[:2] == ["0", "4"]
     assert [row.split(" ")[0] for row in rows[2:]] == ["1", "2", "3", "4"]
 
 
-async def test_broker_epoch_is_written_to_the_clean_shutdown_file_on_close(scene: LogDirectoryScene) -> None:
-    await metadata_of(scene).register_broker(REGISTRATION)
-    epoch = metadata_of(scene).broker_epoch
+async def test_broker_epoch_is_written_to_the_clean_shutdown_file_on_close(
+    harness: LogDirectoryHarness,
+) -> None:
+    await metadata_of(harness).register_broker(REGISTRATION)
+    epoch = metadata_of(harness).broker_epoch
     assert epoch > 0
-    await scene.storage.close()
-    mark = json.loads((scene.log_dir / ".kafka_cleanshutdown").read_text())
+    await harness.storage.close()
+    mark = json.loads((harness.log_dir / ".kafka_cleanshutdown").read_text())
     assert mark == {"version": 0, "brokerEpoch": epoch}
 
 
-async def test_leader_epochs_in_the_metadata_log_increase_with_every_start(scene: LogDirectoryScene) -> None:
-    await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 2, {}, (0, 7)))
-    assert metadata_of(scene).topics()[0].leader_epochs == (0, 7)
-    await scene.reopen()
+async def test_leader_epochs_in_the_metadata_log_increase_with_every_start(
+    harness: LogDirectoryHarness,
+) -> None:
+    await metadata_of(harness).put_topic(TopicRecord("t", uuid4(), 2, {}, (0, 7)))
+    assert metadata_of(harness).topics()[0].leader_epochs == (0, 7)
+    await harness.reopen()
     # The clean stop gave the lead up, the start took it again.
-    assert metadata_of(scene).topics()[0].leader_epochs == (2, 9)
-    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    assert metadata_of(harness).topics()[0].leader_epochs == (2, 9)
+    crashed = harness.crash(harness.log_dir.parent / "crashed")
     await crashed.open()
     assert metadata_of(crashed).topics()[0].leader_epochs == (3, 10)
     await crashed.close()
@@ -121,12 +128,12 @@ async def test_assigned_directory_is_recorded_for_each_partition(
     tmp_path_factory: pytest.TempPathFactory, tasks: BackgroundTasks
 ) -> None:
     place = tmp_path_factory.mktemp("jbod")
-    scene = LogDirectoryScene(place, tasks, {"log.dirs": f"{place}/a,{place}/b"})
-    await scene.open()
-    specs = [scene.spec("t", number) for number in range(4)]
-    await scene.storage.open_partitions(specs)
-    await metadata_of(scene).put_topic(TopicRecord("t", specs[0].topic_id, 4))
-    await metadata_of(scene).register_broker(REGISTRATION)
+    harness = LogDirectoryHarness(place, tasks, {"log.dirs": f"{place}/a,{place}/b"})
+    await harness.open()
+    specs = [harness.spec("t", number) for number in range(4)]
+    await harness.storage.open_partitions(specs)
+    await metadata_of(harness).put_topic(TopicRecord("t", specs[0].topic_id, 4))
+    await metadata_of(harness).register_broker(REGISTRATION)
     ids = {
         name: next(
             line.partition("=")[2]
@@ -135,20 +142,20 @@ async def test_assigned_directory_is_recorded_for_each_partition(
         )
         for name in "ab"
     }
-    image = metadata_of(scene).image
+    image = metadata_of(harness).image
     for number, partition in image.topics[specs[0].topic_id.bytes].partitions.items():
         (home,) = [name for name in "ab" if (place / name / f"t-{number}").exists()]
         assert [encode_uuid_bytes(each) for each in partition.directories] == [ids[home]]
     assert {encode_uuid_bytes(each) for each in image.brokers[1].log_dirs} == set(ids.values())
     # A partition that was moved while nobody looked is found, and its new place is told.
-    await scene.close()
+    await harness.close()
     moved = next(place.glob("a/t-*"))
     moved.rename(place / "b" / moved.name)
-    scene.storage = scene.new_storage()
-    await scene.open()
-    partition = metadata_of(scene).image.topics[specs[0].topic_id.bytes].partitions[int(moved.name[2:])]
+    harness.storage = harness.new_storage()
+    await harness.open()
+    partition = metadata_of(harness).image.topics[specs[0].topic_id.bytes].partitions[int(moved.name[2:])]
     assert [encode_uuid_bytes(each) for each in partition.directories] == [ids["b"]]
-    await scene.close()
+    await harness.close()
 
 
 async def test_metadata_directory_is_the_configured_metadata_log_dir(
@@ -156,15 +163,15 @@ async def test_metadata_directory_is_the_configured_metadata_log_dir(
 ) -> None:
     place = tmp_path_factory.mktemp("apart")
     settings = {"log.dirs": str(place / "data"), "metadata.log.dir": str(place / "meta")}
-    scene = LogDirectoryScene(place, tasks, settings)
-    await scene.open()
-    await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
-    await scene.reopen()
-    assert [topic.name for topic in metadata_of(scene).topics()] == ["t"]
+    harness = LogDirectoryHarness(place, tasks, settings)
+    await harness.open()
+    await metadata_of(harness).put_topic(TopicRecord("t", uuid4(), 1))
+    await harness.reopen()
+    assert [topic.name for topic in metadata_of(harness).topics()] == ["t"]
     assert (place / "meta/__cluster_metadata-0").is_dir()
     assert (place / "meta/meta.properties").exists()
     assert not (place / "data/__cluster_metadata-0").exists()
-    await scene.close()
+    await harness.close()
 
 
 async def test_metadata_log_snapshots_are_taken_and_old_ones_deleted_by_maintain(
@@ -175,47 +182,49 @@ async def test_metadata_log_snapshots_are_taken_and_old_ones_deleted_by_maintain
         "metadata.max.retention.bytes": 8_500_000,
         "metadata.log.segment.bytes": 8 * 1024 * 1024,
     }
-    scene = LogDirectoryScene(tmp_path_factory.mktemp("snapshots"), tasks, limits)
-    await scene.open()
+    harness = LogDirectoryHarness(tmp_path_factory.mktemp("snapshots"), tasks, limits)
+    await harness.open()
     topic_id = uuid4()
     for step in range(40):
-        await metadata_of(scene).put_topic(TopicRecord("t", topic_id, 1, {"note": "x" * 900 + str(step)}))
-    names = snapshots(scene)
+        await metadata_of(harness).put_topic(TopicRecord("t", topic_id, 1, {"note": "x" * 900 + str(step)}))
+    names = snapshots(harness)
     assert len(names) > 10
-    await scene.reopen()
-    assert metadata_of(scene).topics()[0].config == {"note": "x" * 900 + "39"}
+    await harness.reopen()
+    assert metadata_of(harness).topics()[0].config == {"note": "x" * 900 + "39"}
     # A second segment, and more than may be kept: the first segment and the snapshots of its time go.
     for step in range(2):
         large = {f"note-{number}": "y" * 30_000 for number in range(100)}
-        await metadata_of(scene).put_topic(TopicRecord("t", topic_id, 1, large))
-        await metadata_of(scene).put_topic(TopicRecord("t", topic_id, 1, {"note": str(step)}))
-    await metadata_of(scene).maintain()
-    assert len(snapshots(scene)) < len(names)
-    await scene.reopen()
-    assert metadata_of(scene).topics()[0].config == {"note": "1"}
-    await scene.close()
+        await metadata_of(harness).put_topic(TopicRecord("t", topic_id, 1, large))
+        await metadata_of(harness).put_topic(TopicRecord("t", topic_id, 1, {"note": str(step)}))
+    await metadata_of(harness).maintain()
+    assert len(snapshots(harness)) < len(names)
+    await harness.reopen()
+    assert metadata_of(harness).topics()[0].config == {"note": "1"}
+    await harness.close()
 
 
 async def test_maintain_takes_a_snapshot_of_a_changed_metadata_log_after_the_interval(
     tmp_path_factory: pytest.TempPathFactory, tasks: BackgroundTasks
 ) -> None:
-    scene = LogDirectoryScene(tmp_path_factory.mktemp("interval"), tasks)
-    await scene.open()
+    harness = LogDirectoryHarness(tmp_path_factory.mktemp("interval"), tasks)
+    await harness.open()
     for expected in (1, 2, 2):
-        await metadata_of(scene).maintain()
-        assert len(snapshots(scene)) == expected
-        scene.clock.advance(3_600_001)
-    await scene.close()
+        await metadata_of(harness).maintain()
+        assert len(snapshots(harness)) == expected
+        harness.clock.advance(3_600_001)
+    await harness.close()
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "part"])
-async def test_open_metadata_log_ignores_a_damaged_snapshot(scene: LogDirectoryScene, damage: str) -> None:
-    await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
-    scene.clock.advance(3_600_001)
-    await metadata_of(scene).maintain()
-    await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))
-    await scene.storage.close()
-    newest = metadata_dir(scene) / snapshots(scene)[-1]
+async def test_open_metadata_log_ignores_a_damaged_snapshot(
+    harness: LogDirectoryHarness, damage: str
+) -> None:
+    await metadata_of(harness).put_topic(TopicRecord("t", uuid4(), 1))
+    harness.clock.advance(3_600_001)
+    await metadata_of(harness).maintain()
+    await metadata_of(harness).put_topic(TopicRecord("u", uuid4(), 1))
+    await harness.storage.close()
+    newest = metadata_dir(harness) / snapshots(harness)[-1]
     content = newest.read_bytes()
     if damage == "cut":
         newest.write_bytes(content[:-75])
@@ -223,34 +232,34 @@ async def test_open_metadata_log_ignores_a_damaged_snapshot(scene: LogDirectoryS
         newest.write_bytes(content[:150] + bytes((content[150] ^ 1,)) + content[151:])
     else:
         newest.rename(f"{newest}.part")
-    scene.storage = scene.new_storage()
-    await scene.open()
-    assert sorted(topic.name for topic in metadata_of(scene).topics()) == ["t", "u"]
-    assert not list(metadata_dir(scene).glob("*.part"))
+    harness.storage = harness.new_storage()
+    await harness.open()
+    assert sorted(topic.name for topic in metadata_of(harness).topics()) == ["t", "u"]
+    assert not list(metadata_dir(harness).glob("*.part"))
 
 
-async def test_a_log_that_ends_before_its_snapshot_goes_on_there(scene: LogDirectoryScene) -> None:
-    await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
-    scene.clock.advance(3_600_001)
-    await metadata_of(scene).maintain()
-    await scene.storage.close()
-    path = metadata_dir(scene) / LOG
+async def test_a_log_that_ends_before_its_snapshot_goes_on_there(harness: LogDirectoryHarness) -> None:
+    await metadata_of(harness).put_topic(TopicRecord("t", uuid4(), 1))
+    harness.clock.advance(3_600_001)
+    await metadata_of(harness).maintain()
+    await harness.storage.close()
+    path = metadata_dir(harness) / LOG
     path.write_bytes(path.read_bytes()[:200])
-    scene.storage = scene.new_storage()
-    await scene.open()
-    assert [topic.name for topic in metadata_of(scene).topics()] == ["t"]
-    await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))
-    await scene.reopen()
-    assert [topic.name for topic in metadata_of(scene).topics()] == ["t", "u"]
+    harness.storage = harness.new_storage()
+    await harness.open()
+    assert [topic.name for topic in metadata_of(harness).topics()] == ["t"]
+    await metadata_of(harness).put_topic(TopicRecord("u", uuid4(), 1))
+    await harness.reopen()
+    assert [topic.name for topic in metadata_of(harness).topics()] == ["t", "u"]
 
 
 @pytest.mark.parametrize("left", [1, 60, 61, 100])
-async def test_open_metadata_log_truncates_a_torn_tail(scene: LogDirectoryScene, left: int) -> None:
-    await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
-    path = metadata_dir(scene) / LOG
+async def test_open_metadata_log_truncates_a_torn_tail(harness: LogDirectoryHarness, left: int) -> None:
+    await metadata_of(harness).put_topic(TopicRecord("t", uuid4(), 1))
+    path = metadata_dir(harness) / LOG
     size = path.stat().st_size
-    await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))
-    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    await metadata_of(harness).put_topic(TopicRecord("u", uuid4(), 1))
+    crashed = harness.crash(harness.log_dir.parent / "crashed")
     torn = metadata_dir(crashed) / LOG
     torn.write_bytes(torn.read_bytes()[: size + left])
     await crashed.open()
@@ -265,9 +274,9 @@ async def test_put_topic_succeeds_although_write_snapshot_of_the_metadata_log_fa
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     limits = {"metadata.log.max.record.bytes.between.snapshots": 100}
-    scene = LogDirectoryScene(tmp_path_factory.mktemp("refused"), tasks, limits)
-    await scene.open()
-    there = len(snapshots(scene))
+    harness = LogDirectoryHarness(tmp_path_factory.mktemp("refused"), tasks, limits)
+    await harness.open()
+    there = len(snapshots(harness))
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -275,16 +284,16 @@ async def test_put_topic_succeeds_although_write_snapshot_of_the_metadata_log_fa
     with monkeypatch.context() as patched:
         patched.setattr(housekeeping, "write_snapshot", refuse)
         for name in ("t", "u"):
-            await metadata_of(scene).put_topic(TopicRecord(name, uuid4(), 1))
-    assert [topic.name for topic in metadata_of(scene).topics()] == ["t", "u"]
+            await metadata_of(harness).put_topic(TopicRecord(name, uuid4(), 1))
+    assert [topic.name for topic in metadata_of(harness).topics()] == ["t", "u"]
     assert caplog.text.count("no snapshot of") == 1
-    assert len(snapshots(scene)) == there
-    scene.clock.advance(housekeeping.RETRY_AFTER_MS)
-    await metadata_of(scene).maintain()
-    assert len(snapshots(scene)) == there + 1
-    await scene.reopen()
-    assert [topic.name for topic in metadata_of(scene).topics()] == ["t", "u"]
-    await scene.close()
+    assert len(snapshots(harness)) == there
+    harness.clock.advance(housekeeping.RETRY_AFTER_MS)
+    await metadata_of(harness).maintain()
+    assert len(snapshots(harness)) == there + 1
+    await harness.reopen()
+    assert [topic.name for topic in metadata_of(harness).topics()] == ["t", "u"]
+    await harness.close()
 
 
 @pytest.mark.parametrize("name", ["pwrite", "sync_data"])
@@ -292,9 +301,9 @@ async def test_put_topic_changes_nothing_when_the_metadata_log_cannot_be_written
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     # Without background tasks: files that they write meanwhile would be refused, too.
-    scene = LogDirectoryScene(tmp_path, IdleTasks())
-    await scene.open()
-    await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
+    harness = LogDirectoryHarness(tmp_path, IdleTasks())
+    await harness.open()
+    await metadata_of(harness).put_topic(TopicRecord("t", uuid4(), 1))
 
     def refuse(*_: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -302,17 +311,17 @@ async def test_put_topic_changes_nothing_when_the_metadata_log_cannot_be_written
     with monkeypatch.context() as patched:
         patched.setattr(disk, name, refuse)
         with pytest.raises(OSError, match="Input/output"):
-            await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))
-    assert [topic.name for topic in metadata_of(scene).topics()] == ["t"]
+            await metadata_of(harness).put_topic(TopicRecord("u", uuid4(), 1))
+    assert [topic.name for topic in metadata_of(harness).topics()] == ["t"]
     if name == "sync_data":
         # After a failed flush nobody knows what is on the disk, so nothing is promised before a restart.
         with pytest.raises(OSError, match="an earlier flush failed"):
-            await metadata_of(scene).allocate_producer_ids(1)
+            await metadata_of(harness).allocate_producer_ids(1)
         with pytest.raises(StorageError, match=r"the metadata log: .*an earlier flush failed"):
-            await scene.storage.close()
-        scene.storage = scene.new_storage()
-        await scene.open()
-        assert [topic.name for topic in metadata_of(scene).topics()] in (["t"], ["t", "u"])
+            await harness.storage.close()
+        harness.storage = harness.new_storage()
+        await harness.open()
+        assert [topic.name for topic in metadata_of(harness).topics()] in (["t"], ["t", "u"])
     else:
-        await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))
-    await scene.close()
+        await metadata_of(harness).put_topic(TopicRecord("u", uuid4(), 1))
+    await harness.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.tasks import BackgroundTasks
 
 
@@ -20,9 +20,9 @@ async def tasks() -> AsyncGenerator[BackgroundTasks]:
 
 
 @pytest.fixture
-async def scene(tmp_path: Path, tasks: BackgroundTasks) -> AsyncGenerator[LogDirectoryScene]:
+async def harness(tmp_path: Path, tasks: BackgroundTasks) -> AsyncGenerator[LogDirectoryHarness]:
     """A fresh, open storage."""
-    scene = LogDirectoryScene(tmp_path, tasks)
-    await scene.open()
-    yield scene
-    await scene.close()
+    harness = LogDirectoryHarness(tmp_path, tasks)
+    await harness.open()
+    yield harness
+    await harness.close()

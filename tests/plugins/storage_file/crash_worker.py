@@ -8,7 +8,7 @@ from uuid import UUID
 
 import trio
 
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.harness import append
 
@@ -16,20 +16,20 @@ TOPIC_ID = UUID(int=1)
 SETTINGS = {"segment_bytes": 5000, "index_interval_bytes": 200}
 
 
-def scene_at(place: Path, tasks: BackgroundTasks) -> LogDirectoryScene:
-    """The scene that the process and the test share."""
-    scene = LogDirectoryScene(place, tasks)
-    scene.topic_ids["topic"] = TOPIC_ID
-    return scene
+def harness_at(place: Path, tasks: BackgroundTasks) -> LogDirectoryHarness:
+    """The harness that the process and the test share."""
+    harness = LogDirectoryHarness(place, tasks)
+    harness.topic_ids["topic"] = TOPIC_ID
+    return harness
 
 
 async def main(place: Path) -> None:
     """Append until killed; each line that is printed is the end offset of an appended batch."""
     tasks = BackgroundTasks()
     async with tasks.running():
-        scene = scene_at(place, tasks)
-        await scene.open()
-        store = await scene.open_store(**SETTINGS)
+        harness = harness_at(place, tasks)
+        await harness.open()
+        store = await harness.open_store(**SETTINGS)
         while True:
             append(store, 300 + store.log_end_offset % 500, records=1 + store.log_end_offset % 3)
             print(store.log_end_offset, flush=True)

@@ -35,8 +35,8 @@ class IdleTasks(BackgroundTasks):
         """Never run it."""
 
 
-class LogDirectoryScene(StorageHarness):
-    """A scene of the file backend."""
+class LogDirectoryHarness(StorageHarness):
+    """The harness of `storage_file`, and the files in its log directory."""
 
     def __init__(
         self, place: Path, tasks: BackgroundTasks, settings: Mapping[str, object] | None = None
@@ -50,9 +50,9 @@ class LogDirectoryScene(StorageHarness):
         assert isinstance(self.storage, FileStorage)
         self.storage.abandon()
 
-    def crash(self, to: Path) -> LogDirectoryScene:
-        """What a crash at this moment leaves: a scene, not open yet, on a copy of the files as they are."""
-        other = LogDirectoryScene(to, self.tasks)
+    def crash(self, to: Path) -> LogDirectoryHarness:
+        """What a crash at this moment leaves: a harness, not open yet, on a copy of the files as they are."""
+        other = LogDirectoryHarness(to, self.tasks)
         other.topic_ids.update(self.topic_ids)
         shutil.copytree(self.log_dir, other.log_dir, copy_function=_copy_if_there)
         return other

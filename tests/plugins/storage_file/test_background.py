@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.maintenance import timed_flush_task
 from tidelog.kernel.seams.tasks import BackgroundTask, PeriodicTask
 from tidelog.kernel.tasks import BackgroundTasks
@@ -28,10 +28,10 @@ class StartedTasks(BackgroundTasks):
 @pytest.mark.parametrize("delay_ms", [0, 45_000])
 async def test_the_log_managers_tasks_wait_for_the_initial_delay(tmp_path: Path, delay_ms: int) -> None:
     tasks = StartedTasks()
-    scene = LogDirectoryScene(tmp_path, tasks, {"log.initial.task.delay.ms": delay_ms})
-    await scene.open()
-    tasks.start(timed_flush_task(scene.config, None, scene.clock))  # type: ignore[arg-type]
-    await scene.close()
+    harness = LogDirectoryHarness(tmp_path, tasks, {"log.initial.task.delay.ms": delay_ms})
+    await harness.open()
+    tasks.start(timed_flush_task(harness.config, None, harness.clock))  # type: ignore[arg-type]
+    await harness.close()
     # As Apache Kafka's LogManager schedules them; the two that Kafka schedules otherwise do not wait for it.
     waiting = {"log-flusher", "checkpoint recovery points", "checkpoint log starts", "delete partitions"}
     assert {tasks.by_name[name].initial_delay_ms for name in waiting} == {delay_ms}
@@ -44,7 +44,7 @@ async def test_the_log_managers_tasks_wait_for_the_initial_delay(tmp_path: Path,
 )
 async def test_tasks_omit_a_checkpoint_task_whose_interval_ms_is_zero(tmp_path: Path, key: str) -> None:
     tasks = StartedTasks()
-    scene = LogDirectoryScene(tmp_path, tasks, {key: 0})
-    await scene.open()
-    await scene.close()
+    harness = LogDirectoryHarness(tmp_path, tasks, {key: 0})
+    await harness.open()
+    await harness.close()
     assert sum(name.startswith("checkpoint") for name in tasks.by_name) == 2

@@ -12,7 +12,7 @@ import pytest
 
 from tests.deadlines import DEADLINE_S
 from tests.plugins.storage_file.files import (
-    LogDirectoryScene,
+    LogDirectoryHarness,
     log_directories_of,
 )
 from tidelog.kernel import disk
@@ -46,9 +46,9 @@ class Rendezvous:
             self._running[place] -= 1
 
 
-async def opened(tmp_path: Path, tasks: BackgroundTasks, threads: int) -> LogDirectoryScene:
+async def opened(tmp_path: Path, tasks: BackgroundTasks, threads: int) -> LogDirectoryHarness:
     """A storage with several directories."""
-    scene = LogDirectoryScene(
+    harness = LogDirectoryHarness(
         tmp_path,
         tasks,
         {
@@ -56,21 +56,21 @@ async def opened(tmp_path: Path, tasks: BackgroundTasks, threads: int) -> LogDir
             "num.recovery.threads.per.data.dir": threads,
         },
     )
-    await scene.open()
-    return scene
+    await harness.open()
+    return harness
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 async def test_open_partitions_recovers_logs_in_threads_for_each_directory(
     tmp_path: Path, tasks: BackgroundTasks, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
-    scene = await opened(tmp_path, tasks, threads)
-    specs = [scene.spec(partition=number) for number in range(PARTITIONS)]
-    for store in await scene.storage.open_partitions(specs):
+    harness = await opened(tmp_path, tasks, threads)
+    specs = [harness.spec(partition=number) for number in range(PARTITIONS)]
+    for store in await harness.storage.open_partitions(specs):
         append(store)
-    scene.abandon()
-    scene.storage = scene.new_storage()
-    await scene.open()
+    harness.abandon()
+    harness.storage = harness.new_storage()
+    await harness.open()
     meeting = Rendezvous(threads * DIRECTORIES)
 
     def meet_and_open(placement: Placement, **options: Any) -> PartitionStore:
@@ -78,19 +78,19 @@ async def test_open_partitions_recovers_logs_in_threads_for_each_directory(
         return open_partition(placement, **options)
 
     monkeypatch.setattr(parallel_opening, "open_partition", meet_and_open)
-    stores = await scene.storage.open_partitions(specs)
+    stores = await harness.storage.open_partitions(specs)
     assert [store.log_end_offset for store in stores] == [1] * PARTITIONS
     assert meeting.most == {str(tmp_path / str(number)): threads for number in range(DIRECTORIES)}
-    await scene.close()
+    await harness.close()
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 async def test_close_partitions_uses_threads_for_each_directory(
     tmp_path: Path, tasks: BackgroundTasks, threads: int
 ) -> None:
-    scene = await opened(tmp_path, tasks, threads)
-    specs = [scene.spec(partition=number) for number in range(PARTITIONS)]
-    stores = await scene.storage.open_partitions(specs)
+    harness = await opened(tmp_path, tasks, threads)
+    specs = [harness.spec(partition=number) for number in range(PARTITIONS)]
+    stores = await harness.storage.open_partitions(specs)
     meeting = Rendezvous(threads * DIRECTORIES)
 
     def close(store: PartitionStore, place: str) -> None:
@@ -99,16 +99,16 @@ async def test_close_partitions_uses_threads_for_each_directory(
 
     place_of = {
         each.topic_partition: view.path
-        for view in await log_directories_of(scene.storage).describe()
+        for view in await log_directories_of(harness.storage).describe()
         for each in view.partitions
     }
     jobs: list[tuple[TopicPartition, Callable[[], None]]] = [
         (spec.topic_partition, partial(close, store, place_of[spec.topic_partition]))
         for spec, store in zip(specs, stores, strict=True)
     ]
-    await scene.storage.close_partitions(jobs)
+    await harness.storage.close_partitions(jobs)
     assert meeting.most == {str(tmp_path / str(number)): threads for number in range(DIRECTORIES)}
-    await scene.close()
+    await harness.close()
 
 
 class Meeting:
@@ -127,16 +127,16 @@ class Meeting:
 async def test_close_uses_threads_for_each_directory(
     tmp_path: Path, tasks: BackgroundTasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = await opened(tmp_path, tasks, 2)
-    for store in await scene.storage.open_partitions(
-        [scene.spec(partition=number) for number in range(PARTITIONS)]
+    harness = await opened(tmp_path, tasks, 2)
+    for store in await harness.storage.open_partitions(
+        [harness.spec(partition=number) for number in range(PARTITIONS)]
     ):
         append(store)
     meeting = Meeting(2 * DIRECTORIES)
     monkeypatch.setattr(disk, "sync_data", partial(meeting.sync, disk.sync_data))
-    await scene.storage.close()
+    await harness.storage.close()
     monkeypatch.undo()
     assert set(meeting.meeting.most.values()) == {2}
-    scene.storage = scene.new_storage()
-    await scene.open()
-    await scene.close()
+    harness.storage = harness.new_storage()
+    await harness.open()
+    await harness.close()

@@ -11,7 +11,7 @@ import trio
 
 from tests.kernel.partition.parts import open_partition
 from tests.peers import KafkaDistribution, find_kafka
-from tests.plugins.storage_file.files import LogDirectoryScene, append_to, cut
+from tests.plugins.storage_file.files import LogDirectoryHarness, append_to, cut
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS
@@ -39,9 +39,9 @@ async def dump(kafka: KafkaDistribution, files: Iterable[Path], *options: str) -
     return done.stdout + done.stderr
 
 
-async def filled(scene: LogDirectoryScene) -> int:
+async def filled(harness: LogDirectoryHarness) -> int:
     """A log of several segments with all that may be in one; how many records it has."""
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     records = 0
     for step in range(150):
         count = step % 4 + 1
@@ -53,7 +53,7 @@ async def filled(scene: LogDirectoryScene) -> int:
     store.append(emptied, offset, offset + 4, START_MS)
     producer = make_batch([b"x"], offset + 5, producer_id=9, producer_epoch=1, base_sequence=0)
     store.append(producer, offset + 5, offset + 5, START_MS)
-    assert len(scene.log_files()) > 3
+    assert len(harness.log_files()) > 3
     return records + 1
 
 
@@ -66,23 +66,23 @@ def assert_faultless(report: str, logs: Iterable[Path], records: int) -> None:
 
 
 async def test_dump_log_segments_finds_no_fault_after_a_clean_shutdown(
-    scene: LogDirectoryScene, kafka: KafkaDistribution
+    harness: LogDirectoryHarness, kafka: KafkaDistribution
 ) -> None:
-    records = await filled(scene)
-    await scene.storage.close()
-    files = sorted(path for path in scene.partition_dir.iterdir() if path.suffix.endswith("index"))
+    records = await filled(harness)
+    await harness.storage.close()
+    files = sorted(path for path in harness.partition_dir.iterdir() if path.suffix.endswith("index"))
     report = await dump(kafka, files, "--index-sanity-check")
     report += await dump(kafka, files, "--verify-index-only")
-    report += await dump(kafka, scene.log_files(), "--deep-iteration")
+    report += await dump(kafka, harness.log_files(), "--deep-iteration")
     assert report.count("passed sanity check") == len(files)
-    assert_faultless(report, [*scene.log_files(), *files], records)
+    assert_faultless(report, [*harness.log_files(), *files], records)
 
 
 async def test_dump_log_segments_finds_no_fault_in_recovered_files(
-    scene: LogDirectoryScene, kafka: KafkaDistribution
+    harness: LogDirectoryHarness, kafka: KafkaDistribution
 ) -> None:
-    records = await filled(scene)
-    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    records = await filled(harness)
+    crashed = harness.crash(harness.log_dir.parent / "crashed")
     path = crashed.log_files()[-1]
     # The batch of the one producer is torn, and nonsense follows.
     cut(path, path.stat().st_size - 10)
@@ -96,11 +96,11 @@ async def test_dump_log_segments_finds_no_fault_in_recovered_files(
     assert_faultless(report, [*crashed.log_files(), *files], records - 1)
 
 
-async def transactions(scene: LogDirectoryScene) -> tuple[int, int]:
+async def transactions(harness: LogDirectoryHarness) -> tuple[int, int]:
     """A log of several segments full of transactions; how many records and markers it has."""
     config = TopicConfig({"segment.bytes": 2000, "index.interval.bytes": 500})
-    (store,) = await scene.storage.open_partitions([scene.spec(config=config)])
-    partition = open_partition(store, config, scene.clock)
+    (store,) = await harness.storage.open_partitions([harness.spec(config=config)])
+    partition = open_partition(store, config, harness.clock)
     records = markers = 0
     sequences = [0, 0, 0]
     for step in range(120):
@@ -124,19 +124,19 @@ async def transactions(scene: LogDirectoryScene) -> tuple[int, int]:
 
 
 async def test_dump_log_segments_finds_no_fault_in_transactions(
-    scene: LogDirectoryScene, kafka: KafkaDistribution
+    harness: LogDirectoryHarness, kafka: KafkaDistribution
 ) -> None:
-    records, markers = await transactions(scene)
-    await scene.storage.close()
-    indexes = sorted(path for path in scene.partition_dir.iterdir() if path.suffix.endswith("index"))
-    snapshots = sorted(scene.partition_dir.glob("*.snapshot"))
-    assert len(scene.log_files()) > 3
+    records, markers = await transactions(harness)
+    await harness.storage.close()
+    indexes = sorted(path for path in harness.partition_dir.iterdir() if path.suffix.endswith("index"))
+    snapshots = sorted(harness.partition_dir.glob("*.snapshot"))
+    assert len(harness.log_files()) > 3
     assert len(snapshots) > 3
     report = await dump(kafka, [*indexes, *snapshots])
     aborted = re.findall(r"version: 0 producerId: (\d+) firstOffset: \d+ lastOffset: \d+", report)
-    assert len(aborted) == sum(path.stat().st_size // 34 for path in scene.partition_dir.glob("*.txnindex"))
+    assert len(aborted) == sum(path.stat().st_size // 34 for path in harness.partition_dir.glob("*.txnindex"))
     assert len(aborted) > 5
     assert report.count("coordinatorEpoch: ") >= 3 * (len(snapshots) - 1)
-    report += await dump(kafka, scene.log_files(), "--deep-iteration")
-    assert_faultless(report, [*scene.log_files(), *indexes, *snapshots], records + markers)
+    report += await dump(kafka, harness.log_files(), "--deep-iteration")
+    assert_faultless(report, [*harness.log_files(), *indexes, *snapshots], records + markers)
     assert report.count("endTxnMarker: COMMIT") + report.count("endTxnMarker: ABORT") == markers

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.plugins.storage_file.files import CLEAN_MARK, LogDirectoryScene
+from tests.plugins.storage_file.files import CLEAN_MARK, LogDirectoryHarness
 from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.records.batch import Buffer
@@ -33,9 +33,9 @@ def state_of(store: PartitionStore) -> tuple[int, int, int, bytes]:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT])
 async def test_an_append_that_the_disk_refuses_did_not_happen(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch, number: int
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     append_many(store, 5, 100)
     before = state_of(store)
     monkeypatch.setattr(disk, "pwrite", failing(number))
@@ -50,9 +50,9 @@ async def test_an_append_that_the_disk_refuses_did_not_happen(
 
 @pytest.mark.parametrize("part", [1, 60, 61, 150])
 async def test_append_completes_a_short_write(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch, part: int
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
-    store = await scene.open_store()
+    store = await harness.open_store()
     first = append(store)
 
     def write_a_part(fd: int, data: Buffer, position: int) -> int:
@@ -65,9 +65,9 @@ async def test_append_completes_a_short_write(
 
 
 async def test_a_disk_that_fills_up_in_the_middle_of_a_batch_leaves_no_part_of_it(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await scene.open_store()
+    store = await harness.open_store()
     first = append(store)
     calls: list[int] = []
 
@@ -82,15 +82,15 @@ async def test_a_disk_that_fills_up_in_the_middle_of_a_batch_leaves_no_part_of_i
         append(store, 100)
     monkeypatch.undo()
     assert calls == [len(first), len(first) + 70]
-    assert scene.log_files()[0].read_bytes() == first
+    assert harness.log_files()[0].read_bytes() == first
     second = append(store, 5)
     assert read_all(store) == first + second
 
 
 async def test_what_could_not_be_cut_back_is_written_over_and_never_read(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = await scene.open_store()
+    store = await harness.open_store()
     first = append(store)
 
     def write_then_refuse(fd: int, data: Buffer, position: int) -> int:
@@ -106,14 +106,14 @@ async def test_what_could_not_be_cut_back_is_written_over_and_never_read(
     assert read_all(store) == first
     second = append(store, 5)
     assert read_all(store) == first + second
-    await scene.storage.close()
-    assert scene.log_files()[0].read_bytes() == first + second
+    await harness.storage.close()
+    assert harness.log_files()[0].read_bytes() == first + second
 
 
 async def test_no_room_for_an_index_entry_refuses_the_append(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     append(store)
     before = state_of(store)
     monkeypatch.setattr(disk, "write_all", failing(errno.ENOSPC))
@@ -127,20 +127,20 @@ async def test_no_room_for_an_index_entry_refuses_the_append(
 
 @pytest.mark.parametrize("created_ahead", [False, True])
 async def test_a_roll_that_the_disk_refuses_did_not_happen(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch, created_ahead: bool
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch, created_ahead: bool
 ) -> None:
     if not created_ahead:
-        monkeypatch.setattr(scene.tasks, "in_thread", lambda *_: None)
-    await scene.reopen()
-    store = await scene.open_store(**SETTINGS)
+        monkeypatch.setattr(harness.tasks, "in_thread", lambda *_: None)
+    await harness.reopen()
+    store = await harness.open_store(**SETTINGS)
     append_many(store, 3, 6000)
-    await scene.tasks.wait_for_jobs()
-    before, names = state_of(store), scene.names()
+    await harness.tasks.wait_for_jobs()
+    before, names = state_of(store), harness.names()
     assert any(name.endswith(".next.deleted") for name in names) is created_ahead
     monkeypatch.setattr(disk, "open_file", failing(errno.ENOSPC))
     with pytest.raises(OSError, match="No space left"):
         append(store, 6000)
-    assert scene.names() == names
+    assert harness.names() == names
     monkeypatch.undo()
     assert state_of(store) == before
     append(store, 6000)
@@ -150,12 +150,12 @@ async def test_a_roll_that_the_disk_refuses_did_not_happen(
 
 @pytest.mark.parametrize("operation", ["fsync", "sync_data"])
 async def test_after_a_failed_flush_nothing_is_taken_for_durable(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch, operation: str
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    store = await scene.open_store()
+    store = await harness.open_store()
     append_many(store, 3)
     assert store.flush() == 3
-    other = await scene.storage.open_partitions([scene.spec(partition=1)])
+    other = await harness.storage.open_partitions([harness.spec(partition=1)])
     append(store)
     append(other[0])
     monkeypatch.setattr(disk, operation, failing(errno.EIO))
@@ -171,14 +171,14 @@ async def test_after_a_failed_flush_nothing_is_taken_for_durable(
     healthy.flush()
     assert read_all(failed)
     with pytest.raises(StorageError, match="an earlier flush failed"):
-        await scene.storage.close()
-    assert not (scene.log_dir / CLEAN_MARK).exists()
+        await harness.storage.close()
+    assert not (harness.log_dir / CLEAN_MARK).exists()
 
 
 async def test_a_file_that_cannot_be_opened_for_a_flush_may_be_flushed_later(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await scene.open_store()
+    store = await harness.open_store()
     append(store)
     monkeypatch.setattr(disk, "open_file", failing(errno.EMFILE))
     with pytest.raises(OSError, match="Too many open files"):
@@ -189,28 +189,28 @@ async def test_a_file_that_cannot_be_opened_for_a_flush_may_be_flushed_later(
 
 
 async def test_a_storage_that_cannot_close_properly_is_not_marked_clean(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stores = await scene.storage.open_partitions([scene.spec(partition=number) for number in range(2)])
+    stores = await harness.storage.open_partitions([harness.spec(partition=number) for number in range(2)])
     contents = [append(store, 100) for store in stores]
     monkeypatch.setattr(disk, "rename", failing(errno.EROFS))
     with pytest.raises(
         StorageError, match=r"not everything could be closed properly: .*Read-only file system"
     ):
-        await scene.storage.close()
+        await harness.storage.close()
     monkeypatch.undo()
-    assert not (scene.log_dir / CLEAN_MARK).exists()
-    scene.storage = scene.new_storage()
-    await scene.open()
-    assert not scene.storage.clean_start
-    stores = await scene.storage.open_partitions([scene.spec(partition=number) for number in range(2)])
+    assert not (harness.log_dir / CLEAN_MARK).exists()
+    harness.storage = harness.new_storage()
+    await harness.open()
+    assert not harness.storage.clean_start
+    stores = await harness.storage.open_partitions([harness.spec(partition=number) for number in range(2)])
     assert [read_all(store) for store in stores] == contents
 
 
 async def test_segments_that_cannot_be_deleted_stay(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await scene.open_store(segment_bytes=1000)
+    store = await harness.open_store(segment_bytes=1000)
     content = append_many(store, 10, 600)
     monkeypatch.setattr(disk, "rename", failing(errno.EROFS))
     with pytest.raises(OSError, match="Read-only"):
@@ -222,12 +222,14 @@ async def test_segments_that_cannot_be_deleted_stay(
     assert read_all(store) == b"".join(content[5:])
 
 
-async def test_a_segment_unlinked_by_hand_is_an_error_of_its_reader_alone(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(segment_bytes=1000)
+async def test_a_segment_unlinked_by_hand_is_an_error_of_its_reader_alone(
+    harness: LogDirectoryHarness,
+) -> None:
+    store = await harness.open_store(segment_bytes=1000)
     content = append_many(store, 10, 600)
-    await scene.reopen()
-    store = await scene.open_store(segment_bytes=1000)
-    scene.log_files()[3].unlink()
+    await harness.reopen()
+    store = await harness.open_store(segment_bytes=1000)
+    harness.log_files()[3].unlink()
     with pytest.raises(FileNotFoundError):
         store.read(3, 1000, store.log_end_offset, wait=True)
     assert read_bytes(store, 4) == content[4]
@@ -236,15 +238,15 @@ async def test_a_segment_unlinked_by_hand_is_an_error_of_its_reader_alone(scene:
 
 
 async def test_write_side_file_replaces_the_whole_file_or_nothing(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await scene.open_store()
+    store = await harness.open_store()
     store.write_side_file("leader-epoch-checkpoint", b"old")
-    names = scene.names()
+    names = harness.names()
     for operation in ("pwrite", "fsync", "rename"):
         monkeypatch.setattr(disk, operation, failing(errno.ENOSPC))
         with pytest.raises(OSError, match="No space left"):
             store.write_side_file("leader-epoch-checkpoint", b"new")
         monkeypatch.undo()
         assert store.read_side_file("leader-epoch-checkpoint") == b"old"
-        assert scene.names() == names
+        assert harness.names() == names

@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel import disk
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.tasks import BackgroundTasks
@@ -53,30 +53,30 @@ def fall_idle(stores: Sequence[PartitionStore]) -> None:
     look_once(stores)
 
 
-async def open_many(scene: LogDirectoryScene) -> Sequence[PartitionStore]:
-    return await scene.storage.open_partitions([scene.spec(partition=number) for number in range(COUNT)])
+async def open_many(harness: LogDirectoryHarness) -> Sequence[PartitionStore]:
+    return await harness.storage.open_partitions([harness.spec(partition=number) for number in range(COUNT)])
 
 
-async def test_partitions_that_are_only_open_hold_no_descriptors(scene: LogDirectoryScene) -> None:
+async def test_partitions_that_are_only_open_hold_no_descriptors(harness: LogDirectoryHarness) -> None:
     before = descriptors()
-    stores = await open_many(scene)
+    stores = await open_many(harness)
     assert descriptors() == before
     for store in stores:
         append(store)
     assert descriptors() >= before + COUNT
-    await scene.reopen()
+    await harness.reopen()
     before = descriptors()
-    stores = await open_many(scene)
+    stores = await open_many(harness)
     assert descriptors() == before
     assert [store.log_end_offset for store in stores] == [1] * COUNT
 
 
 async def test_open_partitions_maps_no_index_before_its_first_lookup(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await scene.open_store(index_interval_bytes=0)
+    store = await harness.open_store(index_interval_bytes=0)
     content = b"".join(append_many(store, 5))
-    await scene.reopen()
+    await harness.reopen()
     mapped: list[int] = []
     map_readable = disk.map_readable
 
@@ -85,14 +85,14 @@ async def test_open_partitions_maps_no_index_before_its_first_lookup(
         return map_readable(fd, size)
 
     monkeypatch.setattr(disk, "map_readable", count)
-    store = await scene.open_store(index_interval_bytes=0)
+    store = await harness.open_store(index_interval_bytes=0)
     assert mapped == []
     assert read_all(store, 3) in content
     assert mapped
 
 
-async def test_partitions_that_fell_idle_let_their_descriptors_go(scene: LogDirectoryScene) -> None:
-    stores = await open_many(scene)
+async def test_partitions_that_fell_idle_let_their_descriptors_go(harness: LogDirectoryHarness) -> None:
+    stores = await open_many(harness)
     before = descriptors()
     contents = [b"".join(append(store, 3000) for _ in range(5)) for store in stores]
     region = stores[0].read(0, 1 << 20, 5)
@@ -108,8 +108,8 @@ async def test_partitions_that_fell_idle_let_their_descriptors_go(scene: LogDire
         assert read_all(store) == contents[number]
 
 
-async def test_release_idle_keeps_the_descriptors_of_partitions_in_use(scene: LogDirectoryScene) -> None:
-    stores = (await open_many(scene))[:3]
+async def test_release_idle_keeps_the_descriptors_of_partitions_in_use(harness: LogDirectoryHarness) -> None:
+    stores = (await open_many(harness))[:3]
     written, read, idle = stores
     for store in stores:
         append(store)
@@ -123,10 +123,10 @@ async def test_release_idle_keeps_the_descriptors_of_partitions_in_use(scene: Lo
 
 
 async def test_it_is_looked_for_idle_partitions_every_minute(
-    scene: LogDirectoryScene, clock: MockClock
+    harness: LogDirectoryHarness, clock: MockClock
 ) -> None:
     del clock
-    store = await scene.open_store()
+    store = await harness.open_store()
     append(store)
     before = descriptors()
     await trio.sleep(IDLE_CHECK_S * 2.5)
@@ -149,14 +149,14 @@ async def test_files_of_idle_partitions_are_closed_early_when_descriptors_run_sh
     tmp_path: Path, tasks: BackgroundTasks, monkeypatch: pytest.MonkeyPatch, no_gaps: None
 ) -> None:
     monkeypatch.setattr(disk, "raise_descriptor_limit", lambda: (descriptors() + 20) / 0.6)
-    scene = LogDirectoryScene(tmp_path, tasks)
-    await scene.open()
+    harness = LogDirectoryHarness(tmp_path, tasks)
+    await harness.open()
     before = descriptors()
-    stores = await open_many(scene)
+    stores = await open_many(harness)
     contents = [append(store, 100) for store in stores]
     assert descriptors() <= before + 25
     for number, store in enumerate(stores):
         contents[number] += append(store, 100)
     assert descriptors() <= before + 25
     assert [read_all(store) for store in stores] == contents
-    await scene.close()
+    await harness.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.storage_file.crash_worker import SETTINGS, scene_at
+from tests.plugins.storage_file.crash_worker import SETTINGS, harness_at
 from tidelog.kernel.records.batch import verify_crc
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.harness import headers_of, read_all
@@ -41,10 +41,10 @@ async def test_everything_that_was_appended_survives_a_kill(
     choose = random.Random(seed)
     for _ in range(ROUNDS):
         acknowledged = append_and_be_killed(tmp_path, choose.uniform(0.0, 0.15))
-        scene = scene_at(tmp_path, tasks)
-        await scene.open()
-        assert not scene.storage.clean_start
-        store = await scene.open_store(**SETTINGS)
+        harness = harness_at(tmp_path, tasks)
+        await harness.open()
+        assert not harness.storage.clean_start
+        store = await harness.open_store(**SETTINGS)
         assert store.log_end_offset >= acknowledged
         content = read_all(store)
         headers = headers_of(content)
@@ -57,4 +57,4 @@ async def test_everything_that_was_appended_survives_a_kill(
             expected = header.next_offset
         assert expected == store.log_end_offset
         # Left without closing, so that the next round begins with another crash.
-        scene.abandon()
+        harness.abandon()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.plugins.storage_file.files import (
     CLEAN_MARK,
-    LogDirectoryScene,
+    LogDirectoryHarness,
     batches_in,
     offset_entries,
     time_entries,
@@ -27,14 +27,14 @@ TEN_MEGABYTES = 10 * 1024 * 1024
 
 
 def expected_indexes(
-    scene: LogDirectoryScene, name: str, interval: int, *, closed: bool
+    harness: LogDirectoryHarness, name: str, interval: int, *, closed: bool
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """What Apache Kafka's rule makes of a segment: an entry once more than the interval was added."""
     base = int(name)
     offsets: list[tuple[int, int]] = []
     times: list[tuple[int, int]] = []
     since, largest = 0, (-1, 0)
-    for position, header in batches_in(scene.partition_dir / f"{name}.log"):
+    for position, header in batches_in(harness.partition_dir / f"{name}.log"):
         if header.max_timestamp > largest[0]:
             largest = (header.max_timestamp, header.last_offset - base)
         if since > interval:
@@ -48,10 +48,10 @@ def expected_indexes(
     return offsets, times
 
 
-async def test_close_trims_the_files_of_an_empty_partition(scene: LogDirectoryScene) -> None:
-    await scene.open_store()
-    await scene.storage.close()
-    sizes = {path.name: path.stat().st_size for path in scene.partition_dir.iterdir()}
+async def test_close_trims_the_files_of_an_empty_partition(harness: LogDirectoryHarness) -> None:
+    await harness.open_store()
+    await harness.storage.close()
+    sizes = {path.name: path.stat().st_size for path in harness.partition_dir.iterdir()}
     assert sizes == {
         f"{FIRST}.log": 0,
         f"{FIRST}.index": 0,
@@ -60,16 +60,16 @@ async def test_close_trims_the_files_of_an_empty_partition(scene: LogDirectorySc
     }
 
 
-async def test_partition_metadata_has_the_topic_id_and_no_final_newline(scene: LogDirectoryScene) -> None:
-    await scene.open_store()
-    encoded = urlsafe_b64encode(scene.topic_ids["topic"].bytes)[:22]
-    content = (scene.partition_dir / "partition.metadata").read_bytes()
+async def test_partition_metadata_has_the_topic_id_and_no_final_newline(harness: LogDirectoryHarness) -> None:
+    await harness.open_store()
+    encoded = urlsafe_b64encode(harness.topic_ids["topic"].bytes)[:22]
+    content = (harness.partition_dir / "partition.metadata").read_bytes()
     assert content == b"version: 0\ntopic_id: " + encoded
     assert len(content) == 43
 
 
 async def test_partition_metadata_is_durable_before_the_first_record(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []
 
@@ -80,7 +80,7 @@ async def test_partition_metadata_is_durable_before_the_first_record(
 
         return note
 
-    store = await scene.open_store()
+    store = await harness.open_store()
     for name in ("fsync", "sync_data"):
         monkeypatch.setattr(disk, name, noting(getattr(disk, name)))
     append(store)
@@ -88,11 +88,11 @@ async def test_partition_metadata_is_durable_before_the_first_record(
     assert synced.index("partition.metadata") < synced.index("00000000000000000000.log")
 
 
-async def test_the_log_directory_after_a_clean_stop(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store()
+async def test_the_log_directory_after_a_clean_stop(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store()
     append_many(store, 5, records=10)
-    await scene.storage.close()
-    files = {path.name: path for path in scene.log_dir.iterdir() if path.is_file()}
+    await harness.storage.close()
+    files = {path.name: path for path in harness.log_dir.iterdir() if path.is_file()}
     assert set(files) == {
         ".lock",
         CLEAN_MARK,
@@ -109,48 +109,50 @@ async def test_the_log_directory_after_a_clean_stop(scene: LogDirectoryScene) ->
         r"node\.id=1\n"
         r"directory\.id=[\w-]{22}\n"
         r"version=1\n"
-        rf"cluster\.id={scene.metadata.cluster_id}\n",
+        rf"cluster\.id={harness.metadata.cluster_id}\n",
         files["meta.properties"].read_text(),
     )
 
 
-async def test_the_clean_mark_is_gone_while_the_storage_is_open(scene: LogDirectoryScene) -> None:
-    await scene.reopen()
-    assert not (scene.log_dir / CLEAN_MARK).exists()
+async def test_the_clean_mark_is_gone_while_the_storage_is_open(harness: LogDirectoryHarness) -> None:
+    await harness.reopen()
+    assert not (harness.log_dir / CLEAN_MARK).exists()
 
 
 async def test_raise_log_start_is_written_to_the_log_start_offset_checkpoint(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    store = await scene.open_store()
+    store = await harness.open_store()
     append_many(store, 20)
     store.raise_log_start(7)
-    await scene.storage.close()
-    assert (scene.log_dir / "log-start-offset-checkpoint").read_text() == "0\n1\ntopic 0 7\n"
+    await harness.storage.close()
+    assert (harness.log_dir / "log-start-offset-checkpoint").read_text() == "0\n1\ntopic 0 7\n"
 
 
 @pytest.mark.parametrize("interval", [0, 100, 1000, 4096])
 @pytest.mark.parametrize("size", [10, 700])
 async def test_append_adds_the_same_index_entries_as_apache_kafka(
-    scene: LogDirectoryScene, interval: int, size: int
+    harness: LogDirectoryHarness, interval: int, size: int
 ) -> None:
-    store = await scene.open_store(index_interval_bytes=interval, segment_bytes=20_000)
+    store = await harness.open_store(index_interval_bytes=interval, segment_bytes=20_000)
     for step in range(100):
         append(store, size, timestamp=START_MS + (step * 7 % 50), records=step % 3 + 1)
-    await scene.storage.close()
-    names = [path.stem for path in scene.log_files()]
+    await harness.storage.close()
+    names = [path.stem for path in harness.log_files()]
     assert len(names) == (1 if size == 10 else 4)
     for name in names:
-        offsets, times = expected_indexes(scene, name, interval, closed=True)
-        assert offset_entries(scene.partition_dir / f"{name}.index") == offsets
-        assert time_entries(scene.partition_dir / f"{name}.timeindex") == times
+        offsets, times = expected_indexes(harness, name, interval, closed=True)
+        assert offset_entries(harness.partition_dir / f"{name}.index") == offsets
+        assert time_entries(harness.partition_dir / f"{name}.timeindex") == times
 
 
-async def test_roll_preallocates_the_active_indexes_and_trims_the_others(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(index_interval_bytes=0, segment_bytes=2000)
+async def test_roll_preallocates_the_active_indexes_and_trims_the_others(
+    harness: LogDirectoryHarness,
+) -> None:
+    store = await harness.open_store(index_interval_bytes=0, segment_bytes=2000)
     append_many(store, 6, 900)
-    await scene.tasks.wait_for_jobs()
-    sizes = {path.name: path.stat().st_size for path in scene.partition_dir.glob("*index")}
+    await harness.tasks.wait_for_jobs()
+    sizes = {path.name: path.stat().st_size for path in harness.partition_dir.glob("*index")}
     assert sizes == {
         f"{FIRST}.index": 8,
         f"{FIRST}.timeindex": 12,
@@ -161,16 +163,18 @@ async def test_roll_preallocates_the_active_indexes_and_trims_the_others(scene: 
     }
 
 
-async def test_preallocate_reserves_segment_bytes_and_close_trims_the_log(scene: LogDirectoryScene) -> None:
-    spec = scene.spec(config=TopicConfig({"preallocate": True, "segment.bytes": 100_000}))
+async def test_preallocate_reserves_segment_bytes_and_close_trims_the_log(
+    harness: LogDirectoryHarness,
+) -> None:
+    spec = harness.spec(config=TopicConfig({"preallocate": True, "segment.bytes": 100_000}))
     store: PartitionStore
-    (store,) = await scene.storage.open_partitions([spec])
+    (store,) = await harness.storage.open_partitions([spec])
     content = append_many(store, 3, 1000)
-    (path,) = scene.log_files()
+    (path,) = harness.log_files()
     assert path.stat().st_size == 100_000
     assert read_bytes(store, 1) == b"".join(content[1:])
-    crashed = scene.crash(scene.log_dir.parent / "crashed")
-    await scene.storage.close()
+    crashed = harness.crash(harness.log_dir.parent / "crashed")
+    await harness.storage.close()
     assert path.stat().st_size == sum(map(len, content))
     await crashed.open()
     (store,) = await crashed.storage.open_partitions([spec])
@@ -181,8 +185,8 @@ async def test_preallocate_reserves_segment_bytes_and_close_trims_the_log(scene:
 @pytest.mark.parametrize(
     "name", ["", "x", "../leader-epoch-checkpoint", "a/b.snapshot", "00000000000000000000.log"]
 )
-async def test_only_side_files_are_written_beside_a_log(scene: LogDirectoryScene, name: str) -> None:
-    store = await scene.open_store()
+async def test_only_side_files_are_written_beside_a_log(harness: LogDirectoryHarness, name: str) -> None:
+    store = await harness.open_store()
     with pytest.raises(ValueError, match="side file"):
         store.write_side_file(name, b"")
     assert store.read_side_file(name) is None

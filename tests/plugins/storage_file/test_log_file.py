@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel import disk
 from tidelog.kernel.records.batch import HEADER_BYTES
 from tidelog.kernel.seams.storage import FileRegion, WouldBlock
@@ -39,9 +39,9 @@ class ColdDevice:
 
 
 async def test_read_raises_would_block_for_a_position_that_is_not_resident(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await scene.open_store(index_interval_bytes=500)
+    store = await harness.open_store(index_interval_bytes=500)
     batches = append_many(store, 20, 300)
     monkeypatch.setattr(disk, "preadv", ColdDevice(range(0)).preadv)
     for offset in (1, 7, 19):
@@ -51,10 +51,10 @@ async def test_read_raises_would_block_for_a_position_that_is_not_resident(
 
 
 async def test_read_scans_at_most_the_log_between_two_index_entries(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interval = 3 * CHUNK_BYTES
-    store = await scene.open_store(index_interval_bytes=interval)
+    store = await harness.open_store(index_interval_bytes=interval)
     batches = append_many(store, 200, 300)
     # Maps the index.
     store.read(1, 1, store.log_end_offset, wait=True)
@@ -71,9 +71,9 @@ async def test_read_scans_at_most_the_log_between_two_index_entries(
 
 
 async def test_read_raises_would_block_for_a_header_that_is_only_partly_resident(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await scene.open_store(index_interval_bytes=100_000)
+    store = await harness.open_store(index_interval_bytes=100_000)
     batches = append_many(store, 5, 300)
     start = len(batches[0])
     for known in range(start, start + HEADER_BYTES):
@@ -88,9 +88,9 @@ async def test_read_raises_would_block_for_a_header_that_is_only_partly_resident
 
 
 async def test_read_at_the_end_of_the_log_reads_no_header(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await scene.open_store()
+    store = await harness.open_store()
     append_many(store, 5, 300)
     store.read(0, 1 << 20, store.log_end_offset)
     device = ColdDevice(range(0))
@@ -161,8 +161,8 @@ def test_resident_samples_from_the_first_byte_to_the_last(
     assert len(device.asked) <= 6
 
 
-async def test_prefetch_ends_at_the_end_of_the_file(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store()
+async def test_prefetch_ends_at_the_end_of_the_file(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store()
     append_many(store, 3, 300_000)
     (region,) = store.read(0, 1 << 30, store.log_end_offset, wait=True).regions
     assert isinstance(region, FileRegion)

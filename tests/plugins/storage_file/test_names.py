@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tests.tables import for_each
 from tidelog.kernel import disk
 from tidelog.kernel.errors import InvalidTopic
@@ -114,12 +114,12 @@ def test_parse_future_directory_returns_the_partition_of_a_future_replica(
 
 
 async def test_replace_segments_names_files_with_the_suffixes_of_apache_kafka(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    store = await scene.open_store(segment_bytes=500)
+    store = await harness.open_store(segment_bytes=500)
     append_many(store, 4, 300)
     draft = store.draft_segment(0)
-    assert {path.name for path in scene.partition_dir.glob("*.cleaned")} >= {f"{0:020d}.log.cleaned"}
+    assert {path.name for path in harness.partition_dir.glob("*.cleaned")} >= {f"{0:020d}.log.cleaned"}
     renamed: list[str] = []
     rename = disk.rename
 
@@ -135,38 +135,38 @@ async def test_replace_segments_names_files_with_the_suffixes_of_apache_kafka(
 
 
 async def test_resolve_handles_cleaned_swap_and_deleted_files_of_apache_kafka(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    store = await scene.open_store(segment_bytes=500)
+    store = await harness.open_store(segment_bytes=500)
     batches = append_many(store, 4, 300)
-    await scene.storage.close()
-    directory, first, second = scene.partition_dir, f"{0:020d}.log", f"{1:020d}.log"
+    await harness.storage.close()
+    directory, first, second = harness.partition_dir, f"{0:020d}.log", f"{1:020d}.log"
     # Of 0 a rewriting had only begun; 1 was decided to be replaced by something without its batch.
     (directory / f"{first}.cleaned").write_bytes(b"half a ba")
     (directory / f"{second}.deleted").write_bytes(b"long gone")
-    scene.storage = scene.new_storage()
-    await scene.open()
-    store = await scene.open_store(segment_bytes=500)
+    harness.storage = harness.new_storage()
+    await harness.open()
+    store = await harness.open_store(segment_bytes=500)
     assert read_all(store) == b"".join(batches)
-    assert not {name for name in scene.names() if name.endswith((".cleaned", ".deleted"))}
-    await scene.storage.close()
+    assert not {name for name in harness.names() if name.endswith((".cleaned", ".deleted"))}
+    await harness.storage.close()
     (directory / f"{second}.swap").write_bytes(b"")
-    scene.storage = scene.new_storage()
-    await scene.open()
-    assert read_all(await scene.open_store(segment_bytes=500)) == b"".join([batches[0], *batches[2:]])
+    harness.storage = harness.new_storage()
+    await harness.open()
+    assert read_all(await harness.open_store(segment_bytes=500)) == b"".join([batches[0], *batches[2:]])
 
 
 async def test_quarantine_stray_partitions_renames_partitions_and_future_replicas(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    unknown = scene.log_dir / "gone-3"
+    unknown = harness.log_dir / "gone-3"
     unknown.mkdir()
     (unknown / f"{0:020d}.log").write_bytes(b"something")
-    copy = scene.log_dir / "gone-4.0123456789abcdef0123456789abcdef-future"
+    copy = harness.log_dir / "gone-4.0123456789abcdef0123456789abcdef-future"
     copy.mkdir()
-    await scene.reopen()
-    await scene.storage.quarantine_stray_partitions()
-    names = sorted(path.name.split(".")[0] + path.name[-6:] for path in scene.log_dir.glob("gone-*"))
+    await harness.reopen()
+    await harness.storage.quarantine_stray_partitions()
+    names = sorted(path.name.split(".")[0] + path.name[-6:] for path in harness.log_dir.glob("gone-*"))
     assert names == ["gone-3-stray", "gone-4-stray"]
-    await scene.reopen()
-    assert len(list(scene.log_dir.glob("gone-*-stray"))) == 2
+    await harness.reopen()
+    assert len(list(harness.log_dir.glob("gone-*-stray"))) == 2

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.in_memory import memory_folder
-from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene, evict_page
+from tests.plugins.storage_file.files import IdleTasks, LogDirectoryHarness, evict_page
 from tidelog.kernel.records.batch import Buffer
 from tidelog.kernel.seams.indexes import IndexPlace
 from tidelog.kernel.seams.storage import (
@@ -159,15 +159,15 @@ def test_transaction_index_search_misses_no_entry_of_an_evicted_page(
 def filled_store() -> Generator[tuple[PartitionStore, list[Buffer]]]:
     """A store in several segments with aborted transactions, and its batches."""
 
-    async def open_it(scene: LogDirectoryScene) -> PartitionStore:
-        await scene.open()
-        return await scene.open_store(**SETTINGS)
+    async def open_it(harness: LogDirectoryHarness) -> PartitionStore:
+        await harness.open()
+        return await harness.open_store(**SETTINGS)
 
     with tempfile.TemporaryDirectory(dir=memory_folder()) as directory:
-        scene = LogDirectoryScene(Path(directory), IdleTasks())
-        store = trio.run(open_it, scene)
+        harness = LogDirectoryHarness(Path(directory), IdleTasks())
+        store = trio.run(open_it, harness)
         yield store, list(append_many(store, 12, 700, records=3))
-        scene.abandon()
+        harness.abandon()
 
 
 @given(pattern=allowances, offset=st.integers(0, 35))
@@ -185,11 +185,11 @@ def test_reads_and_searches_of_a_log_are_whole_or_would_block(pattern: list[int]
         assert slice_bytes(found) == batch
 
 
-async def test_append_completes_a_batch_after_short_writes(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(**SETTINGS)
+async def test_append_completes_a_batch_after_short_writes(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store(**SETTINGS)
     with ShortDisk(allowing([3, 1, 50])).installed():
         batches = [append(store, 700) for _ in range(9)]
-    assert b"".join(path.read_bytes() for path in scene.log_files()) == b"".join(batches)
+    assert b"".join(path.read_bytes() for path in harness.log_files()) == b"".join(batches)
 
 
 def test_a_region_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,8 +235,8 @@ def test_holds_batches_is_true_for_a_log_that_begins_with_zeros(tmp_path: Path) 
         assert holds_batches(str(path))
 
 
-async def test_headers_that_are_read_in_parts_are_those_of_the_log(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(**SETTINGS)
+async def test_headers_that_are_read_in_parts_are_those_of_the_log(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store(**SETTINGS)
     content = b"".join(append_many(store, 9, 700))
     with ShortDisk(allowing([1, 60, 61])).installed():
         assert list(store.headers(0)) == headers_of(content)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.errors import OffsetOutOfRange
 from tidelog.kernel.records.batch import parse_header, verify_crc
 from tidelog.kernel.seams.storage import PartitionStore, WouldBlock
@@ -57,8 +57,8 @@ def check_read(store: PartitionStore, choose: random.Random, *, wait: bool, gaps
         assert header.base_offset <= offset
 
 
-async def test_append_while_threads_read_flush_and_delete_segments(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(segment_bytes=15_000, index_interval_bytes=300, file_delete_delay_ms=0)
+async def test_append_while_threads_read_flush_and_delete_segments(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store(segment_bytes=15_000, index_interval_bytes=300, file_delete_delay_ms=0)
     assert isinstance(store, FilePartitionStore)
     done = False
 
@@ -117,9 +117,9 @@ def replace_some(store: PartitionStore, choose: random.Random) -> None:
 async def test_readers_go_on_while_segments_are_replaced(
     tmp_path: Path, tasks: BackgroundTasks, index_format: str
 ) -> None:
-    scene = StorageHarness(storage_file, tmp_path, tasks, {"log.index.format": index_format}, index_memory)
-    await scene.open()
-    store = await scene.open_store(segment_bytes=5000, index_interval_bytes=300, file_delete_delay_ms=0)
+    harness = StorageHarness(storage_file, tmp_path, tasks, {"log.index.format": index_format}, index_memory)
+    await harness.open()
+    store = await harness.open_store(segment_bytes=5000, index_interval_bytes=300, file_delete_delay_ms=0)
     assert isinstance(store, FilePartitionStore)
     done = False
     replaced = 0
@@ -157,6 +157,6 @@ async def test_readers_go_on_while_segments_are_replaced(
             done = True
     assert replaced > 5
     content = read_all(store)
-    await scene.reopen()
-    assert read_all(await scene.open_store(segment_bytes=5000)) == content
-    await scene.close()
+    await harness.reopen()
+    assert read_all(await harness.open_store(segment_bytes=5000)) == content
+    await harness.close()

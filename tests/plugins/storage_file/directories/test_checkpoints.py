@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.seams.storage import PartitionStore, TopicPartition
 from tidelog.kernel.testing.storage.harness import append_many, base_offsets
 from tidelog.plugins.storage_file.directories.checkpoints import read_checkpoint, write_checkpoint
@@ -73,45 +73,45 @@ NAMES = (
 )
 
 
-async def with_an_offset_in_each_checkpoint(scene: LogDirectoryScene) -> PartitionStore:
+async def with_an_offset_in_each_checkpoint(harness: LogDirectoryHarness) -> PartitionStore:
     """Partitions 0 and 1 that begin at offset 7, of ten, and are in all checkpoints; 1 is returned."""
     for number in (0, 1):
-        store = await scene.open_store(partition=number)
+        store = await harness.open_store(partition=number)
         append_many(store, 10)
         store.flush()
         store.raise_log_start(7)
         store.set_rewritten_until("compact", 8)
         store.set_rewritten_until("other", 9)
-    await scene.reopen()
-    (scene.log_dir / HIGH_WATERMARKS).write_text("0\n2\ntopic 0 10\ntopic 1 10\n")
-    await scene.reopen()
-    assert all(found == {0, 1} for found in partitions_in(scene).values())
-    await scene.open_store()
-    return await scene.open_store(partition=1)
+    await harness.reopen()
+    (harness.log_dir / HIGH_WATERMARKS).write_text("0\n2\ntopic 0 10\ntopic 1 10\n")
+    await harness.reopen()
+    assert all(found == {0, 1} for found in partitions_in(harness).values())
+    await harness.open_store()
+    return await harness.open_store(partition=1)
 
 
-def partitions_in(scene: LogDirectoryScene) -> dict[str, set[int]]:
-    return {name: {key.partition for key in read_checkpoint(scene.log_dir / name)} for name in NAMES}
+def partitions_in(harness: LogDirectoryHarness) -> dict[str, set[int]]:
+    return {name: {key.partition for key in read_checkpoint(harness.log_dir / name)} for name in NAMES}
 
 
-async def test_delete_partitions_takes_them_out_of_all_checkpoints(scene: LogDirectoryScene) -> None:
-    store = await with_an_offset_in_each_checkpoint(scene)
-    await scene.storage.delete_partitions([(scene.spec(partition=1).topic_partition, store)])
+async def test_delete_partitions_takes_them_out_of_all_checkpoints(harness: LogDirectoryHarness) -> None:
+    store = await with_an_offset_in_each_checkpoint(harness)
+    await harness.storage.delete_partitions([(harness.spec(partition=1).topic_partition, store)])
     # Without a broker above, the background task knows no high watermarks, and writes those of none.
-    assert all(found - {0} == set() for found in partitions_in(scene).values())
-    assert all(found == {0} for name, found in partitions_in(scene).items() if name != HIGH_WATERMARKS)
+    assert all(found - {0} == set() for found in partitions_in(harness).values())
+    assert all(found == {0} for name, found in partitions_in(harness).items() if name != HIGH_WATERMARKS)
 
 
 async def test_delete_partitions_leaves_no_offsets_to_a_new_topic_of_the_same_name(
-    scene: LogDirectoryScene, tmp_path: Path
+    harness: LogDirectoryHarness, tmp_path: Path
 ) -> None:
     """By the old topic's log start, a crash would cost the new one its first records."""
-    store = await with_an_offset_in_each_checkpoint(scene)
-    await scene.storage.delete_partitions([(scene.spec(partition=1).topic_partition, store)])
-    scene.forget_topic("topic")
-    store = await scene.open_store(partition=1)
+    store = await with_an_offset_in_each_checkpoint(harness)
+    await harness.storage.delete_partitions([(harness.spec(partition=1).topic_partition, store)])
+    harness.forget_topic("topic")
+    store = await harness.open_store(partition=1)
     append_many(store, 10)
-    crashed = scene.crash(tmp_path / "crashed")
+    crashed = harness.crash(tmp_path / "crashed")
     await crashed.open()
     store = await crashed.open_store(partition=1)
     assert base_offsets(store.headers(0)) == list(range(10))
@@ -121,11 +121,11 @@ async def test_delete_partitions_leaves_no_offsets_to_a_new_topic_of_the_same_na
 
 
 async def test_open_takes_partitions_that_are_gone_out_of_all_checkpoints(
-    scene: LogDirectoryScene, tmp_path: Path
+    harness: LogDirectoryHarness, tmp_path: Path
 ) -> None:
     """A crash came after the directory was renamed."""
-    await with_an_offset_in_each_checkpoint(scene)
-    crashed = scene.crash(tmp_path / "crashed")
+    await with_an_offset_in_each_checkpoint(harness)
+    crashed = harness.crash(tmp_path / "crashed")
     (crashed.log_dir / "topic-1").rename(crashed.log_dir / f"topic-1.{'0' * 32}-delete")
     await crashed.open()
     assert all(found - {0} == set() for found in partitions_in(crashed).values())

@@ -13,7 +13,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.deadlines import DEADLINE_S
-from tests.plugins.storage_file.files import PARTITION, LogDirectoryScene, eventually
+from tests.plugins.storage_file.files import PARTITION, LogDirectoryHarness, eventually
 from tidelog.kernel import disk
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import ConfigError
@@ -34,38 +34,38 @@ def clock() -> MockClock:
     return MockClock(autojump_threshold=0.002)
 
 
-def deleted(scene: LogDirectoryScene) -> set[str]:
-    return {name for name in scene.names() if name.endswith(".deleted")}
+def deleted(harness: LogDirectoryHarness) -> set[str]:
+    return {name for name in harness.names() if name.endswith(".deleted")}
 
 
 async def test_segments_are_renamed_at_once_and_removed_later(
-    scene: LogDirectoryScene, clock: MockClock
+    harness: LogDirectoryHarness, clock: MockClock
 ) -> None:
     del clock
-    store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=DELAY_S * 1000)
+    store = await harness.open_store(segment_bytes=1000, file_delete_delay_ms=DELAY_S * 1000)
     append_many(store, 6, 600)
     assert len(store.delete_segments_before(2)) == 2
     expected = {
         f"{base:020d}.{suffix}.deleted" for base in (0, 1) for suffix in ("log", "index", "timeindex")
     }
-    assert deleted(scene) == expected
+    assert deleted(harness) == expected
     await trio.sleep(DELAY_S - 5)
-    assert deleted(scene) == expected
+    assert deleted(harness) == expected
     await trio.sleep(10)
-    await eventually(lambda: not deleted(scene))
+    await eventually(lambda: not deleted(harness))
     assert store.log_start_offset == 2
 
 
 async def test_a_partition_is_renamed_at_once_and_removed_later(
-    scene: LogDirectoryScene, clock: MockClock
+    harness: LogDirectoryHarness, clock: MockClock
 ) -> None:
     del clock
-    spec = scene.spec(config=TopicConfig({"file.delete.delay.ms": DELAY_S * 1000}))
-    (store,) = await scene.storage.open_partitions([spec])
+    spec = harness.spec(config=TopicConfig({"file.delete.delay.ms": DELAY_S * 1000}))
+    (store,) = await harness.storage.open_partitions([spec])
     batch = append(store)
     region = store.read(0, 1000, 1)
-    await scene.storage.delete_partitions([(spec.topic_partition, store)])
-    (renamed,) = scene.log_dir.glob("*-delete")
+    await harness.storage.delete_partitions([(spec.topic_partition, store)])
+    (renamed,) = harness.log_dir.glob("*-delete")
     assert re.fullmatch(rf"{PARTITION}\.[0-9a-f]{{32}}-delete", renamed.name)
     await trio.sleep(DELAY_S - 5)
     assert renamed.exists()
@@ -74,47 +74,47 @@ async def test_a_partition_is_renamed_at_once_and_removed_later(
     assert slice_bytes(region) == batch
 
 
-async def test_without_a_delay_the_next_round_removes(scene: LogDirectoryScene, clock: MockClock) -> None:
+async def test_without_a_delay_the_next_round_removes(harness: LogDirectoryHarness, clock: MockClock) -> None:
     del clock
-    store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=0)
+    store = await harness.open_store(segment_bytes=1000, file_delete_delay_ms=0)
     append_many(store, 3, 600)
     store.delete_segments_before(1)
     await trio.sleep(2)
-    await eventually(lambda: not deleted(scene))
+    await eventually(lambda: not deleted(harness))
 
 
 async def test_what_was_not_removed_in_time_goes_at_the_next_start(
-    scene: LogDirectoryScene, clock: MockClock
+    harness: LogDirectoryHarness, clock: MockClock
 ) -> None:
     del clock
-    store = await scene.open_store(segment_bytes=1000)
+    store = await harness.open_store(segment_bytes=1000)
     append_many(store, 6, 600)
     store.delete_segments_before(2)
-    (other,) = await scene.storage.open_partitions([scene.spec("other")])
-    await scene.storage.delete_partitions([(scene.spec("other").topic_partition, other)])
-    assert len(list(scene.log_dir.glob("*-delete"))) == 1
-    await scene.reopen()
-    store = await scene.open_store(segment_bytes=1000)
+    (other,) = await harness.storage.open_partitions([harness.spec("other")])
+    await harness.storage.delete_partitions([(harness.spec("other").topic_partition, other)])
+    assert len(list(harness.log_dir.glob("*-delete"))) == 1
+    await harness.reopen()
+    store = await harness.open_store(segment_bytes=1000)
     await trio.sleep(INITIAL_DELAY_S + 2)
-    await eventually(lambda: not list(scene.log_dir.glob("*-delete")))
-    assert deleted(scene) == set()
+    await eventually(lambda: not list(harness.log_dir.glob("*-delete")))
+    assert deleted(harness) == set()
     assert store.log_start_offset == 2
 
 
-async def test_a_deletion_that_a_crash_interrupted_is_finished(scene: LogDirectoryScene) -> None:
-    specs = [scene.spec(partition=number) for number in range(2)]
-    stores = await scene.storage.open_partitions(specs)
+async def test_a_deletion_that_a_crash_interrupted_is_finished(harness: LogDirectoryHarness) -> None:
+    specs = [harness.spec(partition=number) for number in range(2)]
+    stores = await harness.storage.open_partitions(specs)
     for store in stores:
         append(store)
-    metadata = scene.metadata
-    await metadata.put_topic(TopicRecord("topic", scene.topic_ids["topic"], 2))
-    await metadata.put_topic(TopicRecord("kept", scene.spec("kept").topic_id, 1))
-    (kept,) = await scene.storage.open_partitions([scene.spec("kept")])
+    metadata = harness.metadata
+    await metadata.put_topic(TopicRecord("topic", harness.topic_ids["topic"], 2))
+    await metadata.put_topic(TopicRecord("kept", harness.spec("kept").topic_id, 1))
+    (kept,) = await harness.storage.open_partitions([harness.spec("kept")])
     content = append(kept)
     await metadata.remove_topic("topic")
     # Of the two partitions only the first was renamed when the crash came.
-    await scene.storage.delete_partitions([(specs[0].topic_partition, stores[0])])
-    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    await harness.storage.delete_partitions([(specs[0].topic_partition, stores[0])])
+    crashed = harness.crash(harness.log_dir.parent / "crashed")
     await crashed.open()
     assert not list(crashed.log_dir.glob("topic-[01]"))
     crashed.forget_topic("topic")
@@ -126,13 +126,13 @@ async def test_a_deletion_that_a_crash_interrupted_is_finished(scene: LogDirecto
 
 
 async def test_a_file_that_cannot_be_removed_is_told_and_does_not_stop_the_others(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
     clock: MockClock,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     del clock
-    store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=0)
+    store = await harness.open_store(segment_bytes=1000, file_delete_delay_ms=0)
     append_many(store, 3, 600)
     unlink = disk.unlink
 
@@ -144,15 +144,15 @@ async def test_a_file_that_cannot_be_removed_is_told_and_does_not_stop_the_other
     monkeypatch.setattr(disk, "unlink", refuse_one)
     store.delete_segments_before(1)
     await trio.sleep(2)
-    await eventually(lambda: deleted(scene) == {"00000000000000000000.index.deleted"})
+    await eventually(lambda: deleted(harness) == {"00000000000000000000.index.deleted"})
     assert "could not be removed: [Errno 1] Operation not permitted" in caplog.text
 
 
-async def test_a_flush_under_way_does_not_mind_a_deletion(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(segment_bytes=1000)
+async def test_a_flush_under_way_does_not_mind_a_deletion(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store(segment_bytes=1000)
     append_many(store, 6, 600)
-    await scene.reopen()
-    store = await scene.open_store(segment_bytes=1000)
+    await harness.reopen()
+    store = await harness.open_store(segment_bytes=1000)
     append_many(store, 3, 600)
     store.delete_segments_before(8)
     assert store.flush() == 9
@@ -160,35 +160,35 @@ async def test_a_flush_under_way_does_not_mind_a_deletion(scene: LogDirectorySce
     assert store.flush() == 10
 
 
-async def test_delete_partitions_lets_a_later_flush_and_close_succeed(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(segment_bytes=1000)
+async def test_delete_partitions_lets_a_later_flush_and_close_succeed(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store(segment_bytes=1000)
     append_many(store, 6, 600)
-    await scene.storage.delete_partitions([(scene.spec().topic_partition, store)])
+    await harness.storage.delete_partitions([(harness.spec().topic_partition, store)])
     store.flush()
-    await scene.storage.close()
+    await harness.storage.close()
 
 
 async def test_remove_partitions_waits_for_the_initial_task_delay_unlike_remove_files(
-    scene: LogDirectoryScene, clock: MockClock
+    harness: LogDirectoryHarness, clock: MockClock
 ) -> None:
     # Otherwise time would pass while threads remove files.
     clock.autojump_threshold = math.inf
-    store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=0)
+    store = await harness.open_store(segment_bytes=1000, file_delete_delay_ms=0)
     append_many(store, 3, 600)
     store.delete_segments_before(1)
-    spec = scene.spec("other", config=TopicConfig({"file.delete.delay.ms": 0}))
-    (other,) = await scene.storage.open_partitions([spec])
-    await scene.storage.delete_partitions([(spec.topic_partition, other)])
-    assert deleted(scene)
+    spec = harness.spec("other", config=TopicConfig({"file.delete.delay.ms": 0}))
+    (other,) = await harness.storage.open_partitions([spec])
+    await harness.storage.delete_partitions([(spec.topic_partition, other)])
+    assert deleted(harness)
     clock.jump(2)
-    await eventually(lambda: not deleted(scene))
+    await eventually(lambda: not deleted(harness))
     for _ in range(INITIAL_DELAY_S - 4):
         clock.jump(1)
         await wait_all_tasks_blocked()
     await wait_for_threads()
-    assert list(scene.log_dir.glob("*-delete"))
+    assert list(harness.log_dir.glob("*-delete"))
     clock.jump(4)
-    await eventually(lambda: not list(scene.log_dir.glob("*-delete")))
+    await eventually(lambda: not list(harness.log_dir.glob("*-delete")))
 
 
 class Unlinking:
@@ -209,7 +209,7 @@ class Unlinking:
 
 
 async def test_deletion_queue_close_holds_the_lock_during_a_removal_and_starts_no_other(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unlinking = Unlinking()
     monkeypatch.setattr(disk, "unlink", unlinking)
@@ -221,41 +221,43 @@ async def test_deletion_queue_close_holds_the_lock_during_a_removal_and_starts_n
         close(queue)
 
     monkeypatch.setattr(DeletionQueue, "close", close_and_note)
-    store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=0)
+    store = await harness.open_store(segment_bytes=1000, file_delete_delay_ms=0)
     append_many(store, 6, 600)
     store.delete_segments_before(4)
     await eventually(unlinking.begun.is_set)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(scene.storage.close)
+        nursery.start_soon(harness.storage.close)
         for _ in range(20):
             await trio.to_thread.run_sync(time.sleep, 0.01)
             with pytest.raises(ConfigError, match="in use by another broker"):
-                DirectoryLock(scene.log_dir)
+                DirectoryLock(harness.log_dir)
         await eventually(lambda: any(queue.closed for queue in queues))
         unlinking.go_on.set()
-    DirectoryLock(scene.log_dir).release()
+    DirectoryLock(harness.log_dir).release()
     await trio.sleep(1.5)
     assert len(unlinking.unlinked) == 1
-    scene.storage = scene.new_storage()
-    await scene.open()
+    harness.storage = harness.new_storage()
+    await harness.open()
 
 
-async def test_files_of_the_next_broker_are_not_removed(scene: LogDirectoryScene, clock: MockClock) -> None:
+async def test_files_of_the_next_broker_are_not_removed(
+    harness: LogDirectoryHarness, clock: MockClock
+) -> None:
     del clock
-    store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=5000)
+    store = await harness.open_store(segment_bytes=1000, file_delete_delay_ms=5000)
     append_many(store, 6, 600)
     store.delete_segments_before(2)
     await trio.sleep(2)
-    old = deleted(scene)
-    await scene.reopen()
-    await scene.open_store(segment_bytes=1000)
-    assert not deleted(scene)
+    old = deleted(harness)
+    await harness.reopen()
+    await harness.open_store(segment_bytes=1000)
+    assert not deleted(harness)
     # What the next one deletes has the same names, and its readers may still open it.
     for name in old:
-        (scene.partition_dir / name).write_bytes(b"of the next broker")
+        (harness.partition_dir / name).write_bytes(b"of the next broker")
     await trio.sleep(DELAY_S)
     await wait_for_threads()
-    assert deleted(scene) == old
+    assert deleted(harness) == old
 
 
 async def test_remove_files_removes_nothing_from_an_offline_log_directory(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock
@@ -43,16 +43,16 @@ def hold_lock(directory: Path) -> subprocess.Popen[str]:
 async def test_directory_lock_refuses_a_second_process_until_the_first_is_killed(
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
-    scene = LogDirectoryScene(tmp_path, tasks)
-    scene.log_dir.mkdir()
-    holder = hold_lock(scene.log_dir)
+    harness = LogDirectoryHarness(tmp_path, tasks)
+    harness.log_dir.mkdir()
+    holder = hold_lock(harness.log_dir)
     with pytest.raises(ConfigError, match=r"data is in use by another broker .*stop that broker"):
-        await scene.open()
+        await harness.open()
     holder.kill()
     holder.communicate()
     # The lock of a process that was killed is gone with it.
-    await scene.open()
-    await scene.close()
+    await harness.open()
+    await harness.close()
 
 
 def test_a_record_lock_of_another_process_is_respected(tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def test_directory_lock_refuses_a_second_broker_in_the_same_process(tmp_path: Pa
     DirectoryLock(link).release()
 
 
-async def test_a_storage_that_could_not_open_holds_no_lock(scene: LogDirectoryScene) -> None:
-    await scene.storage.close()
-    (scene.log_dir / "__cluster_metadata-0/quorum-state").write_text("{")
+async def test_a_storage_that_could_not_open_holds_no_lock(harness: LogDirectoryHarness) -> None:
+    await harness.storage.close()
+    (harness.log_dir / "__cluster_metadata-0/quorum-state").write_text("{")
     with pytest.raises(ConfigError):
-        await scene.new_storage().open()
-    DirectoryLock(scene.log_dir).release()
+        await harness.new_storage().open()
+    DirectoryLock(harness.log_dir).release()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.interposers import Unsynced
-from tests.plugins.storage_file.files import LogDirectoryScene, eventually
+from tests.plugins.storage_file.files import LogDirectoryHarness, eventually
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.seams.storage import WrittenBatch
 from tidelog.kernel.tasks import BackgroundTasks
@@ -24,113 +24,113 @@ OTHERS = "my-policy.2-rewrite-offset-checkpoint"
 SETTINGS = {"segment_bytes": 500, "index_interval_bytes": 100}
 
 
-async def test_load_takes_over_the_checkpoint_of_apache_kafka(scene: LogDirectoryScene) -> None:
+async def test_load_takes_over_the_checkpoint_of_apache_kafka(harness: LogDirectoryHarness) -> None:
     for number in (0, 1, 2):
-        append_many(await scene.open_store(partition=number), 20)
-    await scene.storage.close()
-    (scene.log_dir / KAFKAS).write_bytes(b"0\n2\ntopic 2 20\ntopic 0 13\n")
-    scene.storage = scene.new_storage()
-    await scene.open()
-    stores = [await scene.open_store(partition=number) for number in (0, 1, 2)]
+        append_many(await harness.open_store(partition=number), 20)
+    await harness.storage.close()
+    (harness.log_dir / KAFKAS).write_bytes(b"0\n2\ntopic 2 20\ntopic 0 13\n")
+    harness.storage = harness.new_storage()
+    await harness.open()
+    stores = [await harness.open_store(partition=number) for number in (0, 1, 2)]
     assert [store.rewritten_until("compact") for store in stores] == [13, None, 20]
     assert stores[0].rewritten_until("delete") is None
 
 
-async def test_set_rewritten_until_writes_the_format_of_apache_kafka(scene: LogDirectoryScene) -> None:
-    stores = [await scene.open_store(partition=number) for number in (0, 1)]
+async def test_set_rewritten_until_writes_the_format_of_apache_kafka(harness: LogDirectoryHarness) -> None:
+    stores = [await harness.open_store(partition=number) for number in (0, 1)]
     stores[1].set_rewritten_until("compact", 2**63 - 1)
-    assert (scene.log_dir / KAFKAS).read_bytes() == b"0\n1\ntopic 1 9223372036854775807\n"
+    assert (harness.log_dir / KAFKAS).read_bytes() == b"0\n1\ntopic 1 9223372036854775807\n"
     stores[0].set_rewritten_until("compact", 0)
-    assert (scene.log_dir / KAFKAS).read_bytes() == b"0\n2\ntopic 0 0\ntopic 1 9223372036854775807\n"
+    assert (harness.log_dir / KAFKAS).read_bytes() == b"0\n2\ntopic 0 0\ntopic 1 9223372036854775807\n"
     stores[0].set_rewritten_until("my-policy.2", 5)
-    assert (scene.log_dir / OTHERS).read_bytes() == b"0\n1\ntopic 0 5\n"
+    assert (harness.log_dir / OTHERS).read_bytes() == b"0\n1\ntopic 0 5\n"
     assert {
-        path.name for path in scene.log_dir.iterdir() if "cleaner" in path.name or "rewrite" in path.name
+        path.name for path in harness.log_dir.iterdir() if "cleaner" in path.name or "rewrite" in path.name
     } == {
         KAFKAS,
         OTHERS,
     }
 
 
-async def test_set_rewritten_until_survives_a_crash(scene: LogDirectoryScene, tmp_path: Path) -> None:
-    store = await scene.open_store()
+async def test_set_rewritten_until_survives_a_crash(harness: LogDirectoryHarness, tmp_path: Path) -> None:
+    store = await harness.open_store()
     append_many(store, 20)
     store.set_rewritten_until("compact", 12)
-    crashed = scene.crash(tmp_path / "crashed")
+    crashed = harness.crash(tmp_path / "crashed")
     await crashed.open()
     assert (await crashed.open_store()).rewritten_until("compact") == 12
     await crashed.close()
 
 
 async def test_set_rewritten_until_writes_nothing_once_the_directory_is_released(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
     """It may be another broker's by then."""
-    store = await scene.open_store()
+    store = await harness.open_store()
     store.set_rewritten_until("compact", 0)
-    before = (scene.log_dir / KAFKAS).read_bytes()
-    scene.abandon()
+    before = (harness.log_dir / KAFKAS).read_bytes()
+    harness.abandon()
     store.set_rewritten_until("compact", 5)
     store.set_rewritten_until("my-policy.2", 5)
-    assert (scene.log_dir / KAFKAS).read_bytes() == before
-    assert not (scene.log_dir / OTHERS).exists()
+    assert (harness.log_dir / KAFKAS).read_bytes() == before
+    assert not (harness.log_dir / OTHERS).exists()
 
 
 async def test_recall_checkpoints_leaves_a_new_partition_of_a_name_that_was_there(
-    scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
+    harness: LogDirectoryHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its folder was removed by hand; there is nothing that it lost."""
-    await scene.storage.close()
+    await harness.storage.close()
     for name in (KAFKAS, "replication-offset-checkpoint"):
-        (scene.log_dir / name).write_bytes(b"0\n1\ntopic 0 20\n")
-    (scene.log_dir / OTHERS).write_bytes(b"0\n1\ntopic 0 0\n")
-    scene.storage = scene.new_storage()
-    await scene.open()
-    store = await scene.open_store()
+        (harness.log_dir / name).write_bytes(b"0\n1\ntopic 0 20\n")
+    (harness.log_dir / OTHERS).write_bytes(b"0\n1\ntopic 0 0\n")
+    harness.storage = harness.new_storage()
+    await harness.open()
+    store = await harness.open_store()
     assert (store.rewritten_until("compact"), store.rewritten_until("my-policy.2")) == (None, None)
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
 
 async def test_recall_checkpoints_forgets_how_far_a_log_is_rewritten_that_lost_its_end(
-    scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
+    harness: LogDirectoryHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By the time a policy looks at it, it may have grown beyond that offset."""
-    store = await scene.open_store()
+    store = await harness.open_store()
     append_many(store, 20)
     store.set_rewritten_until("compact", 21)
     store.set_rewritten_until("my-policy.2", 20)
-    await scene.reopen()
-    store = await scene.open_store()
+    await harness.reopen()
+    store = await harness.open_store()
     append_many(store, 20)
     assert store.rewritten_until("compact") is None
     assert store.rewritten_until("my-policy.2") == 20
     assert "cleanup policy compact had rewritten what is below 21" in caplog.text
-    await scene.reopen()
-    assert (await scene.open_store()).rewritten_until("compact") is None
+    await harness.reopen()
+    assert (await harness.open_store()).rewritten_until("compact") is None
 
 
 @pytest.mark.parametrize("content", ["", "0\n2\ntopic 0 5\n", "1\n1\ntopic 0 5\n", "garbage"])
 async def test_load_ignores_a_damaged_checkpoint_and_logs_it(
-    scene: LogDirectoryScene, content: str, caplog: pytest.LogCaptureFixture
+    harness: LogDirectoryHarness, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = await scene.open_store()
+    store = await harness.open_store()
     append_many(store, 20)
     store.set_rewritten_until("compact", 12)
     store.set_rewritten_until("my-policy.2", 13)
-    await scene.storage.close()
-    (scene.log_dir / KAFKAS).write_text(content)
-    scene.storage = scene.new_storage()
-    await scene.open()
-    store = await scene.open_store()
+    await harness.storage.close()
+    (harness.log_dir / KAFKAS).write_text(content)
+    harness.storage = harness.new_storage()
+    await harness.open()
+    store = await harness.open_store()
     assert store.rewritten_until("compact") is None
     assert store.rewritten_until("my-policy.2") == 13
-    assert (f"{scene.log_dir / KAFKAS} is damaged" in caplog.text) is bool(content)
+    assert (f"{harness.log_dir / KAFKAS} is damaged" in caplog.text) is bool(content)
     store.set_rewritten_until("compact", 7)
-    assert (scene.log_dir / KAFKAS).read_bytes() == b"0\n1\ntopic 0 7\n"
+    assert (harness.log_dir / KAFKAS).read_bytes() == b"0\n1\ntopic 0 7\n"
 
 
-async def test_write_rewritten_writes_nothing_that_is_there_already(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store()
+async def test_write_rewritten_writes_nothing_that_is_there_already(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store()
     append_many(store, 20)
     store.set_rewritten_until("compact", 12)
     failing = FailingDisk()
@@ -139,16 +139,16 @@ async def test_write_rewritten_writes_nothing_that_is_there_already(scene: LogDi
         store.set_rewritten_until("compact", 12)
         store.truncate_to(15)
         store.truncate_to(15)
-        await scene.storage.close()
+        await harness.storage.close()
     assert not failing.refused
-    scene.storage = scene.new_storage()
-    await scene.open()
-    store = await scene.open_store()
+    harness.storage = harness.new_storage()
+    await harness.open()
+    store = await harness.open_store()
     with failing.installed():
-        await scene.storage.close()
+        await harness.storage.close()
     assert not failing.refused
-    scene.storage = scene.new_storage()
-    await scene.open()
+    harness.storage = harness.new_storage()
+    await harness.open()
 
 
 async def test_set_rewritten_until_on_a_failing_disk_takes_the_directory_down(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ async def test_set_rewritten_until_on_a_failing_disk_takes_the_directory_down(tm
 async def test_truncate_to_with_a_crash_at_every_step_leaves_nothing_new_that_counts_as_rewritten(
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
-    template = LogDirectoryScene(tmp_path / "template", tasks)
+    template = LogDirectoryHarness(tmp_path / "template", tasks)
     await template.open()
     store = await template.open_store(**SETTINGS)
     content = b"".join(append_many(store, 20, 100))
@@ -198,19 +198,19 @@ async def test_truncate_to_with_a_crash_at_every_step_leaves_nothing_new_that_co
     outcomes: list[tuple[bool, int]] = []
     died = True
     while died:
-        scene = template.crash(tmp_path / "copy")
+        harness = template.crash(tmp_path / "copy")
         with Unsynced().installed():
-            await scene.open()
-            store = await scene.open_store(**SETTINGS)
+            await harness.open()
+            store = await harness.open_store(**SETTINGS)
             dying = DyingProcess(len(outcomes), CHANGING)
             with dying.installed(), contextlib.suppress(ProcessDied):
                 store.truncate_to(9)
             died = dying.died
-            scene.abandon()
-            is_cut = sum(path.stat().st_size for path in scene.log_files()) < len(content)
-            said = int((scene.log_dir / KAFKAS).read_text().split()[-1])
+            harness.abandon()
+            is_cut = sum(path.stat().st_size for path in harness.log_files()) < len(content)
+            said = int((harness.log_dir / KAFKAS).read_text().split()[-1])
             outcomes.append((is_cut, said))
-            crashed = scene.crash(tmp_path / "crashed")
+            crashed = harness.crash(tmp_path / "crashed")
             await crashed.open()
             store = await crashed.open_store(**SETTINGS)
             assert content.startswith(read_all(store))
@@ -225,10 +225,10 @@ async def test_truncate_to_with_a_crash_at_every_step_leaves_nothing_new_that_co
 
 
 @pytest.mark.parametrize("written", [0, 1, 2])
-async def test_discard_takes_the_file_away_from_a_writer(scene: LogDirectoryScene, written: int) -> None:
-    store = await scene.open_store(**SETTINGS)
+async def test_discard_takes_the_file_away_from_a_writer(harness: LogDirectoryHarness, written: int) -> None:
+    store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 20, 100)
-    before = scene.names()
+    before = harness.names()
     draft = store.draft_segment(0)
     writer = draft.writer()
 
@@ -240,7 +240,7 @@ async def test_discard_takes_the_file_away_from_a_writer(scene: LogDirectoryScen
 
     for batch in batches[:written]:
         write(batch)
-    assert scene.names() - before == {f"{0:020d}.log.cleaned"}
+    assert harness.names() - before == {f"{0:020d}.log.cleaned"}
     draft.discard()
     for _ in range(2):
         with pytest.raises(FileNotFoundError):
@@ -248,5 +248,5 @@ async def test_discard_takes_the_file_away_from_a_writer(scene: LogDirectoryScen
     if written:
         with pytest.raises(FileNotFoundError):
             writer.finish()
-    assert scene.names() == before
+    assert harness.names() == before
     assert read_all(store) == b"".join(batches)

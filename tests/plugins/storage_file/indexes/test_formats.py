@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import ConfigError, InvalidTopicConfig
 from tidelog.kernel.records.batch import parse_header
@@ -22,8 +22,8 @@ SETTINGS = {"segment_bytes": 1000, "index_interval_bytes": 100}
 INDEX_SUFFIXES = {".index", ".timeindex"}
 
 
-class FormatScene(LogDirectoryScene):
-    """A scene whose next start has another index format."""
+class FormatHarness(LogDirectoryHarness):
+    """A harness whose next start has another index format."""
 
     def choose(self, index_format: str) -> None:
         """What `log.index.format` says from the next start on."""
@@ -37,11 +37,11 @@ class FormatScene(LogDirectoryScene):
         return {path.suffix for path in self.partition_dir.iterdir()} & INDEX_SUFFIXES
 
 
-def formats_scene(place: Path, tasks: BackgroundTasks, index_format: str) -> FormatScene:
-    scene = FormatScene(place, tasks)
-    scene.choose(index_format)
-    scene.storage = scene.new_storage()
-    return scene
+def formats_harness(place: Path, tasks: BackgroundTasks, index_format: str) -> FormatHarness:
+    harness = FormatHarness(place, tasks)
+    harness.choose(index_format)
+    harness.storage = harness.new_storage()
+    return harness
 
 
 def check(store: PartitionStore, batches: list[bytes]) -> None:
@@ -58,12 +58,12 @@ def check(store: PartitionStore, batches: list[bytes]) -> None:
 async def test_index_format_changes_from_start_to_start_and_nothing_is_lost(
     tmp_path: Path, tasks: BackgroundTasks, clean: bool
 ) -> None:
-    scene = formats_scene(tmp_path, tasks, "sparse")
-    await scene.open()
+    harness = formats_harness(tmp_path, tasks, "sparse")
+    await harness.open()
     batches: list[bytes] = []
     timestamp = 0
     for index_format in ("sparse", "memory", "memory", "sparse", "memory", "sparse", "sparse"):
-        store = await scene.open_store(**SETTINGS)
+        store = await harness.open_store(**SETTINGS)
         if batches:
             check(store, batches)
         for _ in range(12):
@@ -71,45 +71,45 @@ async def test_index_format_changes_from_start_to_start_and_nothing_is_lost(
             batches.append(append(store, 150, timestamp=timestamp))
         check(store, batches)
         if clean:
-            await scene.storage.close()
+            await harness.storage.close()
         else:
-            scene.abandon()
-        scene.choose(index_format)
-        scene.storage = scene.new_storage()
-        await scene.open()
-    store = await scene.open_store(**SETTINGS)
+            harness.abandon()
+        harness.choose(index_format)
+        harness.storage = harness.new_storage()
+        await harness.open()
+    store = await harness.open_store(**SETTINGS)
     check(store, batches)
-    assert scene.suffixes() == INDEX_SUFFIXES
-    await scene.close()
+    assert harness.suffixes() == INDEX_SUFFIXES
+    await harness.close()
 
 
 async def test_foreign_suffixes_are_removed_when_the_index_format_changes(
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
-    scene = formats_scene(tmp_path, tasks, "sparse")
-    await scene.open()
-    append_many(await scene.open_store(**SETTINGS), 20, 150)
-    scene.choose("memory")
-    await scene.reopen()
-    store = await scene.open_store(**SETTINGS)
-    assert scene.suffixes() == set()
+    harness = formats_harness(tmp_path, tasks, "sparse")
+    await harness.open()
+    append_many(await harness.open_store(**SETTINGS), 20, 150)
+    harness.choose("memory")
+    await harness.reopen()
+    store = await harness.open_store(**SETTINGS)
+    assert harness.suffixes() == set()
     append_many(store, 20, 150, step_ms=1000)
-    assert scene.suffixes() == set()
-    await scene.close()
+    assert harness.suffixes() == set()
+    await harness.close()
 
 
 async def test_check_and_check_topic_refuse_an_index_format_that_no_plugin_offers(
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
-    scene = formats_scene(tmp_path, tasks, "spares")
+    harness = formats_harness(tmp_path, tasks, "spares")
     with pytest.raises(ConfigError, match=r"log\.index\.format = 'spares': no plugin .* memory, sparse"):
-        await scene.open()
-    scene = formats_scene(tmp_path / "topic", tasks, "memory")
-    await scene.open()
-    scene.storage.check_topic(scene.config.default_topic_config | {"index.format": "sparse"})
+        await harness.open()
+    harness = formats_harness(tmp_path / "topic", tasks, "memory")
+    await harness.open()
+    harness.storage.check_topic(harness.config.default_topic_config | {"index.format": "sparse"})
     with pytest.raises(InvalidTopicConfig, match=r"index\.format = 'btree': no plugin"):
-        scene.storage.check_topic(scene.config.default_topic_config | {"index.format": "btree"})
-    await scene.close()
+        harness.storage.check_topic(harness.config.default_topic_config | {"index.format": "btree"})
+    await harness.close()
 
 
 async def test_check_topic_refuses_an_unknown_index_format_at_create_and_alter_config(tmp_path: Path) -> None:
@@ -127,35 +127,35 @@ async def test_check_topic_refuses_an_unknown_index_format_at_create_and_alter_c
 async def test_index_formats_of_returns_sparse_if_the_plugin_of_the_format_is_missing(
     tmp_path: Path, tasks: BackgroundTasks, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scene = formats_scene(tmp_path, tasks, "sparse")
-    await scene.open()
-    store = await scene.open_store(**SETTINGS, index_format="memory")
+    harness = formats_harness(tmp_path, tasks, "sparse")
+    await harness.open()
+    store = await harness.open_store(**SETTINGS, index_format="memory")
     batches = append_many(store, 20, 150, step_ms=1000)
-    assert scene.suffixes() == set()
-    scene.index_formats = {}
-    await scene.reopen()
-    store = await scene.open_store(**SETTINGS, index_format="memory")
+    assert harness.suffixes() == set()
+    harness.index_formats = {}
+    await harness.reopen()
+    store = await harness.open_store(**SETTINGS, index_format="memory")
     assert "index.format = 'memory': no plugin offers such an index format; there are sparse" in caplog.text
     check(store, batches)
-    assert scene.suffixes() == INDEX_SUFFIXES
-    await scene.close()
+    assert harness.suffixes() == INDEX_SUFFIXES
+    await harness.close()
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip"])
 async def test_index_format_in_memory_finds_damage_behind_a_clean_stop(
     tmp_path: Path, tasks: BackgroundTasks, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scene = formats_scene(tmp_path, tasks, "memory")
-    await scene.open()
-    batches = append_many(await scene.open_store(**SETTINGS), 5, 150, step_ms=1000)
-    await scene.storage.close()
-    log = scene.log_files()[-1]
+    harness = formats_harness(tmp_path, tasks, "memory")
+    await harness.open()
+    batches = append_many(await harness.open_store(**SETTINGS), 5, 150, step_ms=1000)
+    await harness.storage.close()
+    log = harness.log_files()[-1]
     content = log.read_bytes()
     last = len(batches[-1])
     changed = content[:-3] if damage == "cut" else content[: -last + 16] + b"\7" + content[-last + 17 :]
     log.write_bytes(changed)
-    scene.storage = scene.new_storage()
-    await scene.open()
-    check(await scene.open_store(**SETTINGS), batches[:-1])
+    harness.storage = harness.new_storage()
+    await harness.open()
+    check(await harness.open_store(**SETTINGS), batches[:-1])
     assert "its segment is checked" in caplog.text
-    await scene.close()
+    await harness.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene, append_to, cut, overwrite
+from tests.plugins.storage_file.files import IdleTasks, LogDirectoryHarness, append_to, cut, overwrite
 from tidelog.kernel import disk
 from tidelog.kernel.partition import AppendOrigin
 from tidelog.kernel.seams.indexes import IndexPlace
@@ -142,27 +142,29 @@ def test_transaction_index_search_without_waiting(tmp_path: Path, monkeypatch: p
     assert everything(index) == [FIRST]
 
 
-async def test_transaction_index_has_no_file_until_something_is_aborted(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(**SETTINGS)
+async def test_transaction_index_has_no_file_until_something_is_aborted(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store(**SETTINGS)
     append_many(store, 20, 100)
-    assert not list(scene.partition_dir.glob("*.txnindex"))
+    assert not list(harness.partition_dir.glob("*.txnindex"))
     bases = [segment.base_offset for segment in store.segments()]
     store.add_aborted(AbortedTransaction(1, 0, bases[2], bases[2] + 1))
-    assert [path.name for path in scene.partition_dir.glob("*.txnindex")] == [f"{bases[2]:020d}.txnindex"]
+    assert [path.name for path in harness.partition_dir.glob("*.txnindex")] == [f"{bases[2]:020d}.txnindex"]
 
 
-async def test_transaction_index_is_deleted_with_its_segment(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(**SETTINGS)
+async def test_transaction_index_is_deleted_with_its_segment(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store(**SETTINGS)
     append_many(store, 20, 100)
     store.add_aborted(AbortedTransaction(1, 0, 1, 2))
     store.delete_segments_before(10)
-    assert [path.name for path in scene.partition_dir.glob("*.txnindex*")] == ["0" * 20 + ".txnindex.deleted"]
+    assert [path.name for path in harness.partition_dir.glob("*.txnindex*")] == [
+        "0" * 20 + ".txnindex.deleted"
+    ]
 
 
 async def test_flush_makes_the_transaction_index_durable(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await scene.open_store()
+    store = await harness.open_store()
     append_many(store, 3)
     store.flush()
     synced: list[str] = []
@@ -180,35 +182,37 @@ async def test_flush_makes_the_transaction_index_durable(
     assert len(synced) == 2
 
 
-async def test_transaction_index_that_is_torn_is_rebuilt_and_all_behind_it(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(**SETTINGS)
+async def test_transaction_index_that_is_torn_is_rebuilt_and_all_behind_it(
+    harness: LogDirectoryHarness,
+) -> None:
+    store = await harness.open_store(**SETTINGS)
     append_many(store, 20, 100)
     bases = [segment.base_offset for segment in store.segments()]
     for base in bases:
         store.add_aborted(AbortedTransaction(1, base, base, base + 1))
-    await scene.storage.close()
-    torn = scene.partition_dir / f"{bases[2]:020d}.txnindex"
+    await harness.storage.close()
+    torn = harness.partition_dir / f"{bases[2]:020d}.txnindex"
     cut(torn, 33)
-    scene.storage = scene.new_storage()
-    await scene.open()
-    store = await scene.open_store(**SETTINGS)
+    harness.storage = harness.new_storage()
+    await harness.open()
+    store = await harness.open_store(**SETTINGS)
     assert store.aborted_known_until == bases[2]
     assert [entry.last_offset for entry in store.aborted_transactions(0, 100, wait=True)] == bases[:2]
-    assert len(list(scene.partition_dir.glob("*.txnindex"))) == 2
+    assert len(list(harness.partition_dir.glob("*.txnindex"))) == 2
 
 
 @pytest.mark.parametrize("with_markers", [True, False])
 async def test_transaction_index_is_rebuilt_after_a_crash_if_the_log_has_markers(
     tmp_path: Path, with_markers: bool
 ) -> None:
-    scene = LogDirectoryScene(tmp_path, IdleTasks())
-    await scene.open()
-    store = await scene.open_store()
+    harness = LogDirectoryHarness(tmp_path, IdleTasks())
+    await harness.open()
+    store = await harness.open_store()
     append_many(store, 3)
     if with_markers:
         store.add_aborted(AbortedTransaction(1, 0, add_marker(store, 1), 4))
-    crashed = scene.crash(tmp_path / "crashed")
-    scene.abandon()
+    crashed = harness.crash(tmp_path / "crashed")
+    harness.abandon()
     append_to(crashed.log_files()[0].with_suffix(".txnindex"), bytes(34))
     await crashed.open()
     store = await crashed.open_store()

@@ -13,7 +13,7 @@ from hypothesis.stateful import rule
 
 from tests.in_memory import memory_folder
 from tests.kernel.partition.transaction_model import CONFIG, TransactionalLog
-from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene, append_to, cut
+from tests.plugins.storage_file.files import IdleTasks, LogDirectoryHarness, append_to, cut
 from tidelog.kernel.seams.storage import PartitionStore
 
 
@@ -23,34 +23,34 @@ class InFiles(TransactionalLog):
     def __init__(self) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="tidelog-transactions-", dir=memory_folder()))
         self.number = 0
-        self.scene = LogDirectoryScene(self.root / "0", IdleTasks())
+        self.harness = LogDirectoryHarness(self.root / "0", IdleTasks())
         super().__init__()
 
     def store(self, *, clean: bool) -> PartitionStore:
         """Opened again on the same files, or on their copy."""
         if self.number:
             if clean:
-                trio.run(self.scene.storage.close)
-                self.scene.storage = self.scene.new_storage()
+                trio.run(self.harness.storage.close)
+                self.harness.storage = self.harness.new_storage()
             else:
                 self.leave()
         self.number += 1
 
         async def run() -> PartitionStore:
-            await self.scene.open()
-            return (await self.scene.storage.open_partitions([self.scene.spec(config=CONFIG)]))[0]
+            await self.harness.open()
+            return (await self.harness.storage.open_partitions([self.harness.spec(config=CONFIG)]))[0]
 
         return trio.run(run)
 
     def leave(self) -> None:
         """Stop as a crash does."""
-        crashed = self.scene.crash(self.root / str(self.number))
-        self.scene.abandon()
-        self.scene = crashed
+        crashed = self.harness.crash(self.root / str(self.number))
+        self.harness.abandon()
+        self.harness = crashed
 
     def indexes(self) -> list[Path]:
         """The transaction indexes, oldest first."""
-        return sorted(self.scene.partition_dir.glob("*.txnindex"))
+        return sorted(self.harness.partition_dir.glob("*.txnindex"))
 
     @rule(number=st.integers(0, 20))
     def stop_and_start_with_a_torn_index(self, number: int) -> None:
@@ -65,7 +65,7 @@ class InFiles(TransactionalLog):
     @rule(lost=st.booleans())
     def crash_with_damage_to_what_was_not_flushed(self, lost: bool) -> None:
         """What belongs to the active segment may be gone, or more than was written."""
-        active = self.scene.log_files()[-1].with_suffix(".txnindex")
+        active = self.harness.log_files()[-1].with_suffix(".txnindex")
         if lost:
             active.unlink(missing_ok=True)
         elif active.exists():
@@ -74,7 +74,7 @@ class InFiles(TransactionalLog):
 
     def teardown(self) -> None:
         """Leave nothing behind."""
-        self.scene.abandon()
+        self.harness.abandon()
         shutil.rmtree(self.root)
 
 

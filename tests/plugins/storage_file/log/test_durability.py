@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.plugins.storage_file.files import LogDirectoryScene, eventually
+from tests.plugins.storage_file.files import LogDirectoryHarness, eventually
 from tidelog.kernel import disk
 from tidelog.kernel.testing.storage.harness import append_many
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
@@ -20,14 +20,14 @@ def clock() -> MockClock:
     return MockClock(autojump_threshold=0.002)
 
 
-async def open_file_store(scene: LogDirectoryScene) -> FilePartitionStore:
-    store = await scene.open_store(segment_bytes=1000)
+async def open_file_store(harness: LogDirectoryHarness) -> FilePartitionStore:
+    store = await harness.open_store(segment_bytes=1000)
     assert isinstance(store, FilePartitionStore)
     return store
 
 
-async def test_recovery_point_moves_with_every_flush(scene: LogDirectoryScene) -> None:
-    store = await open_file_store(scene)
+async def test_recovery_point_moves_with_every_flush(harness: LogDirectoryHarness) -> None:
+    store = await open_file_store(harness)
     assert store.recovery_point == 0
     append_many(store, 1, 600)
     assert store.recovery_point == 0
@@ -37,10 +37,10 @@ async def test_recovery_point_moves_with_every_flush(scene: LogDirectoryScene) -
 
 @pytest.mark.parametrize("name", ["sync_data", "fsync"])
 async def test_recovery_point_moves_only_after_the_device_has_everything(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch, name: str
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A checkpoint, or a crash, may come while the device is still busy: with data, or with names."""
-    store = await open_file_store(scene)
+    store = await open_file_store(harness)
     append_many(store, 1, 600)
     store.flush()
     append_many(store, 1, 100)
@@ -59,18 +59,18 @@ async def test_recovery_point_moves_only_after_the_device_has_everything(
 
 
 async def test_recovery_point_moves_when_a_rolled_segment_was_flushed_in_the_background(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    store = await open_file_store(scene)
+    store = await open_file_store(harness)
     append_many(store, 5, 600)
     assert store.recovery_point == 0
     await eventually(lambda: store.recovery_point == 4)
 
 
 async def test_recovery_point_stays_below_a_segment_whose_indexes_may_be_lost(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    store = await open_file_store(scene)
+    store = await open_file_store(harness)
     append_many(store, 1, 600)
     assert store.flush() == 1
     append_many(store, 1, 600)
@@ -79,8 +79,8 @@ async def test_recovery_point_stays_below_a_segment_whose_indexes_may_be_lost(
     await eventually(lambda: store.recovery_point == 1)
 
 
-async def test_truncate_to_lowers_the_recovery_point(scene: LogDirectoryScene) -> None:
-    store = await open_file_store(scene)
+async def test_truncate_to_lowers_the_recovery_point(harness: LogDirectoryHarness) -> None:
+    store = await open_file_store(harness)
     append_many(store, 5, 600)
     store.flush()
     store.truncate_to(2)
@@ -88,11 +88,11 @@ async def test_truncate_to_lowers_the_recovery_point(scene: LogDirectoryScene) -
 
 
 async def test_recovery_point_is_checkpointed_every_minute_if_it_moved(
-    scene: LogDirectoryScene, clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del clock
-    path = scene.log_dir / "recovery-point-offset-checkpoint"
-    store = await open_file_store(scene)
+    path = harness.log_dir / "recovery-point-offset-checkpoint"
+    store = await open_file_store(harness)
     append_many(store, 2, 600)
     store.flush()
     await trio.sleep(CHECKPOINT_S + 5)
@@ -105,5 +105,5 @@ async def test_recovery_point_is_checkpointed_every_minute_if_it_moved(
     monkeypatch.setattr(disk, "replace_file", fail)
     await trio.sleep(CHECKPOINT_S * 3)
     monkeypatch.undo()
-    statistics = scene.tasks.statistics()["checkpoint recovery points"]
+    statistics = harness.tasks.statistics()["checkpoint recovery points"]
     assert statistics.failures == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel import disk
 from tidelog.kernel.testing.storage.harness import append_many
 from tidelog.plugins.storage_file.log.durability import Durability
@@ -19,9 +19,9 @@ Stores = tuple[FilePartitionStore, FilePartitionStore]
 
 
 @pytest.fixture
-async def stores(scene: LogDirectoryScene) -> Stores:
+async def stores(harness: LogDirectoryHarness) -> Stores:
     """A log, and another one that can be its copy."""
-    log, copy = await scene.storage.open_partitions([scene.spec("log"), scene.spec("copy")])
+    log, copy = await harness.storage.open_partitions([harness.spec("log"), harness.spec("copy")])
     assert isinstance(log, FilePartitionStore)
     assert isinstance(copy, FilePartitionStore)
     return log, copy

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.in_memory import memory_folder
 from tests.plugins.storage_file.files import (
     IdleTasks,
-    LogDirectoryScene,
+    LogDirectoryHarness,
     append_to,
     batches_in,
     cut,
@@ -43,7 +43,7 @@ class CrashingLog(RuleBasedStateMachine):
         self.root = Path(tempfile.mkdtemp(prefix="tidelog-crash-", dir=memory_folder()))
         self.number = 0
         self.model = ModelLog()
-        self.scene = LogDirectoryScene(self.root / "0", IdleTasks())
+        self.harness = LogDirectoryHarness(self.root / "0", IdleTasks())
         self.store: PartitionStore
 
     @initialize()
@@ -52,8 +52,8 @@ class CrashingLog(RuleBasedStateMachine):
 
     def open(self) -> None:
         async def run() -> PartitionStore:
-            await self.scene.open()
-            return await self.scene.open_store(**SETTINGS)
+            await self.harness.open()
+            return await self.harness.open_store(**SETTINGS)
 
         self.store = trio.run(run)
 
@@ -86,16 +86,16 @@ class CrashingLog(RuleBasedStateMachine):
 
     @rule()
     def stop_and_start(self) -> None:
-        trio.run(self.scene.storage.close)
-        self.scene.storage = self.scene.new_storage()
+        trio.run(self.harness.storage.close)
+        self.harness.storage = self.harness.new_storage()
         self.open()
 
     def crash(self) -> None:
         """Go on with a copy of the files as they are now."""
         self.number += 1
-        crashed = self.scene.crash(self.root / str(self.number))
-        self.scene.abandon()
-        self.scene = crashed
+        crashed = self.harness.crash(self.root / str(self.number))
+        self.harness.abandon()
+        self.harness = crashed
 
     @rule()
     def crash_without_damage(self) -> None:
@@ -105,19 +105,19 @@ class CrashingLog(RuleBasedStateMachine):
     @rule(nonsense=NONSENSE)
     def crash_with_nonsense(self, nonsense: bytes) -> None:
         self.crash()
-        append_to(self.scene.log_files()[-1], nonsense)
+        append_to(self.harness.log_files()[-1], nonsense)
         self.open()
 
     @rule(torn=st.integers(1, 3000))
     def crash_with_a_torn_tail(self, torn: int) -> None:
         self.crash()
-        path = self.scene.log_files()[-1]
+        path = self.harness.log_files()[-1]
         self.damage(path, max(path.stat().st_size - torn, 0), None)
 
     @rule(data=st.data())
     def crash_with_a_flipped_bit(self, data: Any) -> None:
         self.crash()
-        paths = [path for path in self.scene.log_files() if path.stat().st_size]
+        paths = [path for path in self.harness.log_files() if path.stat().st_size]
         if not paths:
             self.open()
             return
@@ -133,13 +133,13 @@ class CrashingLog(RuleBasedStateMachine):
         self.damage(path, position, 1 << data.draw(st.integers(0, 7), label="bit"))
 
     def recovery_point(self) -> int:
-        points = read_checkpoint(self.scene.log_dir / RECOVERY_POINT_CHECKPOINT)
+        points = read_checkpoint(self.harness.log_dir / RECOVERY_POINT_CHECKPOINT)
         return max(points.values(), default=0)
 
     @rule(suffix=st.sampled_from([".index", ".timeindex"]), how=st.sampled_from(["remove", "empty", "grow"]))
     def crash_with_a_damaged_index(self, suffix: str, how: str) -> None:
         self.crash()
-        path = self.scene.log_files()[-1].with_suffix(suffix)
+        path = self.harness.log_files()[-1].with_suffix(suffix)
         if how == "remove":
             path.unlink()
         elif how == "empty":
@@ -189,7 +189,7 @@ class CrashingLog(RuleBasedStateMachine):
             assert read_bytes(store, batch.last_offset, max_bytes=1) == batch.data
 
     def teardown(self) -> None:
-        self.scene.abandon()
+        self.harness.abandon()
         shutil.rmtree(self.root)
 
 

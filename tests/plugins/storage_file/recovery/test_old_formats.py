@@ -8,7 +8,7 @@ from itertools import accumulate
 import pytest
 
 from tests.kernel.records.message_sets import GZIP, Row, plain_set, wrapper
-from tests.plugins.storage_file.files import LogDirectoryScene, append_to, cut, overwrite
+from tests.plugins.storage_file.files import LogDirectoryHarness, append_to, cut, overwrite
 from tidelog.kernel.records.batch import parse_message
 from tidelog.kernel.records.stored import iter_stored
 from tidelog.kernel.testing.batches import make_batch
@@ -38,10 +38,10 @@ SMALLEST = plain_set([(0, None, None)], 0, 3 * COUNT)
 BATCH = bytes(make_batch([b"new"] * 2, 3 * COUNT + 1, timestamps=[TIME, TIME]))
 
 
-async def with_log(scene: LogDirectoryScene, content: bytes) -> LogDirectoryScene:
-    """The scene after a crash, with a log of these bytes."""
-    await scene.open_store(**SETTINGS)
-    crashed = scene.crash(scene.log_dir.parent / f"crash{len(list(scene.log_dir.parent.iterdir()))}")
+async def with_log(harness: LogDirectoryHarness, content: bytes) -> LogDirectoryHarness:
+    """The harness after a crash, with a log of these bytes."""
+    await harness.open_store(**SETTINGS)
+    crashed = harness.crash(harness.log_dir.parent / f"crash{len(list(harness.log_dir.parent.iterdir()))}")
     (log,) = crashed.log_files()
     append_to(log, content)
     await crashed.open()
@@ -51,11 +51,11 @@ async def with_log(scene: LogDirectoryScene, content: bytes) -> LogDirectoryScen
 @pytest.mark.parametrize("chunk_bytes", [100, 1 << 20])
 @pytest.mark.parametrize("tail", [b"", SMALLEST, SMALLEST + BATCH])
 async def test_validate_batches_takes_messages_of_both_formats(
-    scene: LogDirectoryScene, tail: bytes, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, tail: bytes, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment_recovery, "CHUNK_BYTES", chunk_bytes)
     content = b"".join(MESSAGES) + tail
-    crashed = await with_log(scene, content)
+    crashed = await with_log(harness, content)
     store = await crashed.open_store(**SETTINGS)
     assert read_all(store) == content
     for number, message in enumerate(MESSAGES):
@@ -83,9 +83,9 @@ async def test_validate_batches_takes_messages_of_both_formats(
 @pytest.mark.parametrize("torn", [True, False])
 @pytest.mark.parametrize("number", [COUNT - 1, 20, 1, 0])
 async def test_validate_batches_cuts_behind_the_last_message_with_its_crc(
-    scene: LogDirectoryScene, number: int, torn: bool
+    harness: LogDirectoryHarness, number: int, torn: bool
 ) -> None:
-    crashed = await with_log(scene, b"".join(MESSAGES))
+    crashed = await with_log(harness, b"".join(MESSAGES))
     await crashed.close()
     ends = list(accumulate(map(len, MESSAGES)))
     (log,) = crashed.log_files()
@@ -102,10 +102,10 @@ async def test_validate_batches_cuts_behind_the_last_message_with_its_crc(
 
 
 async def test_find_uses_an_index_with_the_first_offsets_of_compressed_messages(
-    scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
+    harness: LogDirectoryHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As Apache Kafka before 0.11 wrote it."""
-    crashed = await with_log(scene, b"".join(MESSAGES))
+    crashed = await with_log(harness, b"".join(MESSAGES))
     store = await crashed.open_store(**SETTINGS)
     assert len(list(iter_stored(memoryview(read_all(store))))) == COUNT
     await crashed.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.storage_file.files import (
-    LogDirectoryScene,
+    LogDirectoryHarness,
     append_to,
     batches_in,
     cut,
@@ -30,20 +30,20 @@ SETTINGS = {"segment_bytes": 4000, "index_interval_bytes": 300}
 FIRST_LOG = "00000000000000000000.log"
 
 
-def cut_tail(size: int, crashed: LogDirectoryScene) -> None:
+def cut_tail(size: int, crashed: LogDirectoryHarness) -> None:
     cut(crashed.log_files()[-1], size)
 
 
-def overwrite_first(position: int, content: bytes, crashed: LogDirectoryScene) -> None:
+def overwrite_first(position: int, content: bytes, crashed: LogDirectoryHarness) -> None:
     overwrite(crashed.log_files()[0], position, content)
 
 
 async def crashed_with(
-    scene: LogDirectoryScene, damage: Callable[[LogDirectoryScene], object]
+    harness: LogDirectoryHarness, damage: Callable[[LogDirectoryHarness], object]
 ) -> PartitionStore:
     """The partition as it is recovered after a crash now that also did some damage."""
-    number = len(list(scene.log_dir.parent.glob("crash*")))
-    crashed = scene.crash(scene.log_dir.parent / f"crash{number}")
+    number = len(list(harness.log_dir.parent.glob("crash*")))
+    crashed = harness.crash(harness.log_dir.parent / f"crash{number}")
     damage(crashed)
     await crashed.open()
     return await crashed.open_store(**SETTINGS)
@@ -61,13 +61,13 @@ def assert_indexed_like_new(store: PartitionStore, batches: list[bytes]) -> None
 
 
 async def test_validate_batches_keeps_every_batch_after_a_crash_without_damage(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 60, 200)
     segments = [(view.base_offset, view.size_bytes, view.max_timestamp) for view in store.segments()]
     assert len(segments) > 3
-    again = await crashed_with(scene, lambda _: None)
+    again = await crashed_with(harness, lambda _: None)
     assert read_all(again) == b"".join(batches)
     assert [(view.base_offset, view.size_bytes, view.max_timestamp) for view in again.segments()] == segments
     assert_indexed_like_new(again, batches)
@@ -76,13 +76,13 @@ async def test_validate_batches_keeps_every_batch_after_a_crash_without_damage(
 
 
 async def test_validate_batches_cuts_only_the_last_batch_if_it_is_torn_anywhere(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 5, 40)
     size = sum(map(len, batches))
     for torn in (*range(size - len(batches[-1]), size, 3), size - 1):
-        again = await crashed_with(scene, partial(cut_tail, torn))
+        again = await crashed_with(harness, partial(cut_tail, torn))
         assert again.log_end_offset == 4
         assert read_all(again) == b"".join(batches[:-1])
         assert again.size_bytes == size - len(batches[-1])
@@ -102,11 +102,11 @@ async def test_validate_batches_cuts_only_the_last_batch_if_it_is_torn_anywhere(
     ids=["one zero", "zero header", "zero blocks", "ones", "pattern", "short batch", "huge length"],
 )
 async def test_validate_batches_cuts_off_bytes_that_are_no_batches(
-    scene: LogDirectoryScene, nonsense: bytes, caplog: pytest.LogCaptureFixture
+    harness: LogDirectoryHarness, nonsense: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 5, 40)
-    again = await crashed_with(scene, lambda crashed: append_to(crashed.log_files()[-1], nonsense))
+    again = await crashed_with(harness, lambda crashed: append_to(crashed.log_files()[-1], nonsense))
     assert read_all(again) == b"".join(batches)
     (message,) = [record.getMessage() for record in caplog.records if record.name == log_loader.__name__]
     assert message.startswith(f"topic-0: cut {len(nonsense)} bytes that are no intact batches off")
@@ -118,42 +118,44 @@ async def test_validate_batches_cuts_off_bytes_that_are_no_batches(
 @pytest.mark.parametrize("magic", [3, 127, 128, 253, 254, 255])
 @pytest.mark.parametrize("clean", [False, True], ids=["crash", "clean stop without an index"])
 async def test_validate_batches_ends_the_log_at_a_format_that_does_not_exist(
-    scene: LogDirectoryScene, clean: bool, magic: int
+    harness: LogDirectoryHarness, clean: bool, magic: int
 ) -> None:
     """The checksum does not cover that byte, which is signed in Kafka's format."""
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 6, 40)
     if clean:
-        await scene.storage.close()
+        await harness.storage.close()
 
-    def damage(crashed: LogDirectoryScene) -> None:
+    def damage(crashed: LogDirectoryHarness) -> None:
         overwrite_first(sum(map(len, batches[:4])) + MAGIC_AT, bytes([magic]), crashed)
         for path in crashed.partition_dir.glob("*.index"):
             remove(path)
 
-    again = await crashed_with(scene, damage)
+    again = await crashed_with(harness, damage)
     assert again.log_end_offset == 4
     assert read_all(again) == b"".join(batches[:4])
 
 
 async def test_validate_batches_cuts_off_an_old_batch_behind_the_end_of_the_log(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 5, 40)
-    again = await crashed_with(scene, lambda crashed: append_to(crashed.log_files()[-1], batches[3]))
+    again = await crashed_with(harness, lambda crashed: append_to(crashed.log_files()[-1], batches[3]))
     assert read_all(again) == b"".join(batches)
 
 
-async def test_validate_batches_ends_the_log_at_a_batch_with_a_flipped_bit(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(**SETTINGS)
+async def test_validate_batches_ends_the_log_at_a_batch_with_a_flipped_bit(
+    harness: LogDirectoryHarness,
+) -> None:
+    store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 6, 20)
     start = sum(map(len, batches[:3]))
     # The leader epoch (bytes 12 to 15) and lower bits of the base offset are not covered by the CRC.
     for at in (*range(8, 12), *range(16, len(batches[3]))):
         flipped = bytes([batches[3][at] ^ 0x10])
         again = await crashed_with(
-            scene,
+            harness,
             partial(overwrite_first, start + at, flipped),
         )
         assert again.log_end_offset == 3, f"byte {at}"
@@ -162,89 +164,91 @@ async def test_validate_batches_ends_the_log_at_a_batch_with_a_flipped_bit(scene
 
 @pytest.mark.parametrize("bit", [8, 31, 40, 62])
 async def test_validate_batches_accepts_an_offset_that_jumps_far_ahead(
-    scene: LogDirectoryScene, bit: int
+    harness: LogDirectoryHarness, bit: int
 ) -> None:
     # The CRC does not cover the base offset, so that a broker can assign it.
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 5, 40)
     jumped = ((1 << bit) + 4).to_bytes(8, "big") + batches[4][8:]
     content = b"".join([*batches[:4], jumped])
-    again = await crashed_with(scene, lambda crashed: crashed.log_files()[0].write_bytes(content))
+    again = await crashed_with(harness, lambda crashed: crashed.log_files()[0].write_bytes(content))
     for appended in range(3):
         assert again.log_end_offset == (1 << bit) + 5 + appended
         assert read_all(again) == content
         content += append(again)
 
 
-async def test_validate_batches_ends_the_log_where_batches_are_swapped(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(**SETTINGS)
+async def test_validate_batches_ends_the_log_where_batches_are_swapped(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 5, 40)
     swapped = b"".join([batches[0], batches[2], batches[1], *batches[3:]])
-    again = await crashed_with(scene, lambda crashed: crashed.log_files()[0].write_bytes(swapped))
+    again = await crashed_with(harness, lambda crashed: crashed.log_files()[0].write_bytes(swapped))
     assert read_all(again) == batches[0] + batches[2]
     assert again.log_end_offset == 3
 
 
 async def test_validate_batches_does_not_find_batches_again_that_were_cut_off(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    store = await scene.open_store()
+    store = await harness.open_store()
     batches = append_many(store, 5, 200)
-    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    crashed = harness.crash(harness.log_dir.parent / "crashed")
     overwrite_first(sum(map(len, batches[:2])) + 100, b"\xff", crashed)
     await crashed.open()
     store = await crashed.open_store()
     assert store.log_end_offset == 2
     again = append(store, 200)
     assert len(again) == len(batches[2])
-    second = crashed.crash(scene.log_dir.parent / "second")
+    second = crashed.crash(harness.log_dir.parent / "second")
     await second.open()
     assert read_all(await second.open_store()) == b"".join([*batches[:2], again])
 
 
 async def test_log_loader_removes_the_segments_behind_a_damaged_one(
-    scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
+    harness: LogDirectoryHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 60, 200)
-    third = scene.log_files()[2]
+    third = harness.log_files()[2]
     position, header = batches_in(third)[5]
     again = await crashed_with(
-        scene, lambda crashed: overwrite(crashed.log_files()[2], position + 70, b"\xaa\xaa\xaa")
+        harness, lambda crashed: overwrite(crashed.log_files()[2], position + 70, b"\xaa\xaa\xaa")
     )
     assert again.log_end_offset == header.base_offset
     assert read_all(again) == b"".join(batches[: header.base_offset])
     assert [view.base_offset for view in again.segments()] == [0, 14, 28]
-    for path in scene.log_files()[3:]:
+    for path in harness.log_files()[3:]:
         assert f"removed {path.name} ({path.stat().st_size} bytes), it lies behind the cut" in caplog.text
 
 
-async def test_validate_batches_cuts_a_segment_that_overlaps_the_next_one(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(**SETTINGS)
+async def test_validate_batches_cuts_a_segment_that_overlaps_the_next_one(
+    harness: LogDirectoryHarness,
+) -> None:
+    store = await harness.open_store(**SETTINGS)
     append_many(store, 30, 200)
     overlapping = bytes(make_batch([b"x"] * 10, 14))
-    again = await crashed_with(scene, lambda crashed: append_to(crashed.log_files()[0], overlapping))
+    again = await crashed_with(harness, lambda crashed: append_to(crashed.log_files()[0], overlapping))
     assert again.log_end_offset == 14
 
 
 async def test_validate_batches_checks_only_segments_above_the_recovery_point(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 30, 200)
     store.flush()
     append_many(store, 10, 200)
-    await scene.reopen()
-    store = await scene.open_store(**SETTINGS)
+    await harness.reopen()
+    store = await harness.open_store(**SETTINGS)
     append_many(store, 3, 200)
 
-    def damage(crashed: LogDirectoryScene) -> None:
+    def damage(crashed: LogDirectoryHarness) -> None:
         checkpoint = crashed.log_dir / "recovery-point-offset-checkpoint"
         assert checkpoint.read_text() == "0\n1\ntopic 0 40\n"
         overwrite(crashed.log_files()[0], 70, b"\xaa\xaa\xaa")
         append_to(crashed.log_files()[-1], b"nonsense")
 
-    again = await crashed_with(scene, damage)
+    again = await crashed_with(harness, damage)
     assert again.log_end_offset == 43
     assert len(read_all(again)) == again.size_bytes
     # It is found by whoever reads it, as it is.
@@ -253,14 +257,14 @@ async def test_validate_batches_checks_only_segments_above_the_recovery_point(
 
 @pytest.mark.parametrize("checkpoint", ["missing", "nonsense", "beyond the end"])
 async def test_validate_batches_checks_all_segments_without_a_usable_recovery_point(
-    scene: LogDirectoryScene, checkpoint: str
+    harness: LogDirectoryHarness, checkpoint: str
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     append_many(store, 30, 200)
-    await scene.reopen()
-    await scene.open_store(**SETTINGS)
+    await harness.reopen()
+    await harness.open_store(**SETTINGS)
 
-    def damage(crashed: LogDirectoryScene) -> None:
+    def damage(crashed: LogDirectoryHarness) -> None:
         path = crashed.log_dir / "recovery-point-offset-checkpoint"
         path.write_text(
             {"missing": "", "nonsense": "x", "beyond the end": "0\n1\ntopic 0 4000\n"}[checkpoint]
@@ -269,7 +273,7 @@ async def test_validate_batches_checks_all_segments_without_a_usable_recovery_po
         if checkpoint != "beyond the end":
             overwrite(crashed.log_files()[0], 70, b"\xaa\xaa\xaa")
 
-    again = await crashed_with(scene, damage)
+    again = await crashed_with(harness, damage)
     assert again.log_end_offset == (30 if checkpoint == "beyond the end" else 0)
 
 
@@ -292,30 +296,30 @@ INDEX_DAMAGE: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("name", INDEX_DAMAGE)
 @pytest.mark.parametrize("clean", [False, True], ids=["crash", "clean stop"])
 async def test_log_loader_rebuilds_a_missing_or_damaged_index(
-    scene: LogDirectoryScene, name: str, suffix: str, segment: str, clean: bool
+    harness: LogDirectoryHarness, name: str, suffix: str, segment: str, clean: bool
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 60, 200)
     if clean:
-        await scene.storage.close()
-    paths = sorted(scene.partition_dir.glob(f"*{suffix}"))
+        await harness.storage.close()
+    paths = sorted(harness.partition_dir.glob(f"*{suffix}"))
     target = paths[0 if segment == "first" else -1].name
-    again = await crashed_with(scene, lambda crashed: INDEX_DAMAGE[name](crashed.partition_dir / target))
+    again = await crashed_with(harness, lambda crashed: INDEX_DAMAGE[name](crashed.partition_dir / target))
     assert read_all(again) == b"".join(batches)
     assert_indexed_like_new(again, batches)
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 async def test_log_loader_rebuilds_an_empty_index_after_a_clean_stop_without_a_warning(
-    scene: LogDirectoryScene, suffix: str, caplog: pytest.LogCaptureFixture
+    harness: LogDirectoryHarness, suffix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Apache Kafka leaves one for a segment that it compacted in one append."""
     caplog.set_level(logging.INFO)
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 60, 200)
-    await scene.storage.close()
-    target = min(scene.partition_dir.glob(f"*{suffix}")).name
-    again = await crashed_with(scene, lambda crashed: cut(crashed.partition_dir / target, 0))
+    await harness.storage.close()
+    target = min(harness.partition_dir.glob(f"*{suffix}")).name
+    again = await crashed_with(harness, lambda crashed: cut(crashed.partition_dir / target, 0))
     assert_indexed_like_new(again, batches)
     (told,) = [record for record in caplog.records if "no entries" in record.getMessage()]
     assert told.levelno == logging.INFO
@@ -325,13 +329,13 @@ async def test_log_loader_rebuilds_an_empty_index_after_a_clean_stop_without_a_w
 @pytest.mark.parametrize("damage", [remove, lambda path: cut(path, path.stat().st_size - 3)])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 async def test_log_loader_rebuilds_indexes_entry_for_entry(
-    scene: LogDirectoryScene, suffix: str, damage: Callable[[Path], None]
+    harness: LogDirectoryHarness, suffix: str, damage: Callable[[Path], None]
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     append_many(store, 60, 200)
-    await scene.storage.close()
-    expected = {path.name: path.read_bytes() for path in scene.partition_dir.glob("*index")}
-    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    await harness.storage.close()
+    expected = {path.name: path.read_bytes() for path in harness.partition_dir.glob("*index")}
+    crashed = harness.crash(harness.log_dir.parent / "crashed")
     for path in crashed.partition_dir.glob(f"*{suffix}"):
         damage(path)
     await crashed.open()
@@ -344,14 +348,14 @@ async def test_log_loader_rebuilds_indexes_entry_for_entry(
 
 
 async def test_log_loader_rebuilds_an_index_whose_newest_entry_is_of_another_batch(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     append_many(store, 60, 200)
-    await scene.storage.close()
-    path = max(scene.partition_dir.glob("*.index"))
+    await harness.storage.close()
+    path = max(harness.partition_dir.glob("*.index"))
     expected = path.read_bytes()
-    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    crashed = harness.crash(harness.log_dir.parent / "crashed")
     relative, _ = offset_entries(path)[-1]
     overwrite(crashed.partition_dir / path.name, len(expected) - 8, (relative + 1).to_bytes(4, "big"))
     await crashed.open()
@@ -362,25 +366,25 @@ async def test_log_loader_rebuilds_an_index_whose_newest_entry_is_of_another_bat
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 async def test_log_loader_recreates_a_missing_index_that_had_no_entries(
-    scene: LogDirectoryScene, suffix: str
+    harness: LogDirectoryHarness, suffix: str
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     batches = [append(store, 10)]
-    await scene.storage.close()
-    again = await crashed_with(scene, lambda crashed: remove(crashed.log_files()[0].with_suffix(suffix)))
+    await harness.storage.close()
+    again = await crashed_with(harness, lambda crashed: remove(crashed.log_files()[0].with_suffix(suffix)))
     batches += append_many(again, 20, 200)
     assert read_all(again) == b"".join(batches)
     assert_indexed_like_new(again, batches)
 
 
-async def test_log_loader_changes_nothing_in_a_second_recovery(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(**SETTINGS)
+async def test_log_loader_changes_nothing_in_a_second_recovery(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store(**SETTINGS)
     append_many(store, 60, 200)
-    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    crashed = harness.crash(harness.log_dir.parent / "crashed")
     cut(crashed.log_files()[-1], crashed.log_files()[-1].stat().st_size - 10)
     contents: list[dict[str, bytes]] = []
     for number in range(3):
-        crashed = crashed.crash(scene.log_dir.parent / f"again{number}")
+        crashed = crashed.crash(harness.log_dir.parent / f"again{number}")
         await crashed.open()
         await crashed.open_store(**SETTINGS)
         contents.append({path.name: path.read_bytes() for path in crashed.partition_dir.iterdir()})
@@ -388,16 +392,16 @@ async def test_log_loader_changes_nothing_in_a_second_recovery(scene: LogDirecto
 
 
 async def test_validate_batches_checks_a_batch_larger_than_the_read_buffer(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment_recovery, "CHUNK_BYTES", 512)
-    store = await scene.open_store(segment_bytes=1 << 20)
+    store = await harness.open_store(segment_bytes=1 << 20)
     batches = [append(store, size) for size in (10, 5000, 440, 451, 452, 3, 100_000, 7)]
-    again = await crashed_with(scene, lambda _: None)
+    again = await crashed_with(harness, lambda _: None)
     assert read_all(again) == b"".join(batches)
-    position, _ = batches_in(scene.log_files()[0])[6]
+    position, _ = batches_in(harness.log_files()[0])[6]
     for at in (60_000, 100_050):
-        again = await crashed_with(scene, partial(overwrite_first, position + at, b"\1"))
+        again = await crashed_with(harness, partial(overwrite_first, position + at, b"\1"))
         assert read_all(again) == b"".join(batches[:6])
 
 
@@ -405,11 +409,11 @@ async def test_validate_batches_checks_a_batch_larger_than_the_read_buffer(
     "name", ["00000000000000000000.log.deleted", "leader-epoch-checkpoint.tmp", "0.log.cleaned"]
 )
 async def test_list_segment_files_removes_leftovers_of_an_interrupted_change(
-    scene: LogDirectoryScene, name: str
+    harness: LogDirectoryHarness, name: str
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     append(store)
-    again = scene.crash(scene.log_dir.parent / "crashed")
+    again = harness.crash(harness.log_dir.parent / "crashed")
     (again.partition_dir / name).write_bytes(b"left over")
     await again.open()
     assert (await again.open_store(**SETTINGS)).log_end_offset == 1
@@ -417,9 +421,9 @@ async def test_list_segment_files_removes_leftovers_of_an_interrupted_change(
     await again.close()
 
 
-async def test_list_segment_files_removes_an_index_without_its_log(scene: LogDirectoryScene) -> None:
-    append(await scene.open_store(**SETTINGS))
-    crashed = scene.crash(scene.log_dir.parent / "crashed")
+async def test_list_segment_files_removes_an_index_without_its_log(harness: LogDirectoryHarness) -> None:
+    append(await harness.open_store(**SETTINGS))
+    crashed = harness.crash(harness.log_dir.parent / "crashed")
     for suffix in ("index", "timeindex", "txnindex"):
         (crashed.partition_dir / f"00000000000000000077.{suffix}").write_bytes(b"")
     await crashed.open()
@@ -429,25 +433,25 @@ async def test_list_segment_files_removes_an_index_without_its_log(scene: LogDir
 
 
 async def test_open_partition_recreates_a_log_that_ends_before_its_log_start_checkpoint(
-    scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
+    harness: LogDirectoryHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     append_many(store, 40, 200)
     store.raise_log_start(30)
-    await scene.storage.close()
-    for path in scene.log_files()[1:]:
+    await harness.storage.close()
+    for path in harness.log_files()[1:]:
         path.unlink()
-    scene.storage = scene.new_storage()
-    await scene.open()
-    store = await scene.open_store(**SETTINGS)
+    harness.storage = harness.new_storage()
+    await harness.open()
+    store = await harness.open_store(**SETTINGS)
     assert (store.log_start_offset, store.log_end_offset, store.size_bytes) == (30, 30, 0)
     assert "ends at offset 14, before its recorded start 30" in caplog.text
 
 
-async def test_clean_shutdown_file_of_a_damaged_log_is_not_trusted(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(**SETTINGS)
+async def test_clean_shutdown_file_of_a_damaged_log_is_not_trusted(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 20, 200)
-    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    crashed = harness.crash(harness.log_dir.parent / "crashed")
     (crashed.log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
     append_to(crashed.log_files()[-1], b"\0" * 5000)
     await crashed.open()
@@ -457,12 +461,12 @@ async def test_clean_shutdown_file_of_a_damaged_log_is_not_trusted(scene: LogDir
 
 
 async def test_open_partitions_recovers_partitions_in_parallel_and_reports_progress(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    specs = [scene.spec(partition=number) for number in range(20)]
-    stores = await scene.storage.open_partitions(specs)
+    specs = [harness.spec(partition=number) for number in range(20)]
+    stores = await harness.storage.open_partitions(specs)
     contents = [append(store, 1000 * number) for number, store in enumerate(stores)]
-    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    crashed = harness.crash(harness.log_dir.parent / "crashed")
     await crashed.open()
     done: list[int] = []
     recovered = await crashed.storage.open_partitions(specs, done.append)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import only_cause
 from tests.crash.interposers import Unsynced
-from tests.plugins.storage_file.files import CLEAN_MARK, LogDirectoryScene, offset_entries
+from tests.plugins.storage_file.files import CLEAN_MARK, LogDirectoryHarness, offset_entries
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS
@@ -32,37 +32,37 @@ def batch_at(offset: int) -> bytes:
 CONTENT = b"".join(map(batch_at, OFFSETS))
 
 
-async def overflowed(place: Path, tasks: BackgroundTasks, *, clean: bool) -> LogDirectoryScene:
+async def overflowed(place: Path, tasks: BackgroundTasks, *, clean: bool) -> LogDirectoryHarness:
     """A log of one segment, as a broker wrote it that knew no limit; not open."""
-    scene = LogDirectoryScene(place, tasks)
-    await scene.open()
-    await scene.open_store(**SETTINGS)
-    await scene.storage.close()
-    log = scene.partition_dir / f"{0:020d}.log"
+    harness = LogDirectoryHarness(place, tasks)
+    await harness.open()
+    await harness.open_store(**SETTINGS)
+    await harness.storage.close()
+    log = harness.partition_dir / f"{0:020d}.log"
     log.write_bytes(CONTENT)
     if clean:
         size = len(batch_at(0))
         log.with_suffix(".index").write_bytes(struct.pack(">ii", FAR - 1, 3 * size))
         log.with_suffix(".timeindex").write_bytes(struct.pack(">qi", START_MS + FAR % 1000 - 1, FAR - 1))
     else:
-        (scene.log_dir / CLEAN_MARK).unlink()
-    scene.storage = scene.new_storage()
-    return scene
+        (harness.log_dir / CLEAN_MARK).unlink()
+    harness.storage = harness.new_storage()
+    return harness
 
 
 @pytest.mark.parametrize("clean", [True, False])
 async def test_split_segment_where_offsets_do_not_fit(
     tmp_path: Path, tasks: BackgroundTasks, clean: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scene = await overflowed(tmp_path, tasks, clean=clean)
-    await scene.open()
-    store = await scene.open_store(**SETTINGS)
+    harness = await overflowed(tmp_path, tasks, clean=clean)
+    await harness.open()
+    store = await harness.open_store(**SETTINGS)
     assert f"it was split at {FAR}, {3 * FAR}" in caplog.text
     caplog.clear()
     for again in (False, True):
         if again:
-            await scene.reopen()
-            store = await scene.open_store(**SETTINGS)
+            await harness.reopen()
+            store = await harness.open_store(**SETTINGS)
         assert [view.base_offset for view in store.segments()] == PIECES
         assert read_all(store) == CONTENT
         for offset in OFFSETS:
@@ -70,8 +70,8 @@ async def test_split_segment_where_offsets_do_not_fit(
     assert not any(word in caplog.text for word in ("was split", "rebuilt", ": cut"))
     append(store)
     assert store.log_end_offset == OFFSETS[-1] + 2
-    await scene.storage.close()
-    assert [relative for relative, _ in offset_entries(scene.partition_dir / f"{0:020d}.index")] == [
+    await harness.storage.close()
+    assert [relative for relative, _ in offset_entries(harness.partition_dir / f"{0:020d}.index")] == [
         5,
         FAR - 2,
         FAR - 1,
@@ -79,12 +79,12 @@ async def test_split_segment_where_offsets_do_not_fit(
 
 
 async def test_split_segment_leaves_a_segment_in_front_of_a_gap(
-    scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
+    harness: LogDirectoryHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = await scene.open_store(**SETTINGS)
+    store = await harness.open_store(**SETTINGS)
     content = append(store) + append(store, gap=3 * FAR)
-    await scene.reopen()
-    store = await scene.open_store(**SETTINGS)
+    await harness.reopen()
+    store = await harness.open_store(**SETTINGS)
     assert read_all(store) == content
     assert [view.base_offset for view in store.segments()] == [0, 3 * FAR + 1]
     assert "was split" not in caplog.text
@@ -94,41 +94,41 @@ async def test_split_segment_leaves_a_segment_in_front_of_a_gap(
 async def test_split_segment_of_far_offsets_only_is_replaced_by_one_that_begins_there(
     tmp_path: Path, tasks: BackgroundTasks, clean: bool
 ) -> None:
-    scene = await overflowed(tmp_path, tasks, clean=clean)
+    harness = await overflowed(tmp_path, tasks, clean=clean)
     near, far = batch_at(0), batch_at(3 * FAR)
     for base, content in ((0, near), (1, far)):
-        log = scene.partition_dir / f"{base:020d}.log"
+        log = harness.partition_dir / f"{base:020d}.log"
         log.write_bytes(content)
         log.with_suffix(".index").write_bytes(b"")
         log.with_suffix(".timeindex").write_bytes(b"")
     for again in (False, True):
         if again:
-            await scene.reopen()
+            await harness.reopen()
         else:
-            await scene.open()
-        store = await scene.open_store(**SETTINGS)
+            await harness.open()
+        store = await harness.open_store(**SETTINGS)
         assert [view.base_offset for view in store.segments()] == [0, 3 * FAR]
         assert read_all(store) == near + far
         assert store.log_end_offset == 3 * FAR + 1
-    await scene.storage.close()
+    await harness.storage.close()
 
 
 async def test_split_segment_with_a_crash_at_every_step(tmp_path: Path, tasks: BackgroundTasks) -> None:
     template = await overflowed(tmp_path / "template", tasks, clean=True)
     step, died = 0, True
     while died:
-        scene = template.crash(tmp_path / "begun")
+        harness = template.crash(tmp_path / "begun")
         with Unsynced().installed():
-            await scene.open()
+            await harness.open()
             dying = DyingProcess(step, CHANGING)
             with dying.installed():
                 try:
-                    await scene.open_store(**SETTINGS)
+                    await harness.open_store(**SETTINGS)
                 except (BaseExceptionGroup, ProcessDied) as error:
                     if not isinstance(only_cause(error), ProcessDied):
                         raise
-            scene.abandon()
-            crashed = scene.crash(tmp_path / "crashed")
+            harness.abandon()
+            crashed = harness.crash(tmp_path / "crashed")
             await crashed.open()
             store = await crashed.open_store(**SETTINGS)
             assert read_all(store) == CONTENT

@@ -12,7 +12,7 @@ import pytest
 
 from tests.plugins.storage_file.files import (
     IdleTasks,
-    LogDirectoryScene,
+    LogDirectoryHarness,
     eventually,
     offset_entries,
     time_entries,
@@ -59,26 +59,28 @@ SETTINGS: dict[str, dict[str, int]] = {
 }
 
 
-async def append_with_pauses(scene: LogDirectoryScene, store: PartitionStore, count: int, kind: str) -> bytes:
+async def append_with_pauses(
+    harness: LogDirectoryHarness, store: PartitionStore, count: int, kind: str
+) -> bytes:
     """Append batches a while apart, so that threads have their turn; what was appended."""
     content = b""
     for number in range(count):
         timestamp = START_MS + (number * HOUR_MS // 5 if kind == "time" else 0)
         gap = 2**29 if kind == "offsets" else 0
         content += append(store, 600, timestamp=timestamp, gap=gap)
-        await scene.tasks.wait_for_jobs()
+        await harness.tasks.wait_for_jobs()
     return content
 
 
 @pytest.mark.parametrize("kind", ["size", "time", "offset index"])
 @pytest.mark.parametrize("preallocate", [False, True])
 async def test_spare_segment_lets_a_roll_create_and_trim_nothing_on_the_event_loop(
-    scene: LogDirectoryScene, kind: str, preallocate: bool
+    harness: LogDirectoryHarness, kind: str, preallocate: bool
 ) -> None:
-    store = await scene.open_store(**SETTINGS[kind], preallocate=preallocate)
+    store = await harness.open_store(**SETTINGS[kind], preallocate=preallocate)
     threads = Threads()
     with threads.installed():
-        content = await append_with_pauses(scene, store, 30, kind)
+        content = await append_with_pauses(harness, store, 30, kind)
     rolls = len(store.segments()) - 1
     assert rolls >= 2
     done = {what for what, _ in threads.on_loop}
@@ -116,24 +118,24 @@ async def test_spare_segment_lets_produce_requests_roll_without_creating_files(t
 async def test_roll_without_a_spare_segment_creates_files_and_preallocates_nothing(
     tmp_path: Path, kind: str
 ) -> None:
-    scene = LogDirectoryScene(tmp_path, IdleTasks())
-    await scene.open()
-    store = await scene.open_store(**SETTINGS[kind], preallocate=True)
+    harness = LogDirectoryHarness(tmp_path, IdleTasks())
+    await harness.open()
+    store = await harness.open_store(**SETTINGS[kind], preallocate=True)
     threads = Threads()
     with threads.installed():
-        content = await append_with_pauses(scene, store, 30, kind)
+        content = await append_with_pauses(harness, store, 30, kind)
     assert len(store.segments()) > 2
     assert "preallocate" not in {what for what, _ in threads.on_loop}
     assert read_all(store, 0) == content
-    await scene.close()
+    await harness.close()
 
 
 async def test_spare_segment_is_used_for_offsets_that_do_not_fit_into_the_indexes(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    store = await scene.open_store(segment_bytes=3000)
+    store = await harness.open_store(segment_bytes=3000)
     append_many(store, 3, 600)
-    await scene.tasks.wait_for_jobs()
+    await harness.tasks.wait_for_jobs()
     threads = Threads()
     with threads.installed():
         append(store, 10, gap=2**31)
@@ -142,22 +144,22 @@ async def test_spare_segment_is_used_for_offsets_that_do_not_fit_into_the_indexe
 
 
 async def test_finish_trims_an_inactive_segment_and_stores_its_largest_timestamp(
-    scene: LogDirectoryScene,
+    harness: LogDirectoryHarness,
 ) -> None:
-    store = await scene.open_store(segment_bytes=3000, index_interval_bytes=1000, preallocate=True)
+    store = await harness.open_store(segment_bytes=3000, index_interval_bytes=1000, preallocate=True)
     sizes = [len(batch) for batch in append_many(store, 5, 600)]
-    await scene.tasks.wait_for_jobs()
-    first = scene.log_files()[0]
+    await harness.tasks.wait_for_jobs()
+    first = harness.log_files()[0]
     assert first.stat().st_size == sum(sizes[:4])
     assert offset_entries(first.with_suffix(".index")) == [(2, sum(sizes[:2]))]
     assert time_entries(first.with_suffix(".timeindex")) == [(START_MS + 2, 2), (START_MS + 3, 3)]
 
 
 async def test_finish_is_repeated_until_a_full_disk_has_room(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await scene.open_store(segment_bytes=3000, index_interval_bytes=1000)
-    monkeypatch.setattr(scene.tasks, "in_thread", lambda *_: None)
+    store = await harness.open_store(segment_bytes=3000, index_interval_bytes=1000)
+    monkeypatch.setattr(harness.tasks, "in_thread", lambda *_: None)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -166,29 +168,29 @@ async def test_finish_is_repeated_until_a_full_disk_has_room(
     real = disk.ftruncate
     monkeypatch.setattr(disk, "ftruncate", full)
     assert store.flush() == 5
-    first = scene.log_files()[0]
+    first = harness.log_files()[0]
     assert first.with_suffix(".timeindex").stat().st_size > 1000
     monkeypatch.setattr(disk, "ftruncate", real)
     assert store.flush() == 5
     assert len(time_entries(first.with_suffix(".timeindex"))) == 2
 
 
-async def test_spare_segment_is_removed_at_a_clean_stop(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(segment_bytes=3000)
+async def test_spare_segment_is_removed_at_a_clean_stop(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store(segment_bytes=3000)
     append_many(store, 4, 600)
-    await scene.tasks.wait_for_jobs()
-    assert any(name.endswith(".next.deleted") for name in scene.names())
-    await scene.reopen()
-    assert not any(name.endswith(".deleted") for name in scene.names())
+    await harness.tasks.wait_for_jobs()
+    assert any(name.endswith(".next.deleted") for name in harness.names())
+    await harness.reopen()
+    assert not any(name.endswith(".deleted") for name in harness.names())
 
 
 async def test_spare_segment_that_a_crash_left_is_removed_at_start(
-    scene: LogDirectoryScene, tmp_path: Path
+    harness: LogDirectoryHarness, tmp_path: Path
 ) -> None:
-    store = await scene.open_store(segment_bytes=3000)
+    store = await harness.open_store(segment_bytes=3000)
     content = b"".join(append_many(store, 4, 600))
-    await scene.tasks.wait_for_jobs()
-    crashed = scene.crash(tmp_path / "crashed")
+    await harness.tasks.wait_for_jobs()
+    crashed = harness.crash(tmp_path / "crashed")
     assert sum(name.endswith(".next.deleted") for name in crashed.names()) == 3
     await crashed.open()
     store = await crashed.open_store(segment_bytes=3000)
@@ -201,9 +203,9 @@ async def test_roll_with_a_crash_at_every_step_loses_nothing(tmp_path: Path, tas
     step, died = 0, True
     while died:
         place = tmp_path / str(step)
-        scene = LogDirectoryScene(place, tasks)
-        await scene.open()
-        store = await scene.open_store(segment_bytes=3000)
+        harness = LogDirectoryHarness(place, tasks)
+        await harness.open()
+        store = await harness.open_store(segment_bytes=3000)
         content = b"".join(append_many(store, 4, 600))
         await tasks.wait_for_jobs()
         dying = DyingProcess(step, CHANGING)
@@ -213,9 +215,9 @@ async def test_roll_with_a_crash_at_every_step_loses_nothing(tmp_path: Path, tas
             except ProcessDied:
                 last = b""
         died, step = dying.died, step + 1
-        scene.abandon()
+        harness.abandon()
         await tasks.wait_for_jobs()
-        crashed = scene.crash(place / "crashed")
+        crashed = harness.crash(place / "crashed")
         await crashed.open()
         found = read_all(await crashed.open_store(segment_bytes=3000))
         assert found[: len(content)] == content
@@ -225,47 +227,47 @@ async def test_roll_with_a_crash_at_every_step_loses_nothing(tmp_path: Path, tas
 
 
 async def test_spare_segment_of_a_deleted_topic_is_not_used_by_a_new_one(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queued: list[Callable[[], object]] = []
-    monkeypatch.setattr(scene.tasks, "in_thread", lambda _, job: queued.append(job))
-    await scene.reopen()
-    store = await scene.open_store(segment_bytes=3000)
+    monkeypatch.setattr(harness.tasks, "in_thread", lambda _, job: queued.append(job))
+    await harness.reopen()
+    store = await harness.open_store(segment_bytes=3000)
     append_many(store, 5, 600)
-    await scene.storage.delete_partitions([(scene.spec().topic_partition, store)])
-    scene.forget_topic("topic")
+    await harness.storage.delete_partitions([(harness.spec().topic_partition, store)])
+    harness.forget_topic("topic")
     late = list(queued)
-    new = await scene.open_store(segment_bytes=3000)
+    new = await harness.open_store(segment_bytes=3000)
     content = b"".join(append_many(new, 3, 600))
-    before = {path.name: path.stat().st_size for path in scene.partition_dir.iterdir()}
+    before = {path.name: path.stat().st_size for path in harness.partition_dir.iterdir()}
     assert len(late) >= 2
     for job in late:
         job()
-    assert {path.name: path.stat().st_size for path in scene.partition_dir.iterdir()} == before
+    assert {path.name: path.stat().st_size for path in harness.partition_dir.iterdir()} == before
     assert read_all(new) == content
 
 
 async def test_truncate_to_makes_an_unfinished_segment_the_active_one(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queued: list[Callable[[], object]] = []
-    monkeypatch.setattr(scene.tasks, "in_thread", lambda _, job: queued.append(job))
-    await scene.reopen()
-    store = await scene.open_store(segment_bytes=3000, index_interval_bytes=500)
+    monkeypatch.setattr(harness.tasks, "in_thread", lambda _, job: queued.append(job))
+    await harness.reopen()
+    store = await harness.open_store(segment_bytes=3000, index_interval_bytes=500)
     batches = append_many(store, 5, 600)
     store.truncate_to(3)
     for job in queued:
         job()
     batches[3:] = append_many(store, 3, 600)
     assert read_all(store) == b"".join(batches)
-    await scene.reopen()
-    assert read_all(await scene.open_store(segment_bytes=3000)) == b"".join(batches)
+    await harness.reopen()
+    assert read_all(await harness.open_store(segment_bytes=3000)) == b"".join(batches)
 
 
 async def test_spare_segment_that_could_not_be_created_does_not_fail_a_later_roll(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await scene.open_store(segment_bytes=3000)
+    store = await harness.open_store(segment_bytes=3000)
     append_many(store, 2, 600)
     real = disk.open_file
 
@@ -276,10 +278,10 @@ async def test_spare_segment_that_could_not_be_created_does_not_fail_a_later_rol
 
     monkeypatch.setattr(disk, "open_file", full)
     append_many(store, 2, 600)
-    await scene.tasks.wait_for_jobs()
-    assert not any("next" in name for name in scene.names())
+    await harness.tasks.wait_for_jobs()
+    assert not any("next" in name for name in harness.names())
     append_many(store, 3, 600)
     assert len(store.segments()) == 2
     monkeypatch.undo()
     append(store, 600)
-    await eventually(lambda: any("next" in name for name in scene.names()))
+    await eventually(lambda: any("next" in name for name in harness.names()))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.records.batch import verify_crc
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.storage.harness import append, append_many, headers_of, read_all, slice_bytes
@@ -63,8 +63,8 @@ def check_content(content: bytes, offset: int, end: int) -> None:
     assert position == len(content)
 
 
-async def test_read_between_any_two_lines_of_an_append(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(segment_bytes=3000, index_interval_bytes=300)
+async def test_read_between_any_two_lines_of_an_append(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store(segment_bytes=3000, index_interval_bytes=300)
     with between_lines(APPENDING, lambda: check_reads(store)):
         for _ in range(20):
             append(store, 200)
@@ -72,8 +72,8 @@ async def test_read_between_any_two_lines_of_an_append(scene: LogDirectoryScene)
     assert len(headers_of(read_all(store))) == 20
 
 
-async def test_append_between_any_two_lines_of_a_read(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(index_interval_bytes=300)
+async def test_append_between_any_two_lines_of_a_read(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store(index_interval_bytes=300)
     append_many(store, 5, 200)
     passed, chosen = 0, 1
 
@@ -91,8 +91,8 @@ async def test_append_between_any_two_lines_of_a_read(scene: LogDirectoryScene) 
     assert store.log_end_offset > 20
 
 
-async def test_read_between_any_two_lines_of_a_replacement(scene: LogDirectoryScene) -> None:
-    store = await scene.open_store(segment_bytes=1000)
+async def test_read_between_any_two_lines_of_a_replacement(harness: LogDirectoryHarness) -> None:
+    store = await harness.open_store(segment_bytes=1000)
     content = b"".join(append_many(store, 12, 300))
     bases = [view.base_offset for view in store.segments()]
     draft = store.draft_segment(bases[1])

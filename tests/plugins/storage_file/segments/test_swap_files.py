@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import only_cause
 from tests.crash.interposers import Unsynced
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.tasks import BackgroundTasks
@@ -80,19 +80,19 @@ each_change = pytest.mark.parametrize(
 
 async def prepared(
     place: Path, tasks: BackgroundTasks
-) -> tuple[LogDirectoryScene, PartitionStore, list[bytes]]:
+) -> tuple[LogDirectoryHarness, PartitionStore, list[bytes]]:
     """A log of ten segments, all durable, so that nothing of it is checked after a crash."""
-    scene = LogDirectoryScene(place, tasks)
-    await scene.open()
-    store = await scene.open_store(**SETTINGS)
+    harness = LogDirectoryHarness(place, tasks)
+    await harness.open()
+    store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 20, 100)
-    await scene.reopen()
-    store = await scene.open_store(**SETTINGS)
+    await harness.reopen()
+    store = await harness.open_store(**SETTINGS)
     assert [view.base_offset for view in store.segments()] == list(range(0, 20, 2))
-    return scene, store, batches
+    return harness, store, batches
 
 
-async def content_after_a_crash(crashed: LogDirectoryScene, *, thoroughly: bool = True) -> bytes:
+async def content_after_a_crash(crashed: LogDirectoryHarness, *, thoroughly: bool = True) -> bytes:
     """What a start finds, and nothing is left over; `thoroughly`: a second start finds the same."""
     with Unsynced().installed():
         await crashed.open()
@@ -124,13 +124,13 @@ def split(content: bytes) -> list[bytes]:
 
 
 def died_at(
-    scene: LogDirectoryScene, store: PartitionStore, batches: Sequence[bytes], change: Change, step: int
+    harness: LogDirectoryHarness, store: PartitionStore, batches: Sequence[bytes], change: Change, step: int
 ) -> bool:
     """Change the log; whether the process died before the call of that number."""
     dying = DyingProcess(step, CHANGING)
     with dying.installed(), Unsynced().installed(), contextlib.suppress(ProcessDied):
         change.apply(store, batches)
-    scene.abandon()
+    harness.abandon()
     return dying.died
 
 
@@ -182,10 +182,10 @@ async def test_resolve_with_a_second_crash_at_every_step(tmp_path: Path, tasks: 
     await template.close()
 
 
-async def open_and_die(scene: LogDirectoryScene) -> None:
+async def open_and_die(harness: LogDirectoryHarness) -> None:
     try:
-        await scene.open()
-        await scene.open_store(**SETTINGS)
+        await harness.open()
+        await harness.open_store(**SETTINGS)
     except (BaseExceptionGroup, ProcessDied) as error:
         if not isinstance(only_cause(error), ProcessDied):
             raise
@@ -195,8 +195,8 @@ async def open_and_die(scene: LogDirectoryScene) -> None:
 async def test_replace_segments_with_a_power_cut_at_every_step(
     tmp_path: Path, tasks: BackgroundTasks, change: Change
 ) -> None:
-    scene, store, batches = await prepared(tmp_path / "recorded", tasks)
-    recorder = Recorder(scene.log_dir)
+    harness, store, batches = await prepared(tmp_path / "recorded", tasks)
+    recorder = Recorder(harness.log_dir)
     with recorder.installed():
         change.apply(store, batches)
     outcomes = b"".join(batches), b"".join(batches[number] for number in change.left)
@@ -206,20 +206,20 @@ async def test_replace_segments_with_a_power_cut_at_every_step(
             device.apply(operation)
         # Of 3 and 7 fates each pair comes up.
         data, names = list(DataFate)[done % len(DataFate)], list(NameFate)[done % len(NameFate)]
-        crashed = LogDirectoryScene(tmp_path / "crashed", tasks)
-        crashed.topic_ids.update(scene.topic_ids)
+        crashed = LogDirectoryHarness(tmp_path / "crashed", tasks)
+        crashed.topic_ids.update(harness.topic_ids)
         PowerCut(data, names, done).leave(device, crashed.log_dir)
         found = await content_after_a_crash(crashed, thoroughly=done % 7 == 0)
         assert found in outcomes, (done, operation, data, names)
         await tasks.wait_for_jobs()
         shutil.rmtree(tmp_path / "crashed")
-    await scene.close()
+    await harness.close()
 
 
 async def test_replace_segments_on_a_full_disk_leaves_the_old_segments(
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
-    scene, store, batches = await prepared(tmp_path, tasks)
+    harness, store, batches = await prepared(tmp_path, tasks)
     change, old = CHANGES[1], b"".join(batches)
     for allowed in range(0, 16, 3):
         failing = FailingDisk()
@@ -232,13 +232,13 @@ async def test_replace_segments_on_a_full_disk_leaves_the_old_segments(
     change.apply(store, batches)
     assert read_all(store) == b"".join(batches[number] for number in change.left)
     assert append(store)
-    await scene.close()
+    await harness.close()
 
 
 async def test_replace_segments_with_a_failure_after_the_decision_is_finished_at_the_next_start(
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
-    scene, store, batches = await prepared(tmp_path, tasks)
+    harness, store, batches = await prepared(tmp_path, tasks)
     change = CHANGES[1]
     failing = FailingDisk()
     failing.refuse(5, {"rename"}, paths=lambda path: path.endswith(".log.swap"))
@@ -248,25 +248,25 @@ async def test_replace_segments_with_a_failure_after_the_decision_is_finished_at
     assert read_all(store) == new, "what was decided is what readers see"
     with pytest.raises(OSError, match="earlier"):
         append(store)
-    assert await content_after_a_crash(scene.crash(tmp_path / "crashed")) == new
-    scene.abandon()
+    assert await content_after_a_crash(harness.crash(tmp_path / "crashed")) == new
+    harness.abandon()
 
 
 async def test_replace_segments_keeps_the_old_files_for_their_delay(
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
-    scene, store, batches = await prepared(tmp_path, tasks)
+    harness, store, batches = await prepared(tmp_path, tasks)
     CHANGES[0].apply(store, batches)
-    deleted = [name for name in scene.names() if name.endswith(".log.deleted")]
+    deleted = [name for name in harness.names() if name.endswith(".log.deleted")]
     assert sorted(deleted) == [f"{base:020d}.log.deleted" for base in (0, 2, 4)]
-    await scene.close()
+    await harness.close()
 
 
 async def test_draft_segment_shares_no_file_with_an_older_draft(
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
-    scene, store, _ = await prepared(tmp_path, tasks)
-    log = scene.partition_dir / f"{0:020d}.log.cleaned"
+    harness, store, _ = await prepared(tmp_path, tasks)
+    log = harness.partition_dir / f"{0:020d}.log.cleaned"
     older = store.draft_segment(0)
     inode = log.stat().st_ino
     newer = store.draft_segment(0)
@@ -275,4 +275,4 @@ async def test_draft_segment_shares_no_file_with_an_older_draft(
     assert log.exists()
     newer.discard()
     assert not log.exists()
-    await scene.close()
+    await harness.close()

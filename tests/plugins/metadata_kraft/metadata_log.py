@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.record import iter_records
 from tidelog.plugins.metadata_kraft.encoding import unframe
@@ -14,14 +14,14 @@ from tidelog.plugins.metadata_kraft.store import KraftMetadata
 LOG = "00000000000000000000.log"
 
 
-def metadata_dir(scene: LogDirectoryScene) -> Path:
+def metadata_dir(harness: LogDirectoryHarness) -> Path:
     """The metadata log's directory."""
-    return scene.log_dir / "__cluster_metadata-0"
+    return harness.log_dir / "__cluster_metadata-0"
 
 
-def metadata_of(scene: LogDirectoryScene) -> KraftMetadata:
+def metadata_of(harness: LogDirectoryHarness) -> KraftMetadata:
     """The open metadata store."""
-    metadata = scene.metadata
+    metadata = harness.metadata
     assert isinstance(metadata, KraftMetadata)
     return metadata
 
@@ -43,6 +43,6 @@ def logged(path: Path) -> list[list[str]]:
     return batches
 
 
-def snapshots(scene: LogDirectoryScene) -> list[str]:
+def snapshots(harness: LogDirectoryHarness) -> list[str]:
     """Names of all snapshots."""
-    return sorted(path.name for path in metadata_dir(scene).glob("*.checkpoint*"))
+    return sorted(path.name for path in metadata_dir(harness).glob("*.checkpoint*"))
