@@ -106,7 +106,7 @@ class SlowStorage(MemoryStorage):
         self.open_now -= {partition for partition, _ in partitions}
 
 
-class Scene:
+class TopicsHarness:
     """Topics above a storage that can be slow and fail."""
 
     def __init__(self, **settings: object) -> None:
@@ -135,9 +135,9 @@ class Scene:
 
 
 @pytest.fixture
-def scene() -> Scene:
+def harness() -> TopicsHarness:
     """An empty one."""
-    return Scene()
+    return TopicsHarness()
 
 
 @for_each("name", ["a", "A.b_c-9", "...", "-", "_", ".a", "a" * 249, "0", "__consumer_offsets"])
@@ -174,25 +174,27 @@ def test_create_refuses_invalid_names(name: str) -> None:
     ("there", "new"), [("a.b", "a_b"), ("a_b", "a.b"), ("a.b_c", "a_b.c"), ("..a", "._a"), ("x_y.z", "x.y.z")]
 )
 async def test_create_refuses_names_that_differ_in_dots_and_underscores(
-    scene: Scene, there: str, new: str
+    harness: TopicsHarness, there: str, new: str
 ) -> None:
-    await scene.topics.create(NewTopic(there))
+    await harness.topics.create(NewTopic(there))
     with pytest.raises(InvalidTopic, match=f"'{new}' collides with '{there}'"):
-        await scene.topics.create(NewTopic(new))
-    await scene.topics.delete(there)
-    await scene.topics.create(NewTopic(new))
+        await harness.topics.create(NewTopic(new))
+    await harness.topics.delete(there)
+    await harness.topics.create(NewTopic(new))
 
 
 @pytest.mark.parametrize(("there", "new"), [("a.b", "a-b"), ("a.b", "ab"), ("a_b", "a__b"), ("a", "a.")])
-async def test_create_accepts_names_that_differ_otherwise(scene: Scene, there: str, new: str) -> None:
-    await scene.topics.create(NewTopic(there))
-    await scene.topics.create(NewTopic(new))
-    assert len(scene.topics) == 2
+async def test_create_accepts_names_that_differ_otherwise(
+    harness: TopicsHarness, there: str, new: str
+) -> None:
+    await harness.topics.create(NewTopic(there))
+    await harness.topics.create(NewTopic(new))
+    assert len(harness.topics) == 2
 
 
 async def test_create_of_a_new_topic() -> None:
-    scene = Scene(**{"num.partitions": 3})
-    topic = await scene.topics.create(NewTopic("flights", config={"max.message.bytes": "1000"}))
+    harness = TopicsHarness(**{"num.partitions": 3})
+    topic = await harness.topics.create(NewTopic("flights", config={"max.message.bytes": "1000"}))
     assert [partition.topic_partition for partition in topic.partitions] == [
         TopicPartition("flights", index) for index in range(3)
     ]
@@ -200,35 +202,37 @@ async def test_create_of_a_new_topic() -> None:
     assert topic.config[keys.MAX_MESSAGE_BYTES] == 1000
     assert topic.partitions[2].config == PartitionConfig.of(topic.config)
     assert dict(topic.overrides) == {"max.message.bytes": "1000"}
-    assert scene.topics.find("flights") is scene.topics.get("flights") is topic
+    assert harness.topics.find("flights") is harness.topics.get("flights") is topic
     assert (
-        scene.topics.find_by_id(topic.topic_id.bytes) is scene.topics.get_by_id(topic.topic_id.bytes) is topic
+        harness.topics.find_by_id(topic.topic_id.bytes)
+        is harness.topics.get_by_id(topic.topic_id.bytes)
+        is topic
     )
-    assert list(scene.topics) == [topic]
-    assert list(scene.topics.partitions()) == topic.partitions
-    assert scene.metadata.topics() == [
+    assert list(harness.topics) == [topic]
+    assert list(harness.topics.partitions()) == topic.partitions
+    assert harness.metadata.topics() == [
         TopicRecord("flights", topic.topic_id, 3, {"max.message.bytes": "1000"})
     ]
 
 
-async def test_get_and_get_by_id_and_find_by_id_of_an_unknown_topic(scene: Scene) -> None:
-    assert scene.topics.find("nope") is None
-    assert scene.topics.find_by_id(bytes(16)) is None
+async def test_get_and_get_by_id_and_find_by_id_of_an_unknown_topic(harness: TopicsHarness) -> None:
+    assert harness.topics.find("nope") is None
+    assert harness.topics.find_by_id(bytes(16)) is None
     with pytest.raises(UnknownTopicOrPartition, match="'nope' does not exist"):
-        scene.topics.get("nope")
+        harness.topics.get("nope")
     with pytest.raises(UnknownTopicId, match="00ff"):
-        scene.topics.get_by_id(bytes.fromhex("00ff" * 8))
+        harness.topics.get_by_id(bytes.fromhex("00ff" * 8))
     with pytest.raises(UnknownTopicOrPartition):
-        await scene.topics.delete("nope")
+        await harness.topics.delete("nope")
 
 
-async def test_create_assigns_unique_topic_ids(scene: Scene) -> None:
-    ids = {(await scene.topics.create(NewTopic(f"topic{index}"))).topic_id for index in range(20)}
-    first = await scene.topics.create(NewTopic("again"))
-    await scene.topics.delete("again")
-    second = await scene.topics.create(NewTopic("again"))
+async def test_create_assigns_unique_topic_ids(harness: TopicsHarness) -> None:
+    ids = {(await harness.topics.create(NewTopic(f"topic{index}"))).topic_id for index in range(20)}
+    first = await harness.topics.create(NewTopic("again"))
+    await harness.topics.delete("again")
+    second = await harness.topics.create(NewTopic("again"))
     assert len(ids | {first.topic_id, second.topic_id}) == 22
-    assert scene.topics.find_by_id(first.topic_id.bytes) is None
+    assert harness.topics.find_by_id(first.topic_id.bytes) is None
 
 
 REFUSED: dict[str, tuple[NewTopic, type[Exception]]] = {
@@ -248,36 +252,36 @@ REFUSED: dict[str, tuple[NewTopic, type[Exception]]] = {
 
 @pytest.mark.parametrize(("new", "error"), REFUSED.values(), ids=REFUSED)
 async def test_check_and_create_refuse_an_invalid_topic(
-    scene: Scene, new: NewTopic, error: type[Exception]
+    harness: TopicsHarness, new: NewTopic, error: type[Exception]
 ) -> None:
-    await scene.topics.create(NewTopic("there"))
+    await harness.topics.create(NewTopic("there"))
     with pytest.raises(error):
-        scene.topics.check(new)
+        harness.topics.check(new)
     with pytest.raises(error):
-        await scene.topics.create(new)
-    assert scene.names() == (["there"], ["there"])
-    assert scene.storage.open_now == {TopicPartition("there", 0)}
+        await harness.topics.create(new)
+    assert harness.names() == (["there"], ["there"])
+    assert harness.storage.open_now == {TopicPartition("there", 0)}
 
 
-async def test_check_names_the_limit_of_partitions(scene: Scene) -> None:
+async def test_check_names_the_limit_of_partitions(harness: TopicsHarness) -> None:
     with pytest.raises(InvalidPartitions, match="a topic may have 10000 partitions at most, not 10001"):
-        scene.topics.check(NewTopic("new", 10_001))
-    assert scene.topics.check(NewTopic("new", 10_000))[0].partitions == 10_000
+        harness.topics.check(NewTopic("new", 10_001))
+    assert harness.topics.check(NewTopic("new", 10_000))[0].partitions == 10_000
 
 
-async def test_check_creates_nothing(scene: Scene) -> None:
-    record, config = scene.topics.check(NewTopic("new", 7, 1, {"segment.bytes": "2000000"}))
+async def test_check_creates_nothing(harness: TopicsHarness) -> None:
+    record, config = harness.topics.check(NewTopic("new", 7, 1, {"segment.bytes": "2000000"}))
     assert (record.name, record.partitions, config[SEGMENT_BYTES]) == ("new", 7, 2_000_000)
-    assert scene.names() == ([], [])
-    assert scene.disk.steps == []
+    assert harness.names() == ([], [])
+    assert harness.disk.steps == []
 
 
-async def test_create_of_one_topic_by_many_succeeds_once(scene: Scene) -> None:
+async def test_create_of_one_topic_by_many_succeeds_once(harness: TopicsHarness) -> None:
     outcomes: list[str] = []
 
     async def create() -> None:
         try:
-            await scene.topics.create(NewTopic("flights"))
+            await harness.topics.create(NewTopic("flights"))
         except TopicAlreadyExists:
             outcomes.append("exists")
         else:
@@ -287,113 +291,115 @@ async def test_create_of_one_topic_by_many_succeeds_once(scene: Scene) -> None:
         for _ in range(10):
             nursery.start_soon(create)
     assert sorted(outcomes) == ["created"] + ["exists"] * 9
-    assert scene.disk.steps.count("open_partitions") == 1
+    assert harness.disk.steps.count("open_partitions") == 1
 
 
-async def test_ensure_returns_the_same_topic_to_all(scene: Scene) -> None:
+async def test_ensure_returns_the_same_topic_to_all(harness: TopicsHarness) -> None:
     found: list[object] = []
 
     async def ensure() -> None:
-        found.append(await scene.topics.ensure("flights"))
+        found.append(await harness.topics.ensure("flights"))
 
     async with trio.open_nursery() as nursery:
         for _ in range(10):
             nursery.start_soon(ensure)
     assert len(set(map(id, found))) == 1
-    assert await scene.topics.ensure("flights") is found[0]
-    assert scene.disk.steps.count("open_partitions") == 1
+    assert await harness.topics.ensure("flights") is found[0]
+    assert harness.disk.steps.count("open_partitions") == 1
 
 
-async def test_create_makes_a_topic_visible_when_it_is_durable(scene: Scene) -> None:
-    gate = scene.disk.gates["put_topic"] = trio.Event()
+async def test_create_makes_a_topic_visible_when_it_is_durable(harness: TopicsHarness) -> None:
+    gate = harness.disk.gates["put_topic"] = trio.Event()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(scene.topics.create, NewTopic("flights"))
-        await scene.disk.wait_reached("put_topic")
+        nursery.start_soon(harness.topics.create, NewTopic("flights"))
+        await harness.disk.wait_reached("put_topic")
         await wait_all_tasks_blocked()
-        assert scene.topics.find("flights") is None
+        assert harness.topics.find("flights") is None
         gate.set()
-    assert scene.topics.find("flights") is not None
+    assert harness.topics.find("flights") is not None
 
 
 @pytest.mark.parametrize("step", ["open_partitions", "put_topic"])
-async def test_create_that_fails_leaves_nothing(scene: Scene, step: str) -> None:
-    scene.disk.failing = step
+async def test_create_that_fails_leaves_nothing(harness: TopicsHarness, step: str) -> None:
+    harness.disk.failing = step
     with pytest.raises(StorageError, match=r"topic 'flights' cannot be created: .*No space left"):
-        await scene.topics.create(NewTopic("flights", 3))
-    assert scene.names() == ([], [])
-    assert scene.storage.open_now == set()
-    scene.disk.failing = None
-    await scene.topics.create(NewTopic("flights", 3))
-    assert scene.names() == (["flights"], ["flights"])
+        await harness.topics.create(NewTopic("flights", 3))
+    assert harness.names() == ([], [])
+    assert harness.storage.open_now == set()
+    harness.disk.failing = None
+    await harness.topics.create(NewTopic("flights", 3))
+    assert harness.names() == (["flights"], ["flights"])
 
 
-async def test_create_whose_clean_up_fails_as_well(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+async def test_create_whose_clean_up_fails_as_well(
+    harness: TopicsHarness, caplog: pytest.LogCaptureFixture
+) -> None:
     async def fail_from_now_on(record: TopicRecord) -> None:
-        scene.disk.failing = "delete_partitions"
+        harness.disk.failing = "delete_partitions"
         raise NO_SPACE
 
-    scene.metadata.put_topic = fail_from_now_on  # type: ignore[method-assign]
+    harness.metadata.put_topic = fail_from_now_on  # type: ignore[method-assign]
     with pytest.raises(StorageError, match="topic 'flights' cannot be created"):
-        await scene.topics.create(NewTopic("flights"))
-    assert scene.names() == ([], [])
+        await harness.topics.create(NewTopic("flights"))
+    assert harness.names() == ([], [])
     assert "partitions of topic flights are left on the disk" in caplog.text
 
 
 Action = Callable[[Topics], Awaitable[object]]
 
 
-async def cancelled(scene: Scene, step: str, action: Action) -> None:
+async def cancelled(harness: TopicsHarness, step: str, action: Action) -> None:
     """Cancel the action in the middle of that step, as when its client leaves."""
-    gate = scene.disk.gates[step] = trio.Event()
+    gate = harness.disk.gates[step] = trio.Event()
     async with trio.open_nursery() as nursery:
         scope = trio.CancelScope()
 
         async def act() -> None:
             with scope:
-                await action(scene.topics)
+                await action(harness.topics)
 
         nursery.start_soon(act)
-        await scene.disk.wait_reached(step)
+        await harness.disk.wait_reached(step)
         scope.cancel()
         await wait_all_tasks_blocked()
         gate.set()
 
 
 @pytest.mark.parametrize("step", ["open_partitions", "put_topic"])
-async def test_create_is_completed_after_a_cancellation(scene: Scene, step: str) -> None:
-    await cancelled(scene, step, lambda topics: topics.create(NewTopic("flights", 2)))
-    assert scene.names() == (["flights"], ["flights"])
-    assert len(scene.topics.get("flights").partitions) == 2
+async def test_create_is_completed_after_a_cancellation(harness: TopicsHarness, step: str) -> None:
+    await cancelled(harness, step, lambda topics: topics.create(NewTopic("flights", 2)))
+    assert harness.names() == (["flights"], ["flights"])
+    assert len(harness.topics.get("flights").partitions) == 2
 
 
 @pytest.mark.parametrize("step", ["remove_topic", "delete_partitions"])
-async def test_delete_is_completed_after_a_cancellation(scene: Scene, step: str) -> None:
-    await scene.topics.create(NewTopic("flights", 2))
-    await cancelled(scene, step, lambda topics: topics.delete("flights"))
-    assert scene.names() == ([], [])
-    assert scene.storage.open_now == set()
+async def test_delete_is_completed_after_a_cancellation(harness: TopicsHarness, step: str) -> None:
+    await harness.topics.create(NewTopic("flights", 2))
+    await cancelled(harness, step, lambda topics: topics.delete("flights"))
+    assert harness.names() == ([], [])
+    assert harness.storage.open_now == set()
 
 
-async def test_create_and_delete_cancelled_while_they_wait_change_nothing(scene: Scene) -> None:
-    gate = scene.disk.gates["put_topic"] = trio.Event()
+async def test_create_and_delete_cancelled_while_they_wait_change_nothing(harness: TopicsHarness) -> None:
+    gate = harness.disk.gates["put_topic"] = trio.Event()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(scene.topics.create, NewTopic("first"))
+        nursery.start_soon(harness.topics.create, NewTopic("first"))
         await wait_all_tasks_blocked()
         with trio.CancelScope() as scope:
             scope.cancel()
-            await scene.topics.create(NewTopic("second"))
+            await harness.topics.create(NewTopic("second"))
         gate.set()
-    assert scene.names() == (["first"], ["first"])
+    assert harness.names() == (["first"], ["first"])
 
 
-async def test_delete_wakes_waiters_and_ends_reading(scene: Scene) -> None:
-    topic = await scene.topics.create(NewTopic("flights", 2))
+async def test_delete_wakes_waiters_and_ends_reading(harness: TopicsHarness) -> None:
+    topic = await harness.topics.create(NewTopic("flights", 2))
     for partition in topic.partitions:
         partition.append_nowait(make_batch())
     woken: list[int] = []
     for index, partition in enumerate(topic.partitions):
         partition.add_waiter(AppendWaiter(10**9, partial(woken.append, index)))
-    await scene.topics.delete("flights")
+    await harness.topics.delete("flights")
     assert sorted(woken) == [0, 1]
     for partition in topic.partitions:
         with pytest.raises(UnknownTopicOrPartition):
@@ -402,43 +408,43 @@ async def test_delete_wakes_waiters_and_ends_reading(scene: Scene) -> None:
             partition.append_nowait(make_batch())
 
 
-async def test_delete_removes_the_topic_before_its_files(scene: Scene) -> None:
-    await scene.topics.create(NewTopic("flights"))
-    gate = scene.disk.gates["delete_partitions"] = trio.Event()
+async def test_delete_removes_the_topic_before_its_files(harness: TopicsHarness) -> None:
+    await harness.topics.create(NewTopic("flights"))
+    gate = harness.disk.gates["delete_partitions"] = trio.Event()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(scene.topics.delete, "flights")
+        nursery.start_soon(harness.topics.delete, "flights")
         await wait_all_tasks_blocked()
-        assert scene.topics.find("flights") is None
+        assert harness.topics.find("flights") is None
         gate.set()
 
 
-async def test_delete_changes_nothing_when_the_disk_fails(scene: Scene) -> None:
-    topic = await scene.topics.create(NewTopic("flights"))
-    scene.disk.failing = "remove_topic"
+async def test_delete_changes_nothing_when_the_disk_fails(harness: TopicsHarness) -> None:
+    topic = await harness.topics.create(NewTopic("flights"))
+    harness.disk.failing = "remove_topic"
     with pytest.raises(StorageError, match=r"topic 'flights' cannot be deleted: .*No space left"):
-        await scene.topics.delete("flights")
-    assert scene.names() == (["flights"], ["flights"])
+        await harness.topics.delete("flights")
+    assert harness.names() == (["flights"], ["flights"])
     topic.partitions[0].append_nowait(make_batch())
 
 
 async def test_delete_succeeds_when_files_cannot_be_removed(
-    scene: Scene, caplog: pytest.LogCaptureFixture
+    harness: TopicsHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The registry has forgotten the topic: for every client, now and after a restart, it is gone."""
-    await scene.topics.create(NewTopic("flights"))
-    scene.disk.failing = "delete_partitions"
-    await scene.topics.delete("flights")
-    assert scene.names() == ([], [])
+    await harness.topics.create(NewTopic("flights"))
+    harness.disk.failing = "delete_partitions"
+    await harness.topics.delete("flights")
+    assert harness.names() == ([], [])
     assert "partitions of topic flights are left on the disk: [Errno 28]" in caplog.text
 
 
-async def test_delete_of_one_topic_by_many_succeeds_once(scene: Scene) -> None:
-    await scene.topics.create(NewTopic("flights"))
+async def test_delete_of_one_topic_by_many_succeeds_once(harness: TopicsHarness) -> None:
+    await harness.topics.create(NewTopic("flights"))
     unknown: list[int] = []
 
     async def delete() -> None:
         try:
-            await scene.topics.delete("flights")
+            await harness.topics.delete("flights")
         except UnknownTopicOrPartition:
             unknown.append(1)
 
@@ -448,16 +454,16 @@ async def test_delete_of_one_topic_by_many_succeeds_once(scene: Scene) -> None:
     assert len(unknown) == 4
 
 
-async def test_load_restores_all_topics_after_a_restart(scene: Scene) -> None:
+async def test_load_restores_all_topics_after_a_restart(harness: TopicsHarness) -> None:
     created = [
-        await scene.topics.create(NewTopic("flights", 100)),
-        await scene.topics.create(NewTopic("planes", 40, config={"segment.bytes": "2000000"})),
+        await harness.topics.create(NewTopic("flights", 100)),
+        await harness.topics.create(NewTopic("planes", 40, config={"segment.bytes": "2000000"})),
     ]
-    await scene.topics.close()
-    await scene.storage.close()
-    assert len(scene.topics) == 0
+    await harness.topics.close()
+    await harness.storage.close()
+    assert len(harness.topics) == 0
     progress: list[int] = []
-    topics = scene.again()
+    topics = harness.again()
     await topics.load(progress.append)
     assert progress[-1] == 140
     for before in created:
@@ -471,33 +477,35 @@ async def test_load_restores_all_topics_after_a_restart(scene: Scene) -> None:
         assert [p.topic_partition for p in after.partitions] == [p.topic_partition for p in before.partitions]
 
 
-async def test_load_of_a_topic_with_unknown_keys(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    await scene.topics.create(NewTopic("flights"))
-    record = scene.metadata.topics()[0]
+async def test_load_of_a_topic_with_unknown_keys(
+    harness: TopicsHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    await harness.topics.create(NewTopic("flights"))
+    record = harness.metadata.topics()[0]
     config = {"of.a.plugin": "1", "segment.bytes": "nonsense", "max.message.bytes": "5000"}
-    await scene.metadata.put_topic(TopicRecord(record.name, record.topic_id, 1, config))
-    await scene.topics.close()
-    await scene.storage.close()
-    topics = scene.again()
+    await harness.metadata.put_topic(TopicRecord(record.name, record.topic_id, 1, config))
+    await harness.topics.close()
+    await harness.storage.close()
+    topics = harness.again()
     await topics.load()
     assert topics.get("flights").config[keys.MAX_MESSAGE_BYTES] == 5000
     assert "topic flights: Unknown topic config name: of.a.plugin" in caplog.text
     assert "topic flights: segment.bytes" in caplog.text
 
 
-async def test_wake_all_waiters_of_all_topics(scene: Scene) -> None:
+async def test_wake_all_waiters_of_all_topics(harness: TopicsHarness) -> None:
     woken: list[str] = []
     for name in ("flights", "planes"):
-        topic = await scene.topics.create(NewTopic(name))
+        topic = await harness.topics.create(NewTopic(name))
         topic.partitions[0].add_waiter(AppendWaiter(10**9, partial(woken.append, name)))
-    scene.topics.wake_all_waiters()
+    harness.topics.wake_all_waiters()
     assert sorted(woken) == ["flights", "planes"]
 
 
 async def test_close_of_a_partition_that_fails_closes_the_others(
-    scene: Scene, caplog: pytest.LogCaptureFixture
+    harness: TopicsHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = await scene.topics.create(NewTopic("flights", 3))
+    topic = await harness.topics.create(NewTopic("flights", 3))
     closed: list[int] = []
 
     def fail() -> None:
@@ -506,12 +514,12 @@ async def test_close_of_a_partition_that_fails_closes_the_others(
     for index, partition in enumerate(topic.partitions):
         close = fail if index == 1 else partial(closed.append, index)
         partition.store.close = close  # type: ignore[method-assign]
-    await scene.topics.close()
+    await harness.topics.close()
     assert sorted(closed) == [0, 2]
     assert "flights-1 could not be closed properly: [Errno 28]" in caplog.text
 
 
-async def test_is_internal_of_internal_topics(scene: Scene) -> None:
-    internal = await scene.topics.create(NewTopic("__consumer_offsets"))
+async def test_is_internal_of_internal_topics(harness: TopicsHarness) -> None:
+    internal = await harness.topics.create(NewTopic("__consumer_offsets"))
     assert internal.is_internal
-    assert not (await scene.topics.create(NewTopic("flights"))).is_internal
+    assert not (await harness.topics.create(NewTopic("flights"))).is_internal
