@@ -17,7 +17,7 @@ from tidelog.kernel.testing.broker import running_broker
 
 
 @attrs.frozen
-class Scene:
+class RunningSink:
     """A running broker, and the feed of its sink `probe.test`, which runs until the broker stops."""
 
     broker: Broker
@@ -29,17 +29,17 @@ class Scene:
             return await self.feed.__anext__()
 
 
-SceneMaker = Callable[..., AbstractAsyncContextManager[Scene]]
+StartSink = Callable[..., AbstractAsyncContextManager[RunningSink]]
 
 
 @pytest.fixture
-def scene_with() -> SceneMaker:
-    """Makes a scene with settings of the sink and of the broker."""
+def sink_with() -> StartSink:
+    """Start a broker and its sink, with settings of both."""
 
     @asynccontextmanager
     async def make(
-        sink: dict[str, object] | None = None, broker: dict[str, object] | None = None
-    ) -> AsyncGenerator[Scene]:
+        settings: dict[str, object] | None = None, broker: dict[str, object] | None = None
+    ) -> AsyncGenerator[RunningSink]:
         send, receive = trio.open_memory_channel[SinkFeed](1)
         finish = trio.Event()
 
@@ -48,20 +48,20 @@ def scene_with() -> SceneMaker:
             await finish.wait()
 
         with plugin_with(running(run)) as plugin:
-            settings = {
+            of_broker = {
                 "plugins": plugin,
-                "sinks": {"probe": {"test": sink or {"topics.regex": "t.*"}}},
+                "sinks": {"probe": {"test": settings or {"topics.regex": "t.*"}}},
                 **(broker or {}),
             }
-            async with running_broker(settings) as started:
-                yield Scene(started, await receive.receive())
+            async with running_broker(of_broker) as started:
+                yield RunningSink(started, await receive.receive())
                 finish.set()
 
     return make
 
 
 @pytest.fixture
-async def scene(scene_with: SceneMaker) -> AsyncGenerator[Scene]:
+async def sink(sink_with: StartSink) -> AsyncGenerator[RunningSink]:
     """A sink for all topics that begin with t."""
-    async with scene_with() as made:
+    async with sink_with() as made:
         yield made
