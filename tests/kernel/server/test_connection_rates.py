@@ -13,7 +13,7 @@ from tidelog.kernel.server.connection_rates import (
     ConnectionRate,
 )
 
-from .toy import ask, is_closed, running
+from .line_protocol import ask, is_closed, running_server
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
@@ -100,10 +100,10 @@ def test_address_rates_forget_addresses_that_no_longer_connect() -> None:
 
 
 async def test_max_connection_creation_rate_makes_connections_above_it_wait(clock: MockClock) -> None:
-    async with running(max_connection_creation_rate=1) as scene:
+    async with running_server(max_connection_creation_rate=1) as server:
         for number in range(12):
             before = trio.current_time()
-            client = await scene.connect()
+            client = await server.connect()
             assert await ask(client, "echo hello") == "hello"
             waited = trio.current_time() - before >= 0.9
             assert waited == (number >= 10)
@@ -112,35 +112,35 @@ async def test_max_connection_creation_rate_makes_connections_above_it_wait(cloc
 async def test_max_connection_creation_rate_ends_a_waiting_connection_with_the_server(
     clock: MockClock,
 ) -> None:
-    async with running(max_connection_creation_rate=0) as scene:
-        client = await scene.connect()
+    async with running_server(max_connection_creation_rate=0) as server:
+        client = await server.connect()
         await trio.sleep(0.5)
-        scene.end()
+        server.end()
         assert await is_closed(client)
-        assert scene.toy.connections == []
+        assert server.protocol.connections == []
 
 
 async def test_quota_of_an_address_holds_connections_and_closes_them(clock: MockClock) -> None:
-    async with running() as scene:
-        first = await scene.connect()
+    async with running_server() as server:
+        first = await server.connect()
         assert await ask(first, "echo hello") == "hello"
-        scene.toy.client_quotas.addresses["127.0.0.1"] = 0
-        scene.toy.client_quotas.revision += 1
+        server.protocol.client_quotas.addresses["127.0.0.1"] = 0
+        server.protocol.client_quotas.revision += 1
         before = trio.current_time()
-        assert await is_closed(await scene.connect())
+        assert await is_closed(await server.connect())
         assert trio.current_time() - before >= 0.9
         assert await ask(first, "echo still") == "still"
-        scene.toy.client_quotas.addresses.clear()
-        scene.toy.client_quotas.revision += 1
-        assert await ask(await scene.connect(), "echo again") == "again"
+        server.protocol.client_quotas.addresses.clear()
+        server.protocol.client_quotas.revision += 1
+        assert await ask(await server.connect(), "echo again") == "again"
 
 
 async def test_max_connection_creation_rate_of_a_listener_holds_up_no_other_one(clock: MockClock) -> None:
     two = "PUBLIC://127.0.0.1:0,INTERNAL://127.0.0.1:0"
     limit = {"listener.name.public.max.connection.creation.rate": 1}
-    async with running(**{"listeners": two, **limit}) as scene:
+    async with running_server(**{"listeners": two, **limit}) as server:
         for listener, held in (("PUBLIC", True), ("INTERNAL", False)):
             before = trio.current_time()
             for _ in range(11):
-                assert await ask(await scene.connect(listener), "echo hello") == "hello"
+                assert await ask(await server.connect(listener), "echo hello") == "hello"
             assert (trio.current_time() - before >= 0.9) == held

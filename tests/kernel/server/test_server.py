@@ -16,7 +16,7 @@ from tests.deadlines import DEADLINE_S, wait_until
 from tidelog.kernel.server.busy_poll import ClosedLoop
 from tidelog.kernel.server.connection import has_left
 
-from .toy import Running, ask, is_closed, line_from, running
+from .line_protocol import RunningServer, ask, is_closed, line_from, running_server
 
 
 @pytest.fixture
@@ -36,14 +36,14 @@ def reset(stream: trio.SocketStream) -> None:
 
 
 async def test_connection_answers_pipelined_requests_in_order() -> None:
-    async with running() as scene, await scene.connect() as client:
+    async with running_server() as server, await server.connect() as client:
         await client.send_all(b"echo one\nsilent\necho two\nbig 3\necho three\n")
         assert [await line_from(client) for _ in range(2)] == [b"one\n", b"two\n"]
         assert await line_from(client) == b"\0\0\0three\n"
 
 
 async def test_connection_answers_a_request_received_byte_by_byte() -> None:
-    async with running() as scene, await scene.connect() as client:
+    async with running_server() as server, await server.connect() as client:
         for byte in b"echo slowly\n":
             await client.send_all(bytes([byte]))
             await trio.lowlevel.checkpoint()
@@ -54,7 +54,7 @@ async def test_connection_answers_a_request_received_byte_by_byte() -> None:
 async def test_connection_serves_single_and_pipelined_requests_in_turns(
     clock: MockClock, pause_s: float
 ) -> None:
-    async with running() as scene, await scene.connect() as client:
+    async with running_server() as server, await server.connect() as client:
         for turn in range(3):
             await trio.sleep(pause_s)
             assert await ask(client, f"echo single-{turn}") == f"single-{turn}"
@@ -71,7 +71,7 @@ async def test_connection_is_in_no_closed_loop_after_a_request_of_many_records(
 ) -> None:
     noted: list[tuple[int, int]] = []
     monkeypatch.setattr(ClosedLoop, "answered", lambda _, *counts: noted.append(counts))
-    async with running() as scene, await scene.connect() as client:
+    async with running_server() as server, await server.connect() as client:
         for count in (500, 1):
             assert await ask(client, f"records {count}") == str(count)
         assert await ask(client, "echo word") == "word"
@@ -79,32 +79,32 @@ async def test_connection_is_in_no_closed_loop_after_a_request_of_many_records(
 
 
 async def test_connection_answers_requests_behind_a_waiting_one_in_order() -> None:
-    async with running() as scene, await scene.connect() as client:
+    async with running_server() as server, await server.connect() as client:
         await client.send_all(b"echo before\nwait\necho behind\n")
         assert await line_from(client) == b"before\n"
         await wait_all_tasks_blocked()
-        assert (scene.toy.waiting, scene.toy.served) == (1, 2)
-        scene.toy.gate.set()
+        assert (server.protocol.waiting, server.protocol.served) == (1, 2)
+        server.protocol.gate.set()
         assert [await line_from(client) for _ in range(2)] == [b"done\n", b"behind\n"]
 
 
 async def test_server_serves_many_connections_concurrently() -> None:
-    async with running() as scene:
+    async with running_server() as server:
 
         async def talk(number: int) -> None:
-            async with await scene.connect() as client:
+            async with await server.connect() as client:
                 for turn in range(5):
                     assert await ask(client, f"echo {number}-{turn}") == f"{number}-{turn}"
 
         async with trio.open_nursery() as nursery:
             for number in range(40):
                 nursery.start_soon(talk, number)
-        await scene.wait_connections(0)
-    assert [connection.closed for connection in scene.toy.connections] == [1] * 40
+        await server.wait_connections(0)
+    assert [connection.closed for connection in server.protocol.connections] == [1] * 40
 
 
 async def test_connection_sends_a_large_response_completely() -> None:
-    async with running() as scene, await scene.connect() as client:
+    async with running_server() as server, await server.connect() as client:
         await client.send_all(b"big 5000000\necho end\n")
         received = bytearray()
         while not received.endswith(b"end\n"):
@@ -113,7 +113,7 @@ async def test_connection_sends_a_large_response_completely() -> None:
 
 
 async def test_connection_answers_a_client_that_half_closed_its_socket() -> None:
-    async with running() as scene, await scene.connect() as client:
+    async with running_server() as server, await server.connect() as client:
         await client.send_all(b"echo one\nbig 300000\necho two\n")
         await client.send_eof()
         received = bytearray()
@@ -126,7 +126,7 @@ async def test_connection_answers_a_client_that_half_closed_its_socket() -> None
 
 
 async def test_a_violation_ends_its_connection_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    async with running() as scene, await scene.connect() as good, await scene.connect() as bad:
+    async with running_server() as server, await server.connect() as good, await server.connect() as bad:
         assert await ask(good, "echo hello") == "hello"
         await bad.send_all(b"echo before\nwrong\necho behind\n")
         assert await line_from(bad) == b"before\n"
@@ -142,12 +142,12 @@ async def test_a_violation_ends_its_connection_and_no_other(caplog: pytest.LogCa
 async def test_a_handler_that_fails_ends_its_connection_and_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with running() as scene, await scene.connect() as good, await scene.connect() as bad:
+    async with running_server() as server, await server.connect() as good, await server.connect() as bad:
         await bad.send_all(b"echo before\ncrash\n")
         assert await line_from(bad) == b"before\n"
         assert await is_closed(bad)
         assert await ask(good, "echo still") == "still"
-        await scene.wait_connections(1)
+        await server.wait_connections(1)
     assert "failed inside the broker" in caplog.text
     assert "the handler failed" in caplog.text
 
@@ -156,15 +156,15 @@ async def test_connection_logs_an_os_error_of_the_broker_but_not_a_reset_by_the_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Both are errors of the operating system, but only one is worth an error in the log."""
-    async with running() as scene:
-        async with await scene.connect() as unlucky:
+    async with running_server() as server:
+        async with await server.connect() as unlucky:
             await unlucky.send_all(b"disk\n")
             assert await is_closed(unlucky)
-        leaving = await scene.connect()
+        leaving = await server.connect()
         await leaving.send_all(b"big 50000000\n")
         await wait_all_tasks_blocked()
         reset(leaving)
-        await scene.wait_connections(0)
+        await server.wait_connections(0)
     errors = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(errors) == 1
     assert "failed inside the broker" in errors[0].getMessage()
@@ -172,14 +172,14 @@ async def test_connection_logs_an_os_error_of_the_broker_but_not_a_reset_by_the_
 
 
 async def test_a_codec_that_cannot_connect_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    async with running() as scene, await scene.connect() as good:
+    async with running_server() as server, await server.connect() as good:
         assert await ask(good, "echo hello") == "hello"
-        scene.toy.fails_to_connect = True
-        async with await scene.connect() as unlucky:
+        server.protocol.fails_to_connect = True
+        async with await server.connect() as unlucky:
             assert await is_closed(unlucky)
-        scene.toy.fails_to_connect = False
+        server.protocol.fails_to_connect = False
         assert await ask(good, "echo still") == "still"
-        async with await scene.connect() as another:
+        async with await server.connect() as another:
             assert await ask(another, "echo hello") == "hello"
     assert "no connection today" in caplog.text
 
@@ -188,7 +188,7 @@ async def test_a_codec_that_cannot_connect_harms_nobody(caplog: pytest.LogCaptur
 
 
 async def test_connection_of_a_slow_reader_does_not_stall_other_connections() -> None:
-    async with running() as scene, await scene.connect() as slow, await scene.connect() as quick:
+    async with running_server() as server, await server.connect() as slow, await server.connect() as quick:
         await slow.send_all(b"big 50000000\n")
         await wait_all_tasks_blocked()
         for number in range(100):
@@ -199,16 +199,16 @@ async def test_connection_of_a_slow_reader_does_not_stall_other_connections() ->
 
 
 async def test_sweep_ends_a_connection_whose_peer_reads_nothing(clock: MockClock) -> None:
-    async with running(connections_max_idle_ms=5000) as scene, await scene.connect() as stuck:
+    async with running_server(connections_max_idle_ms=5000) as server, await server.connect() as stuck:
         await stuck.send_all(b"big 50000000\n")
-        await scene.wait_connections(1)
+        await server.wait_connections(1)
         start = trio.current_time()
-        await scene.wait_connections(0)
+        await server.wait_connections(0)
         assert 4 < trio.current_time() - start < 8
 
 
 async def test_sweep_keeps_a_connection_whose_peer_reads_slowly(clock: MockClock) -> None:
-    async with running(connections_max_idle_ms=3000) as scene, await scene.connect() as slow:
+    async with running_server(connections_max_idle_ms=3000) as server, await server.connect() as slow:
         await slow.send_all(b"big 20000000\n")
         received = 0
         while received < 20_000_000:
@@ -217,65 +217,65 @@ async def test_sweep_keeps_a_connection_whose_peer_reads_slowly(clock: MockClock
                 received += len(await slow.receive_some(100_000))
                 if received == 20_000_000:
                     break
-        assert scene.server.connection_count == 1
+        assert server.connection_count == 1
 
 
 async def test_idle_connections_are_closed(clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    async with running(connections_max_idle_ms=5000) as scene, await scene.connect() as client:
+    async with running_server(connections_max_idle_ms=5000) as server, await server.connect() as client:
         assert await ask(client, "echo hello") == "hello"
         start = trio.current_time()
         assert await is_closed(client)
         assert 4 <= trio.current_time() - start <= 7
-        await scene.wait_connections(0)
+        await server.wait_connections(0)
     assert "closing the idle connection of 127.0.0.1:" in caplog.text
 
 
 async def test_a_busy_connection_is_not_idle(clock: MockClock) -> None:
-    async with running(connections_max_idle_ms=3000) as scene, await scene.connect() as client:
+    async with running_server(connections_max_idle_ms=3000) as server, await server.connect() as client:
         for number in range(10):
             await trio.sleep(1.9)
             assert await ask(client, f"echo {number}") == str(number)
 
 
 async def test_a_connection_that_waits_for_its_answer_is_closed_as_idle(clock: MockClock) -> None:
-    async with running(connections_max_idle_ms=3000) as scene, await scene.connect() as client:
+    async with running_server(connections_max_idle_ms=3000) as server, await server.connect() as client:
         await client.send_all(b"wait\n")
         await trio.sleep(2)
-        assert scene.toy.waiting == 1
+        assert server.protocol.waiting == 1
         start = trio.current_time()
         assert await is_closed(client)
         assert trio.current_time() - start < 4
-        await scene.wait_connections(0)
-        assert scene.toy.waiting == 0
+        await server.wait_connections(0)
+        assert server.protocol.waiting == 0
 
 
 async def test_a_connection_that_is_never_idle_waits_without_end(clock: MockClock) -> None:
-    async with running(connections_max_idle_ms=-1) as scene, await scene.connect() as client:
+    async with running_server(connections_max_idle_ms=-1) as server, await server.connect() as client:
         await client.send_all(b"wait\n")
         await trio.sleep(100)
-        scene.toy.gate.set()
+        server.protocol.gate.set()
         assert await line_from(client) == b"done\n"
 
 
 async def test_sweep_closes_a_connection_idle_after_half_a_request(clock: MockClock) -> None:
-    async with running(connections_max_idle_ms=3000) as scene, await scene.connect() as client:
+    async with running_server(connections_max_idle_ms=3000) as server, await server.connect() as client:
         await client.send_all(b"echo hal")
         assert await is_closed(client)
-        assert scene.toy.served == 0
+        assert server.protocol.served == 0
 
 
 async def test_connections_max_idle_ms_of_minus_one_closes_no_connection(clock: MockClock) -> None:
-    async with running(connections_max_idle_ms=-1) as scene, await scene.connect() as client:
+    async with running_server(connections_max_idle_ms=-1) as server, await server.connect() as client:
         assert await ask(client, "echo hello") == "hello"
         await trio.sleep(100)
         assert await ask(client, "echo still") == "still"
 
 
 async def test_an_idle_connection_gives_its_memory_back_once(clock: MockClock) -> None:
-    async with running() as scene, await scene.connect() as client:
+    async with running_server() as server, await server.connect() as client:
         assert await ask(client, "echo hello") == "hello"
-        (connection,) = scene.toy.connections
+        (connection,) = server.protocol.connections
         await trio.sleep(9)
         assert connection.released == 0
         await trio.sleep(21)
@@ -302,72 +302,72 @@ async def test_connection_notices_a_peer_that_leaves_while_its_request_waits(
     clock: MockClock, leave: Callable[[trio.SocketStream], object], behind: bytes
 ) -> None:
     """Whatever it sent behind the request that waits, and however much of that is unread."""
-    async with running() as scene:
-        client = await scene.connect()
+    async with running_server() as server:
+        client = await server.connect()
         await client.send_all(b"wait\n")
         await trio.sleep(3)
-        assert scene.toy.waiting == 1
+        assert server.protocol.waiting == 1
         await client.send_all(behind)
         start = trio.current_time()
         if leave is reset:
             reset(client)
         else:
             await client.aclose()
-        await scene.wait_connections(0)
+        await server.wait_connections(0)
         assert trio.current_time() - start < 1.5
-        assert scene.toy.waiting == 0
+        assert server.protocol.waiting == 0
 
 
 async def test_connection_executes_requests_received_before_the_peer_left(clock: MockClock) -> None:
-    async with running() as scene:
-        client = await scene.connect()
+    async with running_server() as server:
+        client = await server.connect()
         await client.send_all(b"wait\n")
         await trio.sleep(3)
         await client.send_all(b"silent\necho one\nwait\nsilent\n")
         await client.aclose()
-        await scene.wait_connections(0)
-        assert scene.toy.served == 5
-        assert scene.toy.waiting == 0
+        await server.wait_connections(0)
+        assert server.protocol.served == 5
+        assert server.protocol.waiting == 0
 
 
 async def test_sweep_ends_a_connection_whose_peer_left_many_waiting_requests(clock: MockClock) -> None:
-    async with running(connections_max_idle_ms=5000) as scene:
-        client = await scene.connect()
+    async with running_server(connections_max_idle_ms=5000) as server:
+        client = await server.connect()
         await client.send_all(b"wait\n" * 1000)
         await client.aclose()
         start = trio.current_time()
-        await scene.wait_connections(0)
+        await server.wait_connections(0)
         assert trio.current_time() - start < 8
 
 
 async def test_connection_sends_no_response_after_a_cancelled_one(clock: MockClock) -> None:
-    async with running() as scene, await scene.connect() as client:
+    async with running_server() as server, await server.connect() as client:
         await client.send_all(b"wait\necho behind\n")
         await client.send_eof()
         assert await is_closed(client)
 
 
 async def test_connection_ends_when_the_peer_resets_during_a_response() -> None:
-    async with running() as scene:
-        client = await scene.connect()
+    async with running_server() as server:
+        client = await server.connect()
         await client.send_all(b"big 50000000\n")
         await wait_all_tasks_blocked()
         reset(client)
         with trio.fail_after(DEADLINE_S):
-            await scene.wait_connections(0)
+            await server.wait_connections(0)
 
 
 async def test_connection_leaves_no_unawaited_coroutine_when_the_peer_resets(
     recwarn: pytest.WarningsRecorder,
 ) -> None:
-    async with running() as scene:
-        client = await scene.connect()
+    async with running_server() as server:
+        client = await server.connect()
         await client.send_all(b"big 50000000\nwait\n")
         await wait_all_tasks_blocked()
         reset(client)
         with trio.fail_after(DEADLINE_S):
-            await scene.wait_connections(0)
-        assert scene.toy.waiting == 0
+            await server.wait_connections(0)
+        assert server.protocol.waiting == 0
     import gc
 
     gc.collect()
@@ -376,10 +376,10 @@ async def test_connection_leaves_no_unawaited_coroutine_when_the_peer_resets(
 
 @pytest.mark.parametrize("requests", [b"", b"echo half", b"echo whole\n", b"big 1000000\n", b"wait\n"])
 async def test_server_closes_every_connection_exactly_once_after_churn(requests: bytes) -> None:
-    async with running() as scene:
+    async with running_server() as server:
 
         async def come_and_go(how: int) -> None:
-            client = await scene.connect()
+            client = await server.connect()
             if requests:
                 await client.send_all(requests)
             if how % 2:
@@ -392,20 +392,20 @@ async def test_server_closes_every_connection_exactly_once_after_churn(requests:
                 for how in range(20):
                     nursery.start_soon(come_and_go, how)
         with trio.fail_after(DEADLINE_S):
-            await scene.wait_connections(0)
-        async with await scene.connect() as client:
+            await server.wait_connections(0)
+        async with await server.connect() as client:
             assert await ask(client, "echo hello") == "hello"
-    assert all(connection.closed == 1 for connection in scene.toy.connections)
+    assert all(connection.closed == 1 for connection in server.protocol.connections)
 
 
 async def test_connection_with_endless_requests_yields_to_other_connections() -> None:
     """Requests that need no waiting and get no answer still have to share the loop."""
-    async with running() as scene, await scene.connect() as greedy, await scene.connect() as other:
+    async with running_server() as server, await server.connect() as greedy, await server.connect() as other:
         assert await ask(other, "echo hello") == "hello"
         await greedy.send_all(b"hog 20000\n" * 5000)
-        before = scene.toy.served
+        before = server.protocol.served
         assert await ask(other, "echo me too") == "me too"
-        assert scene.toy.served - before < 1000
+        assert server.protocol.served - before < 1000
 
 
 # Limits
@@ -414,15 +414,15 @@ async def test_connection_with_endless_requests_yields_to_other_connections() ->
 async def test_max_connections_per_ip_refuses_further_connections_of_an_address(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with running(max_connections_per_ip=2) as scene:
-        clients = [await scene.connect() for _ in range(2)]
+    async with running_server(max_connections_per_ip=2) as server:
+        clients = [await server.connect() for _ in range(2)]
         for client in clients:
             assert await ask(client, "echo hello") == "hello"
-        async with await scene.connect() as third:
+        async with await server.connect() as third:
             assert await is_closed(third)
         await clients.pop().aclose()
-        await scene.wait_connections(1)
-        async with await scene.connect() as third:
+        await server.wait_connections(1)
+        async with await server.connect() as third:
             assert await ask(third, "echo hello") == "hello"
         await clients.pop().aclose()
     assert "refusing a connection of 127.0.0.1:" in caplog.text
@@ -430,8 +430,8 @@ async def test_max_connections_per_ip_refuses_further_connections_of_an_address(
 
 
 async def test_max_connections_per_ip_holds_for_a_burst_of_connections() -> None:
-    async with running(max_connections_per_ip=3) as scene:
-        clients = [await scene.connect() for _ in range(20)]
+    async with running_server(max_connections_per_ip=3) as server:
+        clients = [await server.connect() for _ in range(20)]
         outcomes: list[bool] = []
 
         async def check(client: trio.SocketStream) -> None:
@@ -450,15 +450,15 @@ async def test_max_connections_per_ip_holds_for_a_burst_of_connections() -> None
 
 async def test_max_connections_per_ip_overrides_limit_an_address() -> None:
     overrides = {"max.connections.per.ip.overrides": "127.0.0.1:1"}
-    async with running(**overrides) as scene, await scene.connect() as first:
+    async with running_server(**overrides) as server, await server.connect() as first:
         assert await ask(first, "echo hello") == "hello"
-        async with await scene.connect() as second:
+        async with await server.connect() as second:
             assert await is_closed(second)
 
 
 async def test_max_connections_makes_further_connections_wait() -> None:
-    async with running(max_connections=2) as scene:
-        clients = [await scene.connect() for _ in range(3)]
+    async with running_server(max_connections=2) as server:
+        clients = [await server.connect() for _ in range(3)]
         for client in clients[:2]:
             assert await ask(client, "echo hello") == "hello"
         with trio.move_on_after(0.05) as scope:
@@ -472,13 +472,13 @@ async def test_max_connections_makes_further_connections_wait() -> None:
 
 async def test_max_connections_makes_connections_of_two_listeners_wait() -> None:
     listeners = "PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:0"
-    async with running(listeners=listeners, max_connections=1) as scene:
-        first = await scene.connect()
+    async with running_server(listeners=listeners, max_connections=1) as server:
+        first = await server.connect()
         assert await ask(first, "echo hello") == "hello"
         served: list[str] = []
 
         async def come_and_go(listener: str) -> None:
-            async with await scene.connect(listener) as client:
+            async with await server.connect(listener) as client:
                 assert await ask(client, "echo waited") == "waited"
                 served.append(listener)
 
@@ -497,11 +497,11 @@ async def test_max_connections_per_ip_overrides_match_ipv4_mapped_ipv6_addresses
     if not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no dual-stack sockets")
     overrides = {"max.connections.per.ip.overrides": "127.0.0.1:1"}
-    async with running(listeners="PLAINTEXT://:0", **overrides) as scene:
-        port = scene.bound["PLAINTEXT"][1]
+    async with running_server(listeners="PLAINTEXT://:0", **overrides) as server:
+        port = server.bound["PLAINTEXT"][1]
         async with await trio.open_tcp_stream("127.0.0.1", port) as first:
             assert await ask(first, "echo hello") == "hello"
-            assert scene.toy.connections[0].peer.host == "127.0.0.1"
+            assert server.protocol.connections[0].peer.host == "127.0.0.1"
             async with await trio.open_tcp_stream("127.0.0.1", port) as second:
                 assert await is_closed(second)
 
@@ -517,9 +517,9 @@ async def test_accept_retries_after_running_out_of_file_descriptors(
             raise OSError(refusals.pop(), "refused")
         return accept(self)
 
-    async with running() as scene:
+    async with running_server() as server:
         monkeypatch.setattr(socket.socket, "accept", refuse_first)
-        async with await scene.connect() as client:
+        async with await server.connect() as client:
             with trio.fail_after(DEADLINE_S):
                 assert await ask(client, "echo hello") == "hello"
     complaints = [record for record in caplog.records if "cannot accept connections" in record.getMessage()]
@@ -530,74 +530,74 @@ async def test_accept_retries_after_running_out_of_file_descriptors(
 # Stopping
 
 
-async def finish(scene: Running, within: float = 20) -> None:
+async def finish(server: RunningServer, within: float = 20) -> None:
     """A graceful stop that has to be done well before `shutdown.timeout.ms` is over."""
     with trio.fail_after(within):
-        await scene.server.finish()
+        await server.finish()
 
 
 async def test_a_stop_ends_idle_connections_at_once() -> None:
-    async with running() as scene:
-        clients = [await scene.connect() for _ in range(5)]
+    async with running_server() as server:
+        clients = [await server.connect() for _ in range(5)]
         for client in clients:
             assert await ask(client, "echo hello") == "hello"
-        await finish(scene)
+        await finish(server)
         for client in clients:
             assert await is_closed(client)
 
 
 async def test_a_stop_takes_no_new_connection() -> None:
-    async with running() as scene:
-        await finish(scene)
+    async with running_server() as server:
+        await finish(server)
         with pytest.raises(OSError, match=r"could not|all attempts|refused"):
-            await scene.connect()
+            await server.connect()
 
 
 async def test_finish_answers_requests_in_progress_before_closing(clock: MockClock) -> None:
     """However long it takes, and though the sweep looks for peers that left."""
-    async with running() as scene, await scene.connect() as client:
+    async with running_server() as server, await server.connect() as client:
         await client.send_all(b"wait\necho behind\n")
         await trio.sleep(0.1)
 
         async def open_gate() -> None:
             await trio.sleep(5)
-            scene.toy.gate.set()
+            server.protocol.gate.set()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(open_gate)
-            await finish(scene, 20)
+            await finish(server, 20)
         assert [await line_from(client) for _ in range(2)] == [b"done\n", b"behind\n"]
         assert await is_closed(client)
 
 
 async def test_finish_answers_requests_that_have_arrived() -> None:
-    async with running() as scene, await scene.connect() as client:
+    async with running_server() as server, await server.connect() as client:
         assert await ask(client, "echo hello") == "hello"
         await client.send_all(b"echo last\n")
-        await finish(scene)
+        await finish(server)
         assert await line_from(client) == b"last\n"
 
 
 async def test_one_who_connects_at_the_last_moment_does_not_hold_up_the_stop() -> None:
-    async with running() as scene, await scene.connect() as busy:
+    async with running_server() as server, await server.connect() as busy:
         await busy.send_all(b"wait\n")
         await wait_all_tasks_blocked()
-        late = await scene.connect()
+        late = await server.connect()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(finish, scene)
+            nursery.start_soon(finish, server)
             await wait_all_tasks_blocked()
-            scene.toy.gate.set()
+            server.protocol.gate.set()
         assert await line_from(busy) == b"done\n"
         await late.aclose()
 
 
 async def test_server_run_when_cancelled_does_not_resume_a_partial_response() -> None:
     """At the deadline a slow reader gets nothing behind the part of its answer that it has."""
-    async with running() as scene, await scene.connect() as slow:
+    async with running_server() as server, await server.connect() as slow:
         await slow.send_all(b"echo first\nbig 50000000\nwait\n")
         await wait_all_tasks_blocked()
         received = all_there_is(slow.socket)
-        scene.end()
+        server.end()
         with trio.fail_after(DEADLINE_S):
             while chunk := await slow.receive_some(1_000_000):
                 received += chunk

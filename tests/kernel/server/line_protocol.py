@@ -1,8 +1,8 @@
-"""A toy protocol for the server: a word a line, so that tests say exactly what a request does.
+"""A protocol of lines for the server: a word a line, so that tests say exactly what a request does.
 
 echo WORD     answered with the word
 big COUNT     answered with so many bytes
-wait          answered with "done" when `Toy.gate` opens
+wait          answered with "done" when `LineProtocol.gate` opens
 records COUNT answered with the count, as a request that brought so many records
 silent        not answered
 wrong         a violation of the protocol
@@ -34,11 +34,11 @@ ENDLESS_S = 1000
 """Longer than any connection may idle here, by the clock of the test."""
 
 
-class ToyConnection:
+class LineConnection:
     """Protocol state of one client."""
 
-    def __init__(self, toy: Toy, peer: Peer) -> None:
-        self._toy = toy
+    def __init__(self, protocol: LineProtocol, peer: Peer) -> None:
+        self._protocol = protocol
         self._data = bytearray()
         self._room = memoryview(bytearray(ROOM_BYTES))
         self.peer = peer
@@ -62,7 +62,7 @@ class ToyConnection:
         self._data[:] = rest
         command, _, argument = line.decode().partition(" ")
         self.records_received = 0
-        self._toy.served += 1
+        self._protocol.served += 1
         match command:
             case "echo":
                 return [f"{argument}\n".encode()]
@@ -86,11 +86,11 @@ class ToyConnection:
                 raise ProtocolViolation(f"{command!r} is no command")
 
     async def _wait(self) -> Parts:
-        self._toy.waiting += 1
+        self._protocol.waiting += 1
         try:
-            await self._toy.gate.wait()
+            await self._protocol.gate.wait()
         finally:
-            self._toy.waiting -= 1
+            self._protocol.waiting -= 1
         return [b"done\n"]
 
     def release_memory(self) -> None:
@@ -102,7 +102,7 @@ class ToyConnection:
         self.closed += 1
 
 
-class ToyQuotas:
+class AddressQuotas:
     """Quotas of addresses."""
 
     def __init__(self) -> None:
@@ -116,37 +116,37 @@ class ToyQuotas:
         }
 
 
-class Toy:
+class LineProtocol:
     """The codec, and the part of a broker that a server asks."""
 
-    name = "toy"
+    name = "lines"
 
     def __init__(self, settings: Mapping[str, object]) -> None:
         self.config = Config.from_mapping(
             {"storage": "memory", "listeners": "PLAINTEXT://127.0.0.1:0", **settings}
         )
         self.peer_warnings = PeerWarnings()
-        self.client_quotas = ToyQuotas()
+        self.client_quotas = AddressQuotas()
         self.gate = trio.Event()
         self.waiting = 0
         self.served = 0
         self.fails_to_connect = False
-        self.connections: list[ToyConnection] = []
+        self.connections: list[LineConnection] = []
 
     def connect(self, broker: WireContext, peer: Peer) -> WireConnection:
         """Protocol state for a new connection."""
         if self.fails_to_connect:
             raise RuntimeError("no connection today")
-        self.connections.append(ToyConnection(self, peer))
+        self.connections.append(LineConnection(self, peer))
         return self.connections[-1]
 
 
-class Running:
-    """A server of the toy protocol and its addresses."""
+class RunningServer:
+    """A server of the protocol of lines and its addresses."""
 
-    def __init__(self, toy: Toy, server: Server) -> None:
-        self.toy = toy
-        self.server = server
+    def __init__(self, protocol: LineProtocol, server: Server) -> None:
+        self.protocol = protocol
+        self._server = server
         self.bound = server.bind()
         self._all = trio.CancelScope()
         self._clients: list[trio.SocketStream] = []
@@ -154,7 +154,7 @@ class Running:
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until `end`."""
         with self._all:
-            await self.server.run(task_status=task_status)
+            await self._server.run(task_status=task_status)
 
     def end(self) -> None:
         """Cancel the server with all its connections, as at the deadline of a stop."""
@@ -171,27 +171,36 @@ class Running:
         for client in self._clients:
             client.socket.close()
 
+    @property
+    def connection_count(self) -> int:
+        """How many connections are open on the server's side."""
+        return self._server.connection_count
+
+    async def finish(self) -> None:
+        """Stop gracefully."""
+        await self._server.finish()
+
     async def wait_connections(self, count: int) -> None:
         """Wait until so many are open on the server's side."""
-        while self.server.connection_count != count:  # noqa: ASYNC110 - the server tells nobody of an end
+        while self.connection_count != count:  # noqa: ASYNC110 - the server tells nobody of an end
             await trio.sleep(0.05)
 
 
 @asynccontextmanager
-async def running(**settings: object) -> AsyncGenerator[Running]:
+async def running_server(**settings: object) -> AsyncGenerator[RunningServer]:
     """A server that runs until the block ends; underscores in keys stand for dots."""
-    toy = Toy({key.replace("_", "."): value for key, value in settings.items()})
-    codecs = {listener.name: toy for listener in toy.config.served_listeners()}
-    server = Server(cast("WireContext", toy), codecs)
+    protocol = LineProtocol({key.replace("_", "."): value for key, value in settings.items()})
+    codecs = {listener.name: protocol for listener in protocol.config.served_listeners()}
+    server = Server(cast("WireContext", protocol), codecs)
     async with trio.open_nursery() as nursery:
-        scene = Running(toy, server)
-        await nursery.start(scene.run)
+        running = RunningServer(protocol, server)
+        await nursery.start(running.run)
         try:
-            yield scene
+            yield running
         finally:
             server.close_listeners()
             nursery.cancel_scope.cancel()
-            scene.close_clients()
+            running.close_clients()
 
 
 async def line_from(stream: trio.SocketStream) -> bytes:
