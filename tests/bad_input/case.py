@@ -9,8 +9,8 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from .raw_client import RawClient
     from .requests import Sent
-    from .scene import Scene
 
 CLOSED = "closed"
 """The broker ends the connection and answers nothing."""
@@ -20,7 +20,7 @@ OK = "NONE"
 NOTHING = ""
 """An answer that tells of no topic and no partition."""
 
-Sends: TypeAlias = "Callable[[Scene], Sent | Sequence[Sent]]"
+Sends: TypeAlias = "Callable[[RawClient], Sent | Sequence[Sent]]"
 
 
 @attrs.frozen

@@ -32,8 +32,8 @@ from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
 )
 
 from .case import KAFKA_STUMBLES, NOTHING, OK, Case, Differs
+from .raw_client import NODE_ID, TIMEOUT_MS, RawClient
 from .requests import Sent, ask
-from .scene import NODE_ID, TIMEOUT_MS, Scene
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,10 +54,10 @@ Change = tuple[str, int, str | None]
 def _alters(*changes: Change, kind: int = TOPIC_RESOURCE, name: str | None = None, times: int = 1) -> Sends:
     """Single keys, which are only checked."""
 
-    def build(scene: Scene) -> Sent:
+    def build(client: RawClient) -> Sent:
         resource = IncrementalAlterConfigsResource(
             resource_type=kind,
-            resource_name=scene.topic if name is None else name,
+            resource_name=client.topic if name is None else name,
             configs=[
                 IncrementalAlterableConfig(name=key, config_operation=operation, value=value)
                 for key, operation, value in changes
@@ -72,10 +72,10 @@ def _alters(*changes: Change, kind: int = TOPIC_RESOURCE, name: str | None = Non
 def _replaces(*settings: tuple[str, str | None], name: str | None = None) -> Sends:
     """A whole configuration, which is only checked."""
 
-    def build(scene: Scene) -> Sent:
+    def build(client: RawClient) -> Sent:
         resource = AlterConfigsResource(
             resource_type=TOPIC_RESOURCE,
-            resource_name=scene.topic if name is None else name,
+            resource_name=client.topic if name is None else name,
             configs=[AlterableConfig(name=key, value=value) for key, value in settings],
         )
         return ask(apis.ALTER_CONFIGS, 2, AlterConfigsRequest(resources=[resource], validate_only=True))
@@ -86,11 +86,11 @@ def _replaces(*settings: tuple[str, str | None], name: str | None = None) -> Sen
 def _grows(
     count: int, brokers: Sequence[list[int]] | None = None, *, name: str | None = None, times: int = 1
 ) -> Sends:
-    """More partitions, which are only checked; the scene's topic has two."""
+    """More partitions, which are only checked; the client's topic has two."""
 
-    def build(scene: Scene) -> Sent:
+    def build(client: RawClient) -> Sent:
         topic = CreatePartitionsTopic(
-            name=scene.topic if name is None else name,
+            name=client.topic if name is None else name,
             count=count,
             assignments=None
             if brokers is None
@@ -103,9 +103,9 @@ def _grows(
 
 
 def _deletes(partition: int, offset: int, *, name: str | None = None) -> Sends:
-    def build(scene: Scene) -> Sent:
+    def build(client: RawClient) -> Sent:
         asked = DeleteRecordsPartition(partition_index=partition, offset=offset)
-        topic = DeleteRecordsTopic(name=scene.topic if name is None else name, partitions=[asked])
+        topic = DeleteRecordsTopic(name=client.topic if name is None else name, partitions=[asked])
         return ask(apis.DELETE_RECORDS, 2, DeleteRecordsRequest(topics=[topic], timeout_ms=TIMEOUT_MS))
 
     return build

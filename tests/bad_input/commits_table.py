@@ -28,7 +28,7 @@ from .requests import Sent, ask
 
 if TYPE_CHECKING:
     from .case import Sends
-    from .scene import Scene
+    from .raw_client import RawClient
 
 BAD_GROUP, NOT_FOUND, SUBSCRIBED = "INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_SUBSCRIBED_TO_TOPIC"
 UNKNOWN_MEMBER, BAD_GENERATION, FENCED = "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"
@@ -49,9 +49,9 @@ def offset(partition: int = 0, **fields: Any) -> OffsetCommitRequestPartition:
     return OffsetCommitRequestPartition(partition_index=partition, **settings)
 
 
-def _topics(scene: Scene, topic: str | None, *partitions: OffsetCommitRequestPartition) -> Any:
-    name = scene.topic if topic is None else topic
-    return [OffsetCommitRequestTopic(name=name, topic_id=scene.topic_id, partitions=list(partitions))]
+def _topics(client: RawClient, topic: str | None, *partitions: OffsetCommitRequestPartition) -> Any:
+    name = client.topic if topic is None else topic
+    return [OffsetCommitRequestTopic(name=name, topic_id=client.topic_id, partitions=list(partitions))]
 
 
 def _commits(
@@ -59,10 +59,10 @@ def _commits(
 ) -> Sends:
     """Without being a member of the group."""
 
-    def build(scene: Scene) -> Sent:
+    def build(client: RawClient) -> Sent:
         group = new_group()
-        coordinator_of(scene, group)
-        topics = _topics(scene, topic, *(partitions or [offset()]))
+        coordinator_of(client, group)
+        topics = _topics(client, topic, *(partitions or [offset()]))
         values: dict[str, Any] = {"group_id": group, "topics": topics, **fields}
         return ask(apis.OFFSET_COMMIT, version, OffsetCommitRequest(**values))
 
@@ -70,14 +70,14 @@ def _commits(
 
 
 def _member_commits(instance: str | None = None, **fields: Any) -> Sends:
-    def build(scene: Scene) -> Sent:
-        member = joined(scene, instance)
+    def build(client: RawClient) -> Sent:
+        member = joined(client, instance)
         settings: dict[str, Any] = {
             "group_id": member.group,
             "generation_id_or_member_epoch": member.generation,
             "member_id": member.member,
             "group_instance_id": member.instance,
-            "topics": _topics(scene, None, offset()),
+            "topics": _topics(client, None, offset()),
             **fields,
         }
         return ask(apis.OFFSET_COMMIT, 8, OffsetCommitRequest(**settings))
@@ -135,10 +135,10 @@ OFFSETS = (
 
 
 def _fetches(version: int, *topics: str, partition: int = 0, **fields: Any) -> Sends:
-    def build(scene: Scene) -> Sent:
+    def build(client: RawClient) -> Sent:
         group = new_group()
-        coordinator_of(scene, group)
-        names = topics or [scene.topic]
+        coordinator_of(client, group)
+        names = topics or [client.topic]
         if version < 8:
             asked = [OffsetFetchRequestTopic(name=name, partition_indexes=[partition]) for name in names]
             old: dict[str, Any] = {"group_id": group, "topics": asked, **fields}
@@ -167,8 +167,8 @@ FETCHES = (
 
 
 def _deletes(group: str | None = None, topic: str | None = None, partition: int = 0) -> Sends:
-    def build(scene: Scene) -> Sent:
-        return _deletion(new_group() if group is None else group, topic or scene.topic, partition)
+    def build(client: RawClient) -> Sent:
+        return _deletion(new_group() if group is None else group, topic or client.topic, partition)
 
     return build
 
@@ -179,8 +179,8 @@ def _deletion(group: str, topic: str, partition: int = 0) -> Sent:
     return ask(apis.OFFSET_DELETE, 0, OffsetDeleteRequest(group_id=group, topics=topics))
 
 
-def _of_member(scene: Scene, topic: str, *subscribed: str) -> Sent:
-    member: Membership = joined(scene, None, *subscribed)
+def _of_member(client: RawClient, topic: str, *subscribed: str) -> Sent:
+    member: Membership = joined(client, None, *subscribed)
     return _deletion(member.group, topic)
 
 

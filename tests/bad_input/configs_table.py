@@ -13,8 +13,8 @@ from tidelog.plugins.protocol_kafka.messages.describe_configs import (
 )
 
 from .case import ALL_VERSIONS, CLOSED, NOTHING, OK, Case, Differs
+from .raw_client import NODE_ID, RawClient
 from .requests import Sent, ask
-from .scene import NODE_ID, Scene
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +28,10 @@ ANSWERED_ONCE = Differs(OK, "a few bytes that ask again would make hundreds of k
 def _describes(
     kind: int, name: str | None, keys: Sequence[str] | None = None, *, times: int = 1, version: int = 4
 ) -> Sends:
-    def build(scene: Scene) -> Sent:
+    def build(client: RawClient) -> Sent:
         wanted = DescribeConfigsResource(
             resource_type=kind,
-            resource_name=scene.topic if name is None else name,
+            resource_name=client.topic if name is None else name,
             configuration_keys=None if keys is None else list(keys),
         )
         return ask(apis.DESCRIBE_CONFIGS, version, DescribeConfigsRequest(resources=[wanted] * times))

@@ -18,7 +18,7 @@ from .requests import Sent, ask
 
 if TYPE_CHECKING:
     from .case import Sends
-    from .scene import Scene
+    from .raw_client import RawClient
 
 BAD_REQUEST, UNKNOWN_MEMBER = "INVALID_REQUEST", "UNKNOWN_MEMBER_ID"
 NOT_FOUND, BAD_GROUP, FENCED = "GROUP_ID_NOT_FOUND", "INVALID_GROUP_ID", "FENCED_MEMBER_EPOCH"
@@ -27,12 +27,12 @@ NEWEST = 1
 JOINS, LEAVES, LEAVES_STATIC = 0, -1, -2
 
 
-def _beat(scene: Scene, **fields: Any) -> ConsumerGroupHeartbeatRequest:
+def _beat(client: RawClient, **fields: Any) -> ConsumerGroupHeartbeatRequest:
     settings: dict[str, Any] = {
         "member_id": str(uuid4()),
         "member_epoch": JOINS,
         "rebalance_timeout_ms": 5000,
-        "subscribed_topic_names": [scene.topic],
+        "subscribed_topic_names": [client.topic],
         "topic_partitions": [],
         **fields,
     }
@@ -42,10 +42,10 @@ def _beat(scene: Scene, **fields: Any) -> ConsumerGroupHeartbeatRequest:
 def _beats(version: int = NEWEST, **fields: Any) -> Sends:
     """To a group that is not there."""
 
-    def build(scene: Scene) -> Sent:
+    def build(client: RawClient) -> Sent:
         group = new_group()
-        coordinator_of(scene, group)
-        return ask(apis.CONSUMER_GROUP_HEARTBEAT, version, _beat(scene, **{"group_id": group, **fields}))
+        coordinator_of(client, group)
+        return ask(apis.CONSUMER_GROUP_HEARTBEAT, version, _beat(client, **{"group_id": group, **fields}))
 
     return build
 
@@ -53,31 +53,31 @@ def _beats(version: int = NEWEST, **fields: Any) -> Sends:
 def _beats_again(first: dict[str, Any] | None = None, **fields: Any) -> Sends:
     """To a group that has a member; `fields` are what it says next."""
 
-    def build(scene: Scene) -> list[Sent]:
+    def build(client: RawClient) -> list[Sent]:
         group, member = new_group(), str(uuid4())
-        coordinator_of(scene, group)
-        joins = _beat(scene, group_id=group, member_id=member, **(first or {}))
+        coordinator_of(client, group)
+        joins = _beat(client, group_id=group, member_id=member, **(first or {}))
         settings: dict[str, Any] = {"group_id": group, "member_id": member, "member_epoch": 1, **fields}
         return [
             ask(apis.CONSUMER_GROUP_HEARTBEAT, NEWEST, joins),
-            ask(apis.CONSUMER_GROUP_HEARTBEAT, NEWEST, _beat(scene, **settings)),
+            ask(apis.CONSUMER_GROUP_HEARTBEAT, NEWEST, _beat(client, **settings)),
         ]
 
     return build
 
 
-def _joins_classically(scene: Scene) -> list[Sent]:
+def _joins_classically(client: RawClient) -> list[Sent]:
     group = new_group()
-    coordinator_of(scene, group)
-    joins = _beat(scene, group_id=group)
+    coordinator_of(client, group)
+    joins = _beat(client, group_id=group)
     return [
         ask(apis.CONSUMER_GROUP_HEARTBEAT, NEWEST, joins),
         ask(apis.JOIN_GROUP, 5, join(group_id=group, protocol_type="connect")),
     ]
 
 
-def _joins_a_connect_group(scene: Scene) -> Sent:
-    return ask(apis.CONSUMER_GROUP_HEARTBEAT, NEWEST, _beat(scene, group_id=joined(scene).group))
+def _joins_a_connect_group(client: RawClient) -> Sent:
+    return ask(apis.CONSUMER_GROUP_HEARTBEAT, NEWEST, _beat(client, group_id=joined(client).group))
 
 
 BEATS = (
@@ -133,8 +133,8 @@ def _describes(*groups: str) -> Sends:
     return lambda _: ask(apis.CONSUMER_GROUP_DESCRIBE, 1, request)
 
 
-def _describes_classic(scene: Scene) -> Sent:
-    return _describes(joined(scene).group)(scene)  # type: ignore[return-value]
+def _describes_classic(client: RawClient) -> Sent:
+    return _describes(joined(client).group)(client)  # type: ignore[return-value]
 
 
 DESCRIPTIONS = (

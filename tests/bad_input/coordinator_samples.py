@@ -54,53 +54,53 @@ from .groups_requests import join
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .scene import Scene
+    from .raw_client import RawClient
 
 GROUP, PAYMENTS, NOWHERE, MEMBER = "fuzzed", "fuzzed-payments", "nowhere", "somebody"
 ONE_GROUP_BEFORE, ONE_TRANSACTION_BEFORE, ONE_LEAVES_BEFORE = 8, 4, 3
 
 
-def _join_group(scene: Scene, version: int) -> JoinGroupRequest:
+def _join_group(client: RawClient, version: int) -> JoinGroupRequest:
     # Without an id: it is given one, or joins for good in the oldest versions.
     return join(group_id=f"{GROUP}-{version}", session_timeout_ms=6_000, rebalance_timeout_ms=100)
 
 
-def _sync_group(scene: Scene, version: int) -> SyncGroupRequest:
+def _sync_group(client: RawClient, version: int) -> SyncGroupRequest:
     assignment = SyncGroupRequestAssignment(member_id=MEMBER, assignment=b"all")
     return SyncGroupRequest(group_id=GROUP, generation_id=1, member_id=MEMBER, assignments=[assignment])
 
 
-def _heartbeat(scene: Scene, version: int) -> HeartbeatRequest:
+def _heartbeat(client: RawClient, version: int) -> HeartbeatRequest:
     return HeartbeatRequest(group_id=GROUP, generation_id=1, member_id=MEMBER)
 
 
-def _leave_group(scene: Scene, version: int) -> LeaveGroupRequest:
+def _leave_group(client: RawClient, version: int) -> LeaveGroupRequest:
     if version < ONE_LEAVES_BEFORE:
         return LeaveGroupRequest(group_id=GROUP, member_id=MEMBER)
     return LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=MEMBER)])
 
 
-def _offset_commit(scene: Scene, version: int) -> OffsetCommitRequest:
+def _offset_commit(client: RawClient, version: int) -> OffsetCommitRequest:
     offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="a")
-    topic = OffsetCommitRequestTopic(name=scene.topic, topic_id=scene.topic_id, partitions=[offset])
+    topic = OffsetCommitRequestTopic(name=client.topic, topic_id=client.topic_id, partitions=[offset])
     return OffsetCommitRequest(group_id=GROUP, topics=[topic])
 
 
-def _offset_fetch(scene: Scene, version: int) -> OffsetFetchRequest:
+def _offset_fetch(client: RawClient, version: int) -> OffsetFetchRequest:
     if version < ONE_GROUP_BEFORE:
-        topic = OffsetFetchRequestTopic(name=scene.topic, partition_indexes=[0])
+        topic = OffsetFetchRequestTopic(name=client.topic, partition_indexes=[0])
         return OffsetFetchRequest(group_id=GROUP, topics=[topic])
-    asked = OffsetFetchRequestTopics(name=scene.topic, topic_id=scene.topic_id, partition_indexes=[0])
+    asked = OffsetFetchRequestTopics(name=client.topic, topic_id=client.topic_id, partition_indexes=[0])
     return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=[asked])])
 
 
-def _offset_delete(scene: Scene, version: int) -> OffsetDeleteRequest:
+def _offset_delete(client: RawClient, version: int) -> OffsetDeleteRequest:
     partitions = [OffsetDeleteRequestPartition(partition_index=0)]
-    topic = OffsetDeleteRequestTopic(name=scene.topic, partitions=partitions)
+    topic = OffsetDeleteRequestTopic(name=client.topic, partitions=partitions)
     return OffsetDeleteRequest(group_id=GROUP, topics=[topic])
 
 
-def _add_partitions(scene: Scene, version: int) -> AddPartitionsToTxnRequest:
+def _add_partitions(client: RawClient, version: int) -> AddPartitionsToTxnRequest:
     # Of a topic that is not there: an open transaction would hold back what is read of the topic.
     topics = [AddPartitionsToTxnTopic(name=NOWHERE, partitions=[0])]
     if version < ONE_TRANSACTION_BEFORE:
@@ -116,23 +116,23 @@ def _add_partitions(scene: Scene, version: int) -> AddPartitionsToTxnRequest:
     return AddPartitionsToTxnRequest(transactions=[one])
 
 
-def _add_offsets(scene: Scene, version: int) -> AddOffsetsToTxnRequest:
+def _add_offsets(client: RawClient, version: int) -> AddOffsetsToTxnRequest:
     return AddOffsetsToTxnRequest(transactional_id=PAYMENTS, producer_id=1, producer_epoch=0, group_id=GROUP)
 
 
-def _end_txn(scene: Scene, version: int) -> EndTxnRequest:
+def _end_txn(client: RawClient, version: int) -> EndTxnRequest:
     return EndTxnRequest(transactional_id=PAYMENTS, producer_id=1, producer_epoch=0, committed=True)
 
 
-def _txn_offset_commit(scene: Scene, version: int) -> TxnOffsetCommitRequest:
+def _txn_offset_commit(client: RawClient, version: int) -> TxnOffsetCommitRequest:
     offset = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="a")
-    topic = TxnOffsetCommitRequestTopic(name=scene.topic, topic_id=scene.topic_id, partitions=[offset])
+    topic = TxnOffsetCommitRequestTopic(name=client.topic, topic_id=client.topic_id, partitions=[offset])
     return TxnOffsetCommitRequest(
         transactional_id=PAYMENTS, group_id=GROUP, producer_id=1, producer_epoch=0, topics=[topic]
     )
 
 
-def _write_txn_markers(scene: Scene, version: int) -> WriteTxnMarkersRequest:
+def _write_txn_markers(client: RawClient, version: int) -> WriteTxnMarkersRequest:
     topic = WritableTxnMarkerTopic(name=NOWHERE, partition_indexes=[0])
     marker = WritableTxnMarker(
         producer_id=1, producer_epoch=0, transaction_result=True, topics=[topic], coordinator_epoch=0
@@ -140,15 +140,15 @@ def _write_txn_markers(scene: Scene, version: int) -> WriteTxnMarkersRequest:
     return WriteTxnMarkersRequest(markers=[marker])
 
 
-def _describe_producers(scene: Scene, version: int) -> DescribeProducersRequest:
-    return DescribeProducersRequest(topics=[TopicRequest(name=scene.topic, partition_indexes=[0])])
+def _describe_producers(client: RawClient, version: int) -> DescribeProducersRequest:
+    return DescribeProducersRequest(topics=[TopicRequest(name=client.topic, partition_indexes=[0])])
 
 
-def _list_transactions(scene: Scene, version: int) -> ListTransactionsRequest:
+def _list_transactions(client: RawClient, version: int) -> ListTransactionsRequest:
     return ListTransactionsRequest(state_filters=["Ongoing"], producer_id_filters=[1])
 
 
-SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
+SAMPLES: dict[apis.Api, Callable[[RawClient, int], object]] = {
     apis.JOIN_GROUP: _join_group,
     apis.SYNC_GROUP: _sync_group,
     apis.HEARTBEAT: _heartbeat,

@@ -13,7 +13,7 @@ from .requests import Sent, ask
 
 if TYPE_CHECKING:
     from .case import Sends
-    from .scene import Scene
+    from .raw_client import RawClient
 
 BAD_REQUEST, NOT_AVAILABLE = "INVALID_REQUEST", "COORDINATOR_NOT_AVAILABLE"
 BAD_TIMEOUT = "INVALID_TRANSACTION_TIMEOUT"
@@ -26,7 +26,7 @@ def _begins(**fields: Any) -> Sends:
     return lambda _: ask(apis.INIT_PRODUCER_ID, 4, InitProducerIdRequest(**settings))
 
 
-def _two_phase_commit(_: Scene) -> Sent:
+def _two_phase_commit(_: RawClient) -> Sent:
     request = InitProducerIdRequest(transactional_id="payments", transaction_timeout_ms=1000, enable_2pc=True)
     return ask(apis.INIT_PRODUCER_ID, 6, request)
 

@@ -54,9 +54,9 @@ from tidelog.plugins.protocol_kafka.messages.write_txn_markers import (
 
 from . import batches
 from .groups_requests import Membership, identity, joined, sync
+from .raw_client import produce
 from .requests import Sent, ask
 from .samples import sample, served_versions
-from .scene import produce
 from .transactions_table import Producer, begun
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
     from tidelog.plugins.protocol_kafka.codecs.layout import Layout
 
-    from .scene import Scene
+    from .raw_client import RawClient
 
 WIDEST = (-(1 << 63), -1, 0, (1 << 63) - 1)
 ONE_TRANSACTION_BEFORE = 4
@@ -110,9 +110,9 @@ class Edge(NamedTuple):
     sent: Sent
 
 
-def edge_requests(scene: Scene) -> Iterator[Edge]:
+def edge_requests(client: RawClient) -> Iterator[Edge]:
     """Every integer field of every request in every version at each of its edges."""
-    good = _Good(scene, begun(scene), joined(scene))
+    good = _Good(client, begun(client), joined(client))
     for api, version in served_versions():
         for at, place in enumerate(_walk(good.request(api, version), version)):
             for value in _edges(place.kind.size):
@@ -121,9 +121,9 @@ def edge_requests(scene: Scene) -> Iterator[Edge]:
                 yield Edge(f"{api.name} v{version} {place.path} = {value}", ask(api, version, request))
 
 
-def edge_texts(scene: Scene) -> Iterator[Edge]:
+def edge_texts(client: RawClient) -> Iterator[Edge]:
     """Every text of every request in every version, empty and as long as it can be; the client's id, too."""
-    good = _Good(scene, begun(scene), joined(scene))
+    good = _Good(client, begun(client), joined(client))
     for api, version in served_versions():
         for at, place in enumerate(_walk(good.request(api, version), version, texts=True)):
             for text in _TEXTS:
@@ -136,29 +136,29 @@ def edge_texts(scene: Scene) -> Iterator[Edge]:
             yield Edge(f"{api.name} v{version} client id = {len(text)} times {text[:1]!r}", sent)
 
 
-def edge_batches(scene: Scene) -> Iterator[Edge]:
+def edge_batches(client: RawClient) -> Iterator[Edge]:
     """Every integer of a batch's header at each of its edges; the checksum is right."""
     whole = batches.batch([b"a", b"b"])
     header, body = parse_header(whole), whole[HEADER_BYTES:]
     for name, size in _HEADER_FIELDS.items():
         for value in _edges(size):
             spoiled = bytes(pack_batch(header._replace(**{name: value}), bytearray(body)))
-            yield Edge(f"batch {name} = {value}", ask(apis.PRODUCE, 9, produce(scene.topic, spoiled)))
+            yield Edge(f"batch {name} = {value}", ask(apis.PRODUCE, 9, produce(client.topic, spoiled)))
 
 
-def edge_configs(scene: Scene) -> Iterator[Edge]:
+def edge_configs(client: RawClient) -> Iterator[Edge]:
     """Every number of a topic's configuration at its edges, each with a batch and a look-up afterwards."""
     for key in _NUMBERS_OF_TOPICS:
         for value in {*_edges(8), *_edges(4)}:
             change = IncrementalAlterableConfig(name=key, config_operation=SET, value=str(value))
             resource = IncrementalAlterConfigsResource(
-                resource_type=TOPIC_RESOURCE, resource_name=scene.topic, configs=[change]
+                resource_type=TOPIC_RESOURCE, resource_name=client.topic, configs=[change]
             )
             request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
             name = f"{key} = {value}"
             yield Edge(name, ask(apis.INCREMENTAL_ALTER_CONFIGS, 1, request))
-            yield Edge(name, ask(apis.PRODUCE, 9, produce(scene.topic, batches.batch([b"a"]))))
-            yield Edge(name, ask(apis.LIST_OFFSETS, 5, sample(scene, apis.LIST_OFFSETS, 5)))
+            yield Edge(name, ask(apis.PRODUCE, 9, produce(client.topic, batches.batch([b"a"]))))
+            yield Edge(name, ask(apis.LIST_OFFSETS, 5, sample(client, apis.LIST_OFFSETS, 5)))
 
 
 def _edges(size: int) -> list[int]:
@@ -172,7 +172,7 @@ class _Good:
     """Good requests. Those of the samples that are about nothing are about something here: a topic, an open
     transaction, a member of a group."""
 
-    scene: Scene
+    client: RawClient
     producer: Producer
     member: Membership
 
@@ -191,7 +191,7 @@ class _Good:
             apis.SYNC_GROUP: lambda version: sync(self.member),
             apis.OFFSET_COMMIT: self._offset_commit,
         }
-        return deep[api](version) if api in deep else sample(self.scene, api, version)
+        return deep[api](version) if api in deep else sample(self.client, api, version)
 
     def _create_topics(self, version: int) -> object:
         topic = CreatableTopic(
@@ -200,12 +200,12 @@ class _Good:
         return CreateTopicsRequest(topics=[topic], timeout_ms=100)
 
     def _create_partitions(self, version: int) -> object:
-        topic = CreatePartitionsTopic(name=self.scene.topic, count=3, assignments=None)
+        topic = CreatePartitionsTopic(name=self.client.topic, count=3, assignments=None)
         return CreatePartitionsRequest(topics=[topic], timeout_ms=100, validate_only=True)
 
     def _delete_records(self, version: int) -> object:
         asked = [DeleteRecordsPartition(partition_index=0, offset=0)]
-        topic = DeleteRecordsTopic(name=self.scene.topic, partitions=asked)
+        topic = DeleteRecordsTopic(name=self.client.topic, partitions=asked)
         return DeleteRecordsRequest(topics=[topic], timeout_ms=100)
 
     def _init_producer_id(self, version: int) -> object:
@@ -213,7 +213,7 @@ class _Good:
         return InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1000)
 
     def _add_partitions(self, version: int) -> object:
-        topics = [AddPartitionsToTxnTopic(name=self.scene.topic, partitions=[0])]
+        topics = [AddPartitionsToTxnTopic(name=self.client.topic, partitions=[0])]
         producer = self.producer
         if version < ONE_TRANSACTION_BEFORE:
             return AddPartitionsToTxnRequest(
@@ -243,7 +243,7 @@ class _Good:
             partition_index=0, committed_offset=1, committed_metadata="a"
         )
         topic = TxnOffsetCommitRequestTopic(
-            name=self.scene.topic, topic_id=self.scene.topic_id, partitions=[offset]
+            name=self.client.topic, topic_id=self.client.topic_id, partitions=[offset]
         )
         return TxnOffsetCommitRequest(
             transactional_id=self.producer.transactional_id,
@@ -254,7 +254,7 @@ class _Good:
         )
 
     def _write_txn_markers(self, version: int) -> object:
-        topic = WritableTxnMarkerTopic(name=self.scene.topic, partition_indexes=[0])
+        topic = WritableTxnMarkerTopic(name=self.client.topic, partition_indexes=[0])
         marker = WritableTxnMarker(
             producer_id=1_000_000 + next(_numbers),
             producer_epoch=0,
@@ -268,7 +268,7 @@ class _Good:
         """A member's in every second version, and of a client without a group in the others."""
         offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="a")
         topic = OffsetCommitRequestTopic(
-            name=self.scene.topic, topic_id=self.scene.topic_id, partitions=[offset]
+            name=self.client.topic, topic_id=self.client.topic_id, partitions=[offset]
         )
         if version % 2:
             return OffsetCommitRequest(group_id="edge-offsets", topics=[topic])

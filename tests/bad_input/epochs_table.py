@@ -12,8 +12,8 @@ from tidelog.plugins.protocol_kafka.messages.offset_for_leader_epoch import (
 )
 
 from .case import ALL_VERSIONS, CLOSED, NOTHING, OK, Case, Differs
+from .raw_client import RawClient
 from .requests import Sent, ask
-from .scene import Scene
 
 if TYPE_CHECKING:
     from .case import Sends
@@ -30,12 +30,12 @@ def _sends(
     current: int = -1,
     times: int = 1,
 ) -> Sends:
-    def build(scene: Scene) -> Sent:
+    def build(client: RawClient) -> Sent:
         asked = OffsetForLeaderPartition(
             partition=partition, leader_epoch=epoch, current_leader_epoch=current
         )
         named = OffsetForLeaderTopic(
-            topic=scene.topic if topic is None else topic, partitions=[asked] * times
+            topic=client.topic if topic is None else topic, partitions=[asked] * times
         )
         return ask(apis.OFFSET_FOR_LEADER_EPOCH, version, OffsetForLeaderEpochRequest(topics=[named]))
 

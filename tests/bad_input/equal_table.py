@@ -28,7 +28,7 @@ from .requests import Sent, ask
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .scene import Scene
+    from .raw_client import RawClient
 
 OF_THE_MOMENT = {"host", "port", "cluster_id", "topic_id", "finalized_features_epoch", "replica_directory_id"}
 """Fields that no two brokers have in common; they are both there or both empty."""
@@ -51,7 +51,7 @@ class Equal:
     """A request, and the fields of the answer in which tidelog differs from Kafka, each with the reason."""
 
     name: str
-    sends: Callable[[Scene], Sent]
+    sends: Callable[[RawClient], Sent]
     differs: Mapping[str, str] = attrs.field(factory=dict[str, str])
 
 
@@ -78,16 +78,18 @@ def _field(name: str, value: Any, left_out: Mapping[str, str]) -> Any:
     return comparable(value, left_out)
 
 
-def _cluster(version: int, **fields: Any) -> Callable[[Scene], Sent]:
+def _cluster(version: int, **fields: Any) -> Callable[[RawClient], Sent]:
     request = DescribeClusterRequest(include_cluster_authorized_operations=version > 0, **fields)
     return lambda _: ask(apis.DESCRIBE_CLUSTER, version, request)
 
 
 def _topics(*names: str | None, limit: int = 2000, cursor: tuple[str | None, int] | None = None) -> Any:
-    def build(scene: Scene) -> Sent:
-        asked = [TopicRequest(name=name or scene.topic) for name in names]
+    def build(client: RawClient) -> Sent:
+        asked = [TopicRequest(name=name or client.topic) for name in names]
         first = (
-            None if cursor is None else Cursor(topic_name=cursor[0] or scene.topic, partition_index=cursor[1])
+            None
+            if cursor is None
+            else Cursor(topic_name=cursor[0] or client.topic, partition_index=cursor[1])
         )
         request = DescribeTopicPartitionsRequest(topics=asked, response_partition_limit=limit, cursor=first)
         return ask(apis.DESCRIBE_TOPIC_PARTITIONS, 0, request)
@@ -95,21 +97,21 @@ def _topics(*names: str | None, limit: int = 2000, cursor: tuple[str | None, int
     return build
 
 
-def _elects(version: int, *asked: tuple[str | None, list[int]], kind: int = 0) -> Callable[[Scene], Sent]:
-    def build(scene: Scene) -> Sent:
-        topics = [TopicPartitions(topic=name or scene.topic, partitions=parts) for name, parts in asked]
+def _elects(version: int, *asked: tuple[str | None, list[int]], kind: int = 0) -> Callable[[RawClient], Sent]:
+    def build(client: RawClient) -> Sent:
+        topics = [TopicPartitions(topic=name or client.topic, partitions=parts) for name, parts in asked]
         request = ElectLeadersRequest(election_type=kind, topic_partitions=topics, timeout_ms=10_000)
         return ask(apis.ELECT_LEADERS, version, request)
 
     return build
 
 
-def _lists(version: int, *types: int) -> Callable[[Scene], Sent]:
+def _lists(version: int, *types: int) -> Callable[[RawClient], Sent]:
     request = ListConfigResourcesRequest(resource_types=list(types))
     return lambda _: ask(apis.LIST_CONFIG_RESOURCES, version, request)
 
 
-def _quorum(version: int, *asked: tuple[str, int]) -> Callable[[Scene], Sent]:
+def _quorum(version: int, *asked: tuple[str, int]) -> Callable[[RawClient], Sent]:
     topics = [
         DescribedTopic(topic_name=name, partitions=[DescribedPartition(partition_index=index)])
         for name, index in asked
@@ -117,7 +119,7 @@ def _quorum(version: int, *asked: tuple[str, int]) -> Callable[[Scene], Sent]:
     return lambda _: ask(apis.DESCRIBE_QUORUM, version, DescribeQuorumRequest(topics=topics))
 
 
-def _updates(version: int, *asked: tuple[str, int, int]) -> Callable[[Scene], Sent]:
+def _updates(version: int, *asked: tuple[str, int, int]) -> Callable[[RawClient], Sent]:
     updates = [
         FeatureUpdateKey(feature=name, max_version_level=level, allow_downgrade=kind == DOWNGRADE)
         if version == 0

@@ -8,8 +8,8 @@ from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.fetch import FetchRequest, ReplicaState
 
 from .case import ALL_VERSIONS, CLOSED, KAFKA_STUMBLES, NOTHING, OK, Case, Differs
+from .raw_client import RawClient, fetch
 from .requests import Sent, ask
-from .scene import Scene, fetch
 
 if TYPE_CHECKING:
     from typing import Any
@@ -25,7 +25,7 @@ NO_REPLICAS = Differs(OK, "there are no replicas to tell from consumers: every r
 
 
 def _sends(offset: int = 0, version: int = 11, **fields: Any) -> Sends:
-    return lambda scene: ask(apis.FETCH, version, fetch(scene.topic, offset, **fields))
+    return lambda client: ask(apis.FETCH, version, fetch(client.topic, offset, **fields))
 
 
 def _from(topic: str) -> Sends:
@@ -33,29 +33,29 @@ def _from(topic: str) -> Sends:
 
 
 def _by_id(topic_id: bytes | None, version: int = 13, **fields: Any) -> Sends:
-    def build(scene: Scene) -> Sent:
-        chosen = scene.topic_id if topic_id is None else topic_id
+    def build(client: RawClient) -> Sent:
+        chosen = client.topic_id if topic_id is None else topic_id
         return ask(apis.FETCH, version, fetch("", 0, topic_id=chosen, **fields))
 
     return build
 
 
 def _behind_the_end(by: int, **fields: Any) -> Sends:
-    return lambda scene: ask(apis.FETCH, 11, fetch(scene.topic, scene.end_offset() + by, **fields))
+    return lambda client: ask(apis.FETCH, 11, fetch(client.topic, client.end_offset() + by, **fields))
 
 
 def _of_nothing(**fields: Any) -> Sends:
     return lambda _: ask(apis.FETCH, 11, FetchRequest(max_wait_ms=0, min_bytes=0, topics=[], **fields))
 
 
-def _partition_twice(scene: Scene) -> Sent:
-    request = fetch(scene.topic, 0)
+def _partition_twice(client: RawClient) -> Sent:
+    request = fetch(client.topic, 0)
     request.topics[0].partitions *= 2
     return ask(apis.FETCH, 11, request)
 
 
-def _topic_twice(scene: Scene) -> Sent:
-    request = fetch(scene.topic, 0)
+def _topic_twice(client: RawClient) -> Sent:
+    request = fetch(client.topic, 0)
     request.topics *= 2
     return ask(apis.FETCH, 11, request)
 

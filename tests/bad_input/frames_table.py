@@ -13,8 +13,8 @@ from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest, Me
 from . import batches
 from .case import CLOSED, KAFKA_STUMBLES, NOTHING_MALFORMED, OK, SILENT, Case, Differs
 from .raw import framed
+from .raw_client import RawClient, produce
 from .requests import CORRELATION_ID, Sent, ask, by_hand, cut, header, lengthened, replaced
-from .scene import Scene, produce
 
 MOST = 0x7FFFFFFF
 LARGEST_REQUEST = 104_857_600
@@ -44,18 +44,18 @@ def _tagged(tags: bytes) -> Sent:
     return Sent(framed(header(apis.API_VERSIONS.key, 3, tags=tags) + body), apis.API_VERSIONS, 3)
 
 
-def _metadata(version: int, scene: Scene) -> Sent:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=scene.topic)])
+def _metadata(version: int, client: RawClient) -> Sent:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=client.topic)])
     return ask(apis.METADATA, version, request)
 
 
-def _produce(scene: Scene) -> Sent:
-    return ask(apis.PRODUCE, 8, produce(scene.topic, batches.batch()))
+def _produce(client: RawClient) -> Sent:
+    return ask(apis.PRODUCE, 8, produce(client.topic, batches.batch()))
 
 
-def _records_length(length: int, scene: Scene) -> Sent:
+def _records_length(length: int, client: RawClient) -> Sent:
     content = b"0123456789abcdef"
-    sent = ask(apis.PRODUCE, 8, produce(scene.topic, content))
+    sent = ask(apis.PRODUCE, 8, produce(client.topic, content))
     return replaced(sent, struct.pack(">i", len(content)) + content, struct.pack(">i", length) + content)
 
 
@@ -64,7 +64,7 @@ def _software(name: str) -> Sent:
     return ask(apis.API_VERSIONS, 3, request)
 
 
-def _of_a_zookeeper_cluster(key: int, _: Scene) -> Sent:
+def _of_a_zookeeper_cluster(key: int, _: RawClient) -> Sent:
     return _unknown(key, 1)
 
 

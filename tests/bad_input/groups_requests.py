@@ -19,7 +19,7 @@ from .requests import Sent, ask
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .scene import Scene
+    from .raw_client import RawClient
 
 SESSION_TIMEOUT_MS = 10_000
 JOIN_VERSION, STATIC_VERSION = 3, 5
@@ -42,10 +42,10 @@ class Membership:
     instance: str | None = None
 
 
-def coordinator_of(scene: Scene, group: str) -> None:
+def coordinator_of(client: RawClient, group: str) -> None:
     """Ask for a group's coordinator, which is what makes the broker ready to be one, and wait until it is."""
-    scene.ask_well(ask(apis.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=group, key_type=0)))
-    scene.ask_well(ask(apis.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=[group])))
+    client.ask_well(ask(apis.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=group, key_type=0)))
+    client.ask_well(ask(apis.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=[group])))
 
 
 def join(**fields: Any) -> JoinGroupRequest:
@@ -68,17 +68,17 @@ def subscription(*topics: str) -> bytes:
     return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", -1)
 
 
-def joined(scene: Scene, instance: str | None = None, *topics: str) -> Membership:
+def joined(client: RawClient, instance: str | None = None, *topics: str) -> Membership:
     """The only member of a new group, after its first rebalance."""
     group = new_group()
-    coordinator_of(scene, group)
+    coordinator_of(client, group)
     version = JOIN_VERSION if instance is None else STATIC_VERSION
     protocols = [JoinGroupRequestProtocol(name="range", metadata=subscription(*topics))]
     request = join(group_id=group, group_instance_id=instance, protocols=protocols)
-    answer = scene.ask_well(ask(apis.JOIN_GROUP, version, request))
+    answer = client.ask_well(ask(apis.JOIN_GROUP, version, request))
     membership = Membership(group, answer.member_id, answer.generation_id, instance)
     assignment = SyncGroupRequestAssignment(member_id=membership.member, assignment=b"all")
-    scene.ask_well(ask(apis.SYNC_GROUP, 3, sync(membership, assignments=[assignment])))
+    client.ask_well(ask(apis.SYNC_GROUP, 3, sync(membership, assignments=[assignment])))
     return membership
 
 
@@ -100,17 +100,17 @@ def identity(membership: Membership) -> dict[str, Any]:
 
 def of_member(
     build: Callable[[Membership], object], api: apis.Api, version: int, instance: str | None = None
-) -> Callable[[Scene], Sent]:
+) -> Callable[[RawClient], Sent]:
     """What is sent once there is a member."""
-    return lambda scene: ask(api, version, build(joined(scene, instance)))
+    return lambda client: ask(api, version, build(joined(client, instance)))
 
 
-def of_new_group(build: Callable[[str], object], api: apis.Api, version: int) -> Callable[[Scene], Sent]:
+def of_new_group(build: Callable[[str], object], api: apis.Api, version: int) -> Callable[[RawClient], Sent]:
     """What is sent about a group that is not there."""
 
-    def sends(scene: Scene) -> Sent:
+    def sends(client: RawClient) -> Sent:
         group = new_group()
-        coordinator_of(scene, group)
+        coordinator_of(client, group)
         return ask(api, version, build(group))
 
     return sends

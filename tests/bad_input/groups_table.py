@@ -28,7 +28,7 @@ from .requests import Sent, ask
 
 if TYPE_CHECKING:
     from .case import Sends
-    from .scene import Scene
+    from .raw_client import RawClient
 
 BAD_GROUP, NOT_FOUND, NOT_EMPTY = "INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "NON_EMPTY_GROUP"
 BAD_TIMEOUT, INCONSISTENT = "INVALID_SESSION_TIMEOUT", "INCONSISTENT_GROUP_PROTOCOL"
@@ -205,8 +205,8 @@ def _deletes(*groups: str) -> Sends:
     return lambda _: ask(apis.DELETE_GROUPS, 2, DeleteGroupsRequest(groups_names=list(groups)))
 
 
-def _deletes_with_members(scene: Scene) -> Sent:
-    return _deletes_of(joined(scene))
+def _deletes_with_members(client: RawClient) -> Sent:
+    return _deletes_of(joined(client))
 
 
 def _deletes_of(member: Membership) -> Sent:

@@ -17,8 +17,8 @@ from tidelog.plugins.protocol_kafka.messages.list_offsets import (
 )
 
 from .case import ALL_VERSIONS, CLOSED, KAFKA_STUMBLES, NOTHING, OK, Case, Differs
+from .raw_client import RawClient
 from .requests import Sent, ask
-from .scene import Scene
 
 if TYPE_CHECKING:
     from .case import Sends
@@ -37,16 +37,16 @@ def _sends(
     times: int = 1,
     **fields: Any,
 ) -> Sends:
-    def build(scene: Scene) -> Sent:
+    def build(client: RawClient) -> Sent:
         asked = ListOffsetsPartition(partition_index=partition, timestamp=time, current_leader_epoch=epoch)
-        named = ListOffsetsTopic(name=scene.topic if topic is None else topic, partitions=[asked] * times)
+        named = ListOffsetsTopic(name=client.topic if topic is None else topic, partitions=[asked] * times)
         settings: dict[str, Any] = {"replica_id": -1, **fields}
         return ask(apis.LIST_OFFSETS, version, ListOffsetsRequest(topics=[named], **settings))
 
     return build
 
 
-def _nothing(_: Scene) -> Sent:
+def _nothing(_: RawClient) -> Sent:
     return ask(apis.LIST_OFFSETS, 7, ListOffsetsRequest(replica_id=-1, topics=[]))
 
 

@@ -29,8 +29,8 @@ from .case import (
     Case,
     Differs,
 )
+from .raw_client import TIMEOUT_MS, RawClient, produce
 from .requests import Sent, ask
-from .scene import TIMEOUT_MS, Scene, produce
 
 if TYPE_CHECKING:
     from typing import Any
@@ -50,7 +50,7 @@ OLD_VERSIONS = "Produce 0 to 2 are served"
 
 
 def _sends(records: bytes | None, version: int = 9, **fields: Any) -> Sends:
-    return lambda scene: ask(apis.PRODUCE, version, produce(scene.topic, records, **fields))
+    return lambda client: ask(apis.PRODUCE, version, produce(client.topic, records, **fields))
 
 
 def _to(topic: str, **fields: Any) -> Sends:
@@ -63,8 +63,8 @@ def _request(version: int, *topics: TopicProduceData, acks: int = -1, timeout_ms
 
 
 def _by_id(topic_id: bytes | None, partition: int = 0) -> Sends:
-    def build(scene: Scene) -> Sent:
-        chosen = scene.topic_id if topic_id is None else topic_id
+    def build(client: RawClient) -> Sent:
+        chosen = client.topic_id if topic_id is None else topic_id
         return _request(13, TopicProduceData(topic_id=chosen, partition_data=[_part(partition)]))
 
     return build
@@ -74,14 +74,14 @@ def _part(index: int = 0) -> PartitionProduceData:
     return PartitionProduceData(index=index, records=memoryview(batch()))
 
 
-def _named(scene: Scene, *partitions: int) -> TopicProduceData:
-    return TopicProduceData(name=scene.topic, partition_data=[_part(index) for index in partitions])
+def _named(client: RawClient, *partitions: int) -> TopicProduceData:
+    return TopicProduceData(name=client.topic, partition_data=[_part(index) for index in partitions])
 
 
 def _transactional(transactional_id: str | None, attributes: int = TRANSACTIONAL) -> Sends:
-    def build(scene: Scene) -> Sent:
-        records = batch(attributes=attributes, producer=(scene.new_producer_id(), 0, 0))
-        return ask(apis.PRODUCE, 9, produce(scene.topic, records, transactional_id=transactional_id))
+    def build(client: RawClient) -> Sent:
+        records = batch(attributes=attributes, producer=(client.new_producer_id(), 0, 0))
+        return ask(apis.PRODUCE, 9, produce(client.topic, records, transactional_id=transactional_id))
 
     return build
 
@@ -92,9 +92,9 @@ def _of_size(size: int) -> bytes:
     return batch([b"x" * (size - overhead)])
 
 
-def _ahead(scene: Scene) -> Sent:
+def _ahead(client: RawClient) -> Sent:
     time_ms = int(time.time() * 1000) + TWO_HOURS_MS
-    return ask(apis.PRODUCE, 9, produce(scene.topic, batch(timestamp=time_ms)))
+    return ask(apis.PRODUCE, 9, produce(client.topic, batch(timestamp=time_ms)))
 
 
 WHOLE = (

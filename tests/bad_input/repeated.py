@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.codecs.types import Kind
     from tidelog.plugins.protocol_kafka.messages.api import Api
 
+    from .raw_client import RawClient
     from .requests import Sent
-    from .scene import Scene
 
 LARGEST = 1_000_000
 NOWHERE = "nowhere"
@@ -101,9 +101,9 @@ def _has_text(kind: Array, version: int) -> bool:
     return any(field.kind is STRING for field in fields)
 
 
-def request_of(repeated: Repeated, scene: Scene) -> Sent:
+def request_of(repeated: Repeated, client: RawClient) -> Sent:
     """The request, as large as a megabyte and the limit on elements allow."""
-    message: Any = sample(scene, repeated.api, repeated.version)
+    message: Any = sample(client, repeated.api, repeated.version)
     if isinstance(message, CreateTopicsRequest) and repeated.version > 0:
         # The first version cannot only check; a name that is refused stays refused there.
         message.validate_only = True

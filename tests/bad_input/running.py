@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .case import Case
-    from .scene import Scene
+    from .raw_client import RawClient
 
 SILENCE_S = 0.2
 
@@ -29,11 +29,11 @@ class Seen:
     connection: str
 
 
-def run(case: Case, scene: Scene, *, may_be_silent: bool) -> Seen:
+def run(case: Case, client: RawClient, *, may_be_silent: bool) -> Seen:
     """Send all of a case over a new connection; every request but the last has to succeed."""
-    sends = case.sends(scene)
+    sends = case.sends(client)
     requests = [sends] if isinstance(sends, Sent) else list(sends)
-    with RawConnection(scene.bootstrap) as connection:
+    with RawConnection(client.bootstrap) as connection:
         for sent in requests[:-1]:
             outcome = _outcome(connection, sent, DEADLINE_S)
             assert outcome == OK, f"a request before the bad one was answered {outcome}"
@@ -41,10 +41,10 @@ def run(case: Case, scene: Scene, *, may_be_silent: bool) -> Seen:
         return Seen(outcome, connection.name)
 
 
-def ask_once(sends: Callable[[Scene], Sent], scene: Scene) -> Any:
+def ask_once(sends: Callable[[RawClient], Sent], client: RawClient) -> Any:
     """Return the answer to one request over a new connection; raises ClosedByBrokerError without one."""
-    sent = sends(scene)
-    with RawConnection(scene.bootstrap) as connection:
+    sent = sends(client)
+    with RawConnection(client.bootstrap) as connection:
         connection.send(sent.data)
         return response_of(sent, connection.frame(DEADLINE_S))
 

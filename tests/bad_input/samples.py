@@ -119,12 +119,12 @@ from tidelog.plugins.protocol_kafka.routes import SERVED
 
 from .batches import batch
 from .coordinator_samples import SAMPLES as COORDINATOR_SAMPLES
-from .scene import fetch
+from .raw_client import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .scene import Scene
+    from .raw_client import RawClient
 
 TOPIC_ACL, READ_ACL, ALLOW_ACL, SCRAM_SHA_256 = 2, 3, 3, 1
 IDS_SINCE = {apis.METADATA: 12, apis.FIND_COORDINATOR: 4, apis.DELETE_TOPICS: 6}
@@ -139,45 +139,45 @@ def served_versions() -> list[tuple[apis.Api, int]]:
     ]
 
 
-def sample(scene: Scene, api: apis.Api, version: int) -> object:
+def sample(client: RawClient, api: apis.Api, version: int) -> object:
     """A new good request."""
     assert api in _SAMPLES, f"{api.name} is served and has no sample here to be spoiled"
-    return _SAMPLES[api](scene, version)
+    return _SAMPLES[api](client, version)
 
 
-def _produce(scene: Scene, version: int) -> ProduceRequest:
+def _produce(client: RawClient, version: int) -> ProduceRequest:
     data = PartitionProduceData(index=0, records=memoryview(batch([b"fuzz"])))
-    topic = TopicProduceData(name=scene.topic, topic_id=scene.topic_id, partition_data=[data])
+    topic = TopicProduceData(name=client.topic, topic_id=client.topic_id, partition_data=[data])
     return ProduceRequest(transactional_id=None, acks=1, timeout_ms=100, topic_data=[topic])
 
 
-def _fetch(scene: Scene, version: int) -> object:
-    return fetch(scene.topic, 0, topic_id=scene.topic_id, max_wait_ms=1, min_bytes=1)
+def _fetch(client: RawClient, version: int) -> object:
+    return fetch(client.topic, 0, topic_id=client.topic_id, max_wait_ms=1, min_bytes=1)
 
 
-def _list_offsets(scene: Scene, version: int) -> ListOffsetsRequest:
+def _list_offsets(client: RawClient, version: int) -> ListOffsetsRequest:
     asked = [ListOffsetsPartition(partition_index=0, timestamp=time) for time in (-1, 0)]
-    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=scene.topic, partitions=asked)])
+    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=client.topic, partitions=asked)])
 
 
-def _metadata(scene: Scene, version: int) -> MetadataRequest:
-    topics = [MetadataRequestTopic(name=scene.topic)]
+def _metadata(client: RawClient, version: int) -> MetadataRequest:
+    topics = [MetadataRequestTopic(name=client.topic)]
     if version >= IDS_SINCE[apis.METADATA]:
-        topics.append(MetadataRequestTopic(name=None, topic_id=scene.topic_id))
+        topics.append(MetadataRequestTopic(name=None, topic_id=client.topic_id))
     return MetadataRequest(topics=topics)
 
 
-def _find_coordinator(scene: Scene, version: int) -> FindCoordinatorRequest:
+def _find_coordinator(client: RawClient, version: int) -> FindCoordinatorRequest:
     if version < IDS_SINCE[apis.FIND_COORDINATOR]:
         return FindCoordinatorRequest(key="group")
     return FindCoordinatorRequest(coordinator_keys=["group", "other"])
 
 
-def _api_versions(scene: Scene, version: int) -> ApiVersionsRequest:
+def _api_versions(client: RawClient, version: int) -> ApiVersionsRequest:
     return ApiVersionsRequest(client_software_name="fuzz", client_software_version="1.0")
 
 
-def _create_topics(scene: Scene, version: int) -> CreateTopicsRequest:
+def _create_topics(client: RawClient, version: int) -> CreateTopicsRequest:
     # A name that is refused: a mutation must not make thousands of partitions.
     topic = CreatableTopic(
         name="a/b",
@@ -189,37 +189,37 @@ def _create_topics(scene: Scene, version: int) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=[topic], timeout_ms=100)
 
 
-def _delete_topics(scene: Scene, version: int) -> DeleteTopicsRequest:
+def _delete_topics(client: RawClient, version: int) -> DeleteTopicsRequest:
     if version < IDS_SINCE[apis.DELETE_TOPICS]:
         return DeleteTopicsRequest(topic_names=["nowhere"], timeout_ms=100)
     return DeleteTopicsRequest(topics=[DeleteTopicState(name="nowhere")], timeout_ms=100)
 
 
-def _init_producer_id(scene: Scene, version: int) -> InitProducerIdRequest:
+def _init_producer_id(client: RawClient, version: int) -> InitProducerIdRequest:
     return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
 
 
-def _offset_for_leader_epoch(scene: Scene, version: int) -> OffsetForLeaderEpochRequest:
+def _offset_for_leader_epoch(client: RawClient, version: int) -> OffsetForLeaderEpochRequest:
     asked = OffsetForLeaderPartition(partition=0, leader_epoch=0)
-    return OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=scene.topic, partitions=[asked])])
+    return OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=client.topic, partitions=[asked])])
 
 
-def _describe_configs(scene: Scene, version: int) -> DescribeConfigsRequest:
+def _describe_configs(client: RawClient, version: int) -> DescribeConfigsRequest:
     topic = DescribeConfigsResource(
-        resource_type=TOPIC_RESOURCE, resource_name=scene.topic, configuration_keys=["retention.ms"]
+        resource_type=TOPIC_RESOURCE, resource_name=client.topic, configuration_keys=["retention.ms"]
     )
     broker = DescribeConfigsResource(resource_type=BROKER_RESOURCE, resource_name="", configuration_keys=None)
     return DescribeConfigsRequest(resources=[topic, broker])
 
 
-def _alter_configs(scene: Scene, version: int) -> AlterConfigsRequest:
+def _alter_configs(client: RawClient, version: int) -> AlterConfigsRequest:
     # Of a topic that is not there: a mutation must not change how the broker goes on.
     configs = [AlterableConfig(name="flush.ms", value="1000")]
     topic = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name="nowhere", configs=configs)
     return AlterConfigsRequest(resources=[topic], validate_only=True)
 
 
-def _incremental_alter_configs(scene: Scene, version: int) -> IncrementalAlterConfigsRequest:
+def _incremental_alter_configs(client: RawClient, version: int) -> IncrementalAlterConfigsRequest:
     change = IncrementalAlterableConfig(name="flush.ms", config_operation=SET, value="1000")
     topic = IncrementalAlterConfigsResource(
         resource_type=TOPIC_RESOURCE, resource_name="nowhere", configs=[change]
@@ -227,87 +227,87 @@ def _incremental_alter_configs(scene: Scene, version: int) -> IncrementalAlterCo
     return IncrementalAlterConfigsRequest(resources=[topic], validate_only=True)
 
 
-def _create_partitions(scene: Scene, version: int) -> CreatePartitionsRequest:
+def _create_partitions(client: RawClient, version: int) -> CreatePartitionsRequest:
     assignment = CreatePartitionsAssignment(broker_ids=[1])
     topic = CreatePartitionsTopic(name="nowhere", count=2, assignments=[assignment])
     return CreatePartitionsRequest(topics=[topic], timeout_ms=100, validate_only=True)
 
 
-def _delete_records(scene: Scene, version: int) -> DeleteRecordsRequest:
+def _delete_records(client: RawClient, version: int) -> DeleteRecordsRequest:
     # Of a topic that is not there: a mutation is taken at its word.
     asked = [DeleteRecordsPartition(partition_index=0, offset=0)]
     return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="nowhere", partitions=asked)], timeout_ms=100)
 
 
-def _consumer_group_heartbeat(scene: Scene, version: int) -> ConsumerGroupHeartbeatRequest:
+def _consumer_group_heartbeat(client: RawClient, version: int) -> ConsumerGroupHeartbeatRequest:
     return ConsumerGroupHeartbeatRequest(
         group_id="fuzz",
         member_id="member",
         member_epoch=0,
         rebalance_timeout_ms=1000,
-        subscribed_topic_names=[scene.topic],
+        subscribed_topic_names=[client.topic],
         topic_partitions=[],
     )
 
 
-def _consumer_group_describe(scene: Scene, version: int) -> ConsumerGroupDescribeRequest:
+def _consumer_group_describe(client: RawClient, version: int) -> ConsumerGroupDescribeRequest:
     return ConsumerGroupDescribeRequest(group_ids=["fuzz"], include_authorized_operations=True)
 
 
-def _describe_log_dirs(scene: Scene, version: int) -> DescribeLogDirsRequest:
-    return DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic=scene.topic, partitions=[0])])
+def _describe_log_dirs(client: RawClient, version: int) -> DescribeLogDirsRequest:
+    return DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic=client.topic, partitions=[0])])
 
 
-def _alter_replica_log_dirs(scene: Scene, version: int) -> AlterReplicaLogDirsRequest:
+def _alter_replica_log_dirs(client: RawClient, version: int) -> AlterReplicaLogDirsRequest:
     topic = AlterReplicaLogDirTopic(name="nowhere", partitions=[0])
     return AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="/nowhere", topics=[topic])])
 
 
-def _alter_partition_reassignments(scene: Scene, version: int) -> AlterPartitionReassignmentsRequest:
+def _alter_partition_reassignments(client: RawClient, version: int) -> AlterPartitionReassignmentsRequest:
     partition = ReassignablePartition(partition_index=0, replicas=[1])
-    topic = ReassignableTopic(name=scene.topic, partitions=[partition])
+    topic = ReassignableTopic(name=client.topic, partitions=[partition])
     return AlterPartitionReassignmentsRequest(timeout_ms=100, topics=[topic])
 
 
-def _list_partition_reassignments(scene: Scene, version: int) -> ListPartitionReassignmentsRequest:
-    topic = ListPartitionReassignmentsTopics(name=scene.topic, partition_indexes=[0])
+def _list_partition_reassignments(client: RawClient, version: int) -> ListPartitionReassignmentsRequest:
+    topic = ListPartitionReassignmentsTopics(name=client.topic, partition_indexes=[0])
     return ListPartitionReassignmentsRequest(timeout_ms=100, topics=[topic])
 
 
-def _describe_cluster(scene: Scene, version: int) -> DescribeClusterRequest:
+def _describe_cluster(client: RawClient, version: int) -> DescribeClusterRequest:
     return DescribeClusterRequest(include_cluster_authorized_operations=True)
 
 
-def _describe_topic_partitions(scene: Scene, version: int) -> DescribeTopicPartitionsRequest:
-    cursor = Cursor(topic_name=scene.topic, partition_index=0)
-    return DescribeTopicPartitionsRequest(topics=[TopicRequest(name=scene.topic)], cursor=cursor)
+def _describe_topic_partitions(client: RawClient, version: int) -> DescribeTopicPartitionsRequest:
+    cursor = Cursor(topic_name=client.topic, partition_index=0)
+    return DescribeTopicPartitionsRequest(topics=[TopicRequest(name=client.topic)], cursor=cursor)
 
 
-def _elect_leaders(scene: Scene, version: int) -> ElectLeadersRequest:
-    asked = ElectedPartitions(topic=scene.topic, partitions=[0])
+def _elect_leaders(client: RawClient, version: int) -> ElectLeadersRequest:
+    asked = ElectedPartitions(topic=client.topic, partitions=[0])
     return ElectLeadersRequest(topic_partitions=[asked], timeout_ms=100)
 
 
-def _list_config_resources(scene: Scene, version: int) -> ListConfigResourcesRequest:
+def _list_config_resources(client: RawClient, version: int) -> ListConfigResourcesRequest:
     return ListConfigResourcesRequest(resource_types=[] if version == 0 else [TOPIC_RESOURCE])
 
 
-def _describe_quorum(scene: Scene, version: int) -> DescribeQuorumRequest:
+def _describe_quorum(client: RawClient, version: int) -> DescribeQuorumRequest:
     partition = DescribedPartition(partition_index=0)
     topic = DescribedTopic(topic_name="__cluster_metadata", partitions=[partition])
     return DescribeQuorumRequest(topics=[topic])
 
 
-def _update_features(scene: Scene, version: int) -> UpdateFeaturesRequest:
+def _update_features(client: RawClient, version: int) -> UpdateFeaturesRequest:
     # Of a feature that is not there: a mutation must not change how the broker goes on.
     update = FeatureUpdateKey(feature="nowhere", max_version_level=1)
     return UpdateFeaturesRequest(timeout_ms=100, feature_updates=[update])
 
 
-def _describe_acls(scene: Scene, version: int) -> DescribeAclsRequest:
+def _describe_acls(client: RawClient, version: int) -> DescribeAclsRequest:
     return DescribeAclsRequest(
         resource_type_filter=TOPIC_ACL,
-        resource_name_filter=scene.topic,
+        resource_name_filter=client.topic,
         principal_filter="User:fuzz",
         host_filter="*",
         operation=READ_ACL,
@@ -315,10 +315,10 @@ def _describe_acls(scene: Scene, version: int) -> DescribeAclsRequest:
     )
 
 
-def _create_acls(scene: Scene, version: int) -> CreateAclsRequest:
+def _create_acls(client: RawClient, version: int) -> CreateAclsRequest:
     creation = AclCreation(
         resource_type=TOPIC_ACL,
-        resource_name=scene.topic,
+        resource_name=client.topic,
         principal="User:fuzz",
         host="*",
         operation=READ_ACL,
@@ -327,10 +327,10 @@ def _create_acls(scene: Scene, version: int) -> CreateAclsRequest:
     return CreateAclsRequest(creations=[creation])
 
 
-def _delete_acls(scene: Scene, version: int) -> DeleteAclsRequest:
+def _delete_acls(client: RawClient, version: int) -> DeleteAclsRequest:
     chosen = DeleteAclsFilter(
         resource_type_filter=TOPIC_ACL,
-        resource_name_filter=scene.topic,
+        resource_name_filter=client.topic,
         principal_filter="User:fuzz",
         host_filter="*",
         operation=READ_ACL,
@@ -339,22 +339,22 @@ def _delete_acls(scene: Scene, version: int) -> DeleteAclsRequest:
     return DeleteAclsRequest(filters=[chosen])
 
 
-def _describe_client_quotas(scene: Scene, version: int) -> DescribeClientQuotasRequest:
+def _describe_client_quotas(client: RawClient, version: int) -> DescribeClientQuotasRequest:
     user = ComponentData(entity_type="user", match_type=0, match="fuzz")
     return DescribeClientQuotasRequest(components=[user], strict=True)
 
 
-def _alter_client_quotas(scene: Scene, version: int) -> AlterClientQuotasRequest:
+def _alter_client_quotas(client: RawClient, version: int) -> AlterClientQuotasRequest:
     entity = [QuotaEntityData(entity_type="user", entity_name="fuzz")]
     ops = [OpData(key="producer_byte_rate", value=1000.0, remove=False)]
     return AlterClientQuotasRequest(entries=[QuotaEntryData(entity=entity, ops=ops)], validate_only=True)
 
 
-def _describe_user_scram_credentials(scene: Scene, version: int) -> DescribeUserScramCredentialsRequest:
+def _describe_user_scram_credentials(client: RawClient, version: int) -> DescribeUserScramCredentialsRequest:
     return DescribeUserScramCredentialsRequest(users=[UserName(name="fuzz")])
 
 
-def _alter_user_scram_credentials(scene: Scene, version: int) -> AlterUserScramCredentialsRequest:
+def _alter_user_scram_credentials(client: RawClient, version: int) -> AlterUserScramCredentialsRequest:
     credential = ScramCredentialUpsertion(
         name="fuzz", mechanism=SCRAM_SHA_256, iterations=4096, salt=b"salt", salted_password=b"\1" * 32
     )
@@ -362,13 +362,13 @@ def _alter_user_scram_credentials(scene: Scene, version: int) -> AlterUserScramC
     return AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[credential])
 
 
-def _get_telemetry_subscriptions(scene: Scene, version: int) -> GetTelemetrySubscriptionsRequest:
-    return GetTelemetrySubscriptionsRequest(client_instance_id=scene.topic_id)
+def _get_telemetry_subscriptions(client: RawClient, version: int) -> GetTelemetrySubscriptionsRequest:
+    return GetTelemetrySubscriptionsRequest(client_instance_id=client.topic_id)
 
 
-def _push_telemetry(scene: Scene, version: int) -> PushTelemetryRequest:
+def _push_telemetry(client: RawClient, version: int) -> PushTelemetryRequest:
     return PushTelemetryRequest(
-        client_instance_id=scene.topic_id,
+        client_instance_id=client.topic_id,
         subscription_id=1,
         terminating=False,
         compression_type=0,
@@ -376,7 +376,7 @@ def _push_telemetry(scene: Scene, version: int) -> PushTelemetryRequest:
     )
 
 
-_SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
+_SAMPLES: dict[apis.Api, Callable[[RawClient, int], object]] = {
     apis.PRODUCE: _produce,
     apis.FETCH: _fetch,
     apis.LIST_OFFSETS: _list_offsets,

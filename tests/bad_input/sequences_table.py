@@ -8,8 +8,8 @@ from tidelog.plugins.protocol_kafka.messages import api as apis
 
 from .batches import batch
 from .case import OK, Case
+from .raw_client import RawClient, produce
 from .requests import Sent, ask
-from .scene import Scene, produce
 
 if TYPE_CHECKING:
     from .case import Sends
@@ -23,16 +23,16 @@ Part: TypeAlias = tuple[int, int, int]
 def _sends(*parts: Part, producer_id: int | None = None) -> Sends:
     """Batches of one producer, with an id that the broker gave out unless one is given."""
 
-    def build(scene: Scene) -> list[Sent]:
-        producer = scene.new_producer_id() if producer_id is None else producer_id
-        return [_batch(scene, producer, *part) for part in parts]
+    def build(client: RawClient) -> list[Sent]:
+        producer = client.new_producer_id() if producer_id is None else producer_id
+        return [_batch(client, producer, *part) for part in parts]
 
     return build
 
 
-def _batch(scene: Scene, producer_id: int, epoch: int, sequence: int, count: int) -> Sent:
+def _batch(client: RawClient, producer_id: int, epoch: int, sequence: int, count: int) -> Sent:
     values = [f"{epoch}/{sequence}+{number}".encode() for number in range(count)]
-    return ask(apis.PRODUCE, 9, produce(scene.topic, batch(values, producer=(producer_id, epoch, sequence))))
+    return ask(apis.PRODUCE, 9, produce(client.topic, batch(values, producer=(producer_id, epoch, sequence))))
 
 
 DUPLICATES = (

@@ -32,9 +32,9 @@ from . import (
 )
 from .case import ALL_VERSIONS, CLOSED, NOTHING, OK, SILENT, Case
 from .equal_table import EQUALS, Equal, comparable
+from .raw_client import RawClient
 from .requests import ask
 from .running import ask_once, run
-from .scene import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,54 +72,54 @@ MOST_LOGGED_CHARACTERS = 10_000
 
 
 @attrs.define
-class Scenes:
-    """A scene for each table, so that what one leaves in its log does not meet the next."""
+class RawClients:
+    """A client and a topic for each table, so that what one leaves in its log does not meet the next."""
 
     bootstrap: str
-    _scenes: dict[str, Scene] = attrs.field(factory=dict[str, Scene])
+    _clients: dict[str, RawClient] = attrs.field(factory=dict[str, RawClient])
 
-    def of(self, table: str) -> Scene:
-        """The scene of a table, set when it is first asked for."""
-        if table not in self._scenes:
-            self._scenes[table] = Scene(self.bootstrap, f"orders-{table}")
-        return self._scenes[table]
+    def of(self, table: str) -> RawClient:
+        """Return the client of a table, which is connected when it is first asked for."""
+        if table not in self._clients:
+            self._clients[table] = RawClient(self.bootstrap, f"orders-{table}")
+        return self._clients[table]
 
     def close(self) -> None:
         """End all of them."""
-        for scene in self._scenes.values():
-            scene.close()
+        for client in self._clients.values():
+            client.close()
 
 
 @pytest.fixture(scope="module")
-def tidelog_scenes(tidelog: TidelogServer) -> Iterator[Scenes]:
-    """The scenes at tidelog."""
-    scenes = Scenes(tidelog.bootstrap)
-    yield scenes
-    scenes.close()
+def tidelog_clients(tidelog: TidelogServer) -> Iterator[RawClients]:
+    """The clients of tidelog."""
+    clients = RawClients(tidelog.bootstrap)
+    yield clients
+    clients.close()
 
 
 @pytest.fixture(scope="module")
-def kafka_scenes(kafka: KafkaServer) -> Iterator[Scenes]:
-    """The scenes at Apache Kafka."""
-    scenes = Scenes(kafka.bootstrap)
-    yield scenes
-    scenes.close()
+def kafka_clients(kafka: KafkaServer) -> Iterator[RawClients]:
+    """The clients of Apache Kafka."""
+    clients = RawClients(kafka.bootstrap)
+    yield clients
+    clients.close()
 
 
 @pytest.fixture(scope="module")
-def older_kafka_scenes(older_kafka: KafkaServer) -> Iterator[Scenes]:
-    """The scenes at an older Apache Kafka."""
-    scenes = Scenes(older_kafka.bootstrap)
-    yield scenes
-    scenes.close()
+def older_kafka_clients(older_kafka: KafkaServer) -> Iterator[RawClients]:
+    """The clients of an older Apache Kafka."""
+    clients = RawClients(older_kafka.bootstrap)
+    yield clients
+    clients.close()
 
 
 @pytest.mark.parametrize(("table", "case"), CASES)
-def test_tidelog(table: str, case: Case, tidelog_scenes: Scenes, tidelog: TidelogServer) -> None:
-    scene = tidelog_scenes.of(table)
+def test_tidelog(table: str, case: Case, tidelog_clients: RawClients, tidelog: TidelogServer) -> None:
+    client = tidelog_clients.of(table)
     log_path = tidelog.process.log_path
     logged_before = log_path.stat().st_size
-    outcome, connection = _run(case, scene, of_tidelog=True)
+    outcome, connection = _run(case, client, of_tidelog=True)
     if case.log:
         _wait_for_complaint(log_path, logged_before, connection, case.log)
     elif table in REFUSALS_ARE_LOGGED and set(outcome.split(",")) - {OK, NOTHING, SILENT}:
@@ -131,35 +131,35 @@ def test_tidelog(table: str, case: Case, tidelog_scenes: Scenes, tidelog: Tidelo
 
 @pytest.mark.long
 @pytest.mark.parametrize(("table", "case"), CASES)
-def test_apache_kafka(table: str, case: Case, kafka_scenes: Scenes) -> None:
-    _run(case, kafka_scenes.of(table), of_tidelog=False)
+def test_apache_kafka(table: str, case: Case, kafka_clients: RawClients) -> None:
+    _run(case, kafka_clients.of(table), of_tidelog=False)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("equal", EQUALS, ids=lambda equal: equal.name)
 def test_answers_are_equal_to_those_of_apache_kafka_in_every_field(
-    equal: Equal, tidelog_scenes: Scenes, kafka_scenes: Scenes
+    equal: Equal, tidelog_clients: RawClients, kafka_clients: RawClients
 ) -> None:
     ours, theirs = (
-        comparable(ask_once(equal.sends, scenes.of("equal")), equal.differs)
-        for scenes in (tidelog_scenes, kafka_scenes)
+        comparable(ask_once(equal.sends, clients.of("equal")), equal.differs)
+        for clients in (tidelog_clients, kafka_clients)
     )
     assert ours == theirs
 
 
 @pytest.mark.long
 def test_api_versions_has_the_levels_of_features_that_apache_kafka_has(
-    tidelog_scenes: Scenes, kafka_scenes: Scenes
+    tidelog_clients: RawClients, kafka_clients: RawClients
 ) -> None:
     request = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
     ours, theirs = (
         {
             feature.name: feature.max_version_level
             for feature in ask_once(
-                lambda _: ask(API_VERSIONS, 4, request), scenes.of("equal")
+                lambda _: ask(API_VERSIONS, 4, request), clients.of("equal")
             ).finalized_features
         }
-        for scenes in (tidelog_scenes, kafka_scenes)
+        for clients in (tidelog_clients, kafka_clients)
     )
     # The quorum of this Kafka is configured; it has share groups and streams groups.
     assert ours.pop("kraft.version") == 1
@@ -170,9 +170,9 @@ def test_api_versions_has_the_levels_of_features_that_apache_kafka_has(
 @pytest.mark.long
 @pytest.mark.parametrize(("table", "case"), CASES_OF_OLD_VERSIONS)
 def test_old_versions_are_answered_as_by_the_last_kafka_that_did(
-    table: str, case: Case, older_kafka_scenes: Scenes
+    table: str, case: Case, older_kafka_clients: RawClients
 ) -> None:
-    _run(case, older_kafka_scenes.of(table), of_tidelog=True)
+    _run(case, older_kafka_clients.of(table), of_tidelog=True)
 
 
 @for_each("cases", TABLES.values(), ids=TABLES.keys())
@@ -183,16 +183,16 @@ def test_every_closed_connection_is_told_in_the_log(cases: tuple[Case, ...]) -> 
         assert bool(case.log) == (outcome == CLOSED and not client_ended_it), case.name
 
 
-def _run(case: Case, scene: Scene, *, of_tidelog: bool) -> tuple[str, str]:
+def _run(case: Case, client: RawClient, *, of_tidelog: bool) -> tuple[str, str]:
     """Run a case; whatever it does, the log holds what it held and another connection is served as before."""
     expected, appends = case.expected(of_tidelog=of_tidelog)
-    content, end = scene.content(), scene.end_offset()
-    seen = run(case, scene, may_be_silent=expected == SILENT)
+    content, end = client.content(), client.end_offset()
+    seen = run(case, client, may_be_silent=expected == SILENT)
     assert seen.outcome == expected
     if seen.outcome == SILENT:  # nothing says when it was carried out
-        wait_until(lambda: scene.end_offset() >= end + appends, "what was sent without an answer")
-    assert scene.end_offset() == end + appends
-    assert scene.content().startswith(content)
+        wait_until(lambda: client.end_offset() >= end + appends, "what was sent without an answer")
+    assert client.end_offset() == end + appends
+    assert client.content().startswith(content)
     return seen.outcome, seen.connection
 
 

@@ -29,11 +29,11 @@ from .case import SILENT
 from .measured_broker import Gauge
 from .mutations import spoiled_bytes, spoiled_fields
 from .raw import ClosedByBrokerError, RawConnection
+from .raw_client import RawClient, fetch, produce
 from .repeated import LARGEST, Repeated, repeated_arrays, request_of
 from .requests import Sent, ask
 from .running import SILENCE_S
 from .samples import sample, served_versions
-from .scene import Scene, fetch, produce
 from .test_answers import TABLES
 
 if TYPE_CHECKING:
@@ -102,11 +102,11 @@ class Effect:
 
 @attrs.define
 class Measured:
-    """A broker with a gauge, a scene for what is sent, and a bystander's connection."""
+    """A broker with a gauge, a client for what is sent, and a bystander's connection."""
 
     server: TidelogServer
     gauge: Gauge
-    scene: Scene
+    client: RawClient
     bystander: RawConnection
 
     def effect_of(self, requests: Sequence[Sent], timeout_s: float = ANSWERED_WITHIN_S) -> Effect:
@@ -177,19 +177,19 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
     )
     try:
         server.start()
-        with closing(Scene(server.bootstrap)) as scene, RawConnection(server.bootstrap) as bystander:
-            yield Measured(server, Gauge(gauge), scene, bystander)
+        with closing(RawClient(server.bootstrap)) as client, RawConnection(server.bootstrap) as bystander:
+            yield Measured(server, Gauge(gauge), client, bystander)
         assert "Traceback" not in server.process.log_path.read_text()
     finally:
         server.stop()
 
 
-def _with_spoiled_bytes(scene: Scene, api: Api, version: int, chance: random.Random) -> bytes | None:
-    return spoiled_bytes(ask(api, version, sample(scene, api, version)).data, chance)
+def _with_spoiled_bytes(client: RawClient, api: Api, version: int, chance: random.Random) -> bytes | None:
+    return spoiled_bytes(ask(api, version, sample(client, api, version)).data, chance)
 
 
-def _with_spoiled_fields(scene: Scene, api: Api, version: int, chance: random.Random) -> bytes | None:
-    return spoiled_fields(api, version, sample(scene, api, version), chance)
+def _with_spoiled_fields(client: RawClient, api: Api, version: int, chance: random.Random) -> bytes | None:
+    return spoiled_fields(api, version, sample(client, api, version), chance)
 
 
 def check(effect: Effect) -> None:
@@ -202,7 +202,7 @@ def check(effect: Effect) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("repeated", repeated_arrays(), ids=str)
 def test_no_repeated_element_holds_others_up(repeated: Repeated, measured: Measured) -> None:
-    check(measured.effect_of([request_of(repeated, measured.scene)]))
+    check(measured.effect_of([request_of(repeated, measured.client)]))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_no_repeated_element_holds_others_up(repeated: Repeated, measured: Measu
 )
 def test_no_case_of_the_tables_holds_others_up(table: str, measured: Measured) -> None:
     for case in TABLES[table]:
-        sends = case.sends(measured.scene)
+        sends = case.sends(measured.client)
         requests = [sends] if isinstance(sends, Sent) else list(sends)
         outcome, _ = case.expected(of_tidelog=True)
         timeout_s = SILENCE_S if outcome == SILENT else ANSWERED_WITHIN_S
@@ -222,11 +222,11 @@ def test_no_case_of_the_tables_holds_others_up(table: str, measured: Measured) -
 @pytest.mark.long
 @pytest.mark.parametrize("spoil", [_with_spoiled_bytes, _with_spoiled_fields], ids=["bytes", "fields"])
 def test_no_spoiled_request_holds_others_up(
-    spoil: Callable[[Scene, Api, int, random.Random], bytes | None], measured: Measured
+    spoil: Callable[[RawClient, Api, int, random.Random], bytes | None], measured: Measured
 ) -> None:
     chance = random.Random(SEED)
     for api, version in served_versions():
-        spoiled = spoil(measured.scene, api, version, chance)
+        spoiled = spoil(measured.client, api, version, chance)
         if spoiled is not None:
             check(measured.effect_of([Sent(spoiled, then_end=True)], SILENCE_S))
 
@@ -237,12 +237,12 @@ def test_no_spoiled_request_holds_others_up(
 def test_no_bomb_holds_others_up(bomb: str, measured: Measured) -> None:
     batch = BOMBS[bomb]()
     assert len(batch) < LARGEST
-    check(measured.effect_of([ask(apis.PRODUCE, 9, produce(measured.scene.topic, batch))]))
+    check(measured.effect_of([ask(apis.PRODUCE, 9, produce(measured.client.topic, batch))]))
 
 
 def test_no_socket_outlives_its_peer(measured: Measured) -> None:
     """A long poll of weeks, whose peer sends a byte more and leaves."""
-    request = fetch(measured.scene.topic, measured.scene.end_offset(), max_wait_ms=MOST, min_bytes=MOST)
+    request = fetch(measured.client.topic, measured.client.end_offset(), max_wait_ms=MOST, min_bytes=MOST)
     for _ in range(20):
         with RawConnection(measured.server.bootstrap) as connection:
             connection.send(ask(apis.FETCH, 11, request).data + b"x")

@@ -17,8 +17,8 @@ from tidelog.plugins.protocol_kafka.messages import api as apis
 
 from .edges import Edge, edge_batches, edge_configs, edge_requests, edge_texts
 from .raw import ClosedByBrokerError, RawConnection
+from .raw_client import RawClient
 from .requests import response_of
-from .scene import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -51,15 +51,15 @@ def edgy(tmp_path: Path) -> Iterator[TidelogServer]:
     ids=["requests", "batches", "configs", "texts"],
 )
 def test_every_value_at_its_edges(
-    edgy: TidelogServer, edges_of: Callable[[Scene], Iterator[Edge]], at_least: int
+    edgy: TidelogServer, edges_of: Callable[[RawClient], Iterator[Edge]], at_least: int
 ) -> None:
     count, closed, silent = 0, dict[str, str](), list[Edge]()
-    with closing(Scene(edgy.bootstrap, "edges")) as scene:
-        for wave in _waves(edges_of(scene)):
+    with closing(RawClient(edgy.bootstrap, "edges")) as client:
+        for wave in _waves(edges_of(client)):
             count += len(wave)
             closed |= _send(edgy, wave, silent)
-        scene.new_producer_id()
-        scene.end_offset()
+        client.new_producer_id()
+        client.end_offset()
     assert count >= at_least
     assert [edge.name for edge in silent if not _may_be_silent(edge)] == []
     logged = edgy.process.log_path.read_text()

@@ -12,9 +12,9 @@ from tests.deadlines import DEADLINE_S
 from tests.peers import running_tidelog
 
 from .mutations import spoiled_bytes, spoiled_fields
+from .raw_client import RawClient
 from .requests import ask
 from .samples import sample, served_versions
-from .scene import Scene
 from .test_memory import resident_kb
 
 if TYPE_CHECKING:
@@ -39,46 +39,46 @@ def fuzzed(tmp_path: Path) -> Iterator[TidelogServer]:
 
 
 def test_every_good_sample_is_answered(fuzzed: TidelogServer) -> None:
-    scene = Scene(fuzzed.bootstrap, "fuzz")
+    client = RawClient(fuzzed.bootstrap, "fuzz")
     for api, version in served_versions():
-        request = sample(scene, api, version)
+        request = sample(client, api, version)
         with socket.create_connection(("127.0.0.1", fuzzed.port), timeout=DEADLINE_S) as connection:
             connection.sendall(ask(api, version, request).data)
             assert connection.recv(4), f"{api.name} version {version}"
-    scene.close()
+    client.close()
 
 
 @pytest.mark.parametrize("spoils", ["bytes", pytest.param("fields", marks=pytest.mark.long)])
 def test_the_broker_outlives(spoils: str, fuzzed: TidelogServer) -> None:
-    scene = Scene(fuzzed.bootstrap, "fuzz")
-    content = scene.content()
+    client = RawClient(fuzzed.bootstrap, "fuzz")
+    content = client.content()
     before = resident_kb(fuzzed.pid)
-    for requests in _volleys(_BY_NAME[spoils](scene, random.Random(SEED))):
+    for requests in _volleys(_BY_NAME[spoils](client, random.Random(SEED))):
         _fire(fuzzed.port, b"".join(requests))
         assert fuzzed.process.is_running
-    assert scene.content()[: len(content)] == content
-    scene.close()
+    assert client.content()[: len(content)] == content
+    client.close()
     assert resident_kb(fuzzed.pid) - before < MAX_GROWTH_KB
     logged = fuzzed.process.log_path.read_text()
     assert "Traceback" not in logged
     assert len(logged) < MAX_LOG_BYTES
 
 
-def _with_spoiled_bytes(scene: Scene, chance: random.Random) -> Iterator[bytes]:
-    frames = [ask(api, version, sample(scene, api, version)).data for api, version in served_versions()]
+def _with_spoiled_bytes(client: RawClient, chance: random.Random) -> Iterator[bytes]:
+    frames = [ask(api, version, sample(client, api, version)).data for api, version in served_versions()]
     while True:
         yield spoiled_bytes(chance.choice(frames), chance)
 
 
-def _with_spoiled_fields(scene: Scene, chance: random.Random) -> Iterator[bytes]:
+def _with_spoiled_fields(client: RawClient, chance: random.Random) -> Iterator[bytes]:
     while True:
         api, version = chance.choice(served_versions())
-        spoiled = spoiled_fields(api, version, sample(scene, api, version), chance)
+        spoiled = spoiled_fields(api, version, sample(client, api, version), chance)
         if spoiled is not None:
             yield spoiled
 
 
-_BY_NAME: dict[str, Callable[[Scene, random.Random], Iterator[bytes]]] = {
+_BY_NAME: dict[str, Callable[[RawClient, random.Random], Iterator[bytes]]] = {
     "bytes": _with_spoiled_bytes,
     "fields": _with_spoiled_fields,
 }

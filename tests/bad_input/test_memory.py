@@ -12,8 +12,8 @@ from tidelog.plugins.protocol_kafka.messages.offset_fetch import OffsetFetchRequ
 
 from .groups_requests import coordinator_of
 from .raw import RawConnection
+from .raw_client import RawClient
 from .requests import ask
-from .scene import Scene
 
 if TYPE_CHECKING:
     from tests.peers import TidelogServer
@@ -32,29 +32,29 @@ def resident_kb(pid: int) -> int:
 
 
 def test_an_announced_frame_takes_memory_only_as_it_arrives(tidelog: TidelogServer) -> None:
-    scene = Scene(tidelog.bootstrap, "announced")
+    client = RawClient(tidelog.bootstrap, "announced")
     before = resident_kb(tidelog.pid)
     with ExitStack() as connections:
         for _ in range(CONNECTIONS):
             connection = connections.enter_context(RawConnection(tidelog.bootstrap))
             connection.send(struct.pack(">i", ANNOUNCED_BYTES) + b"x" * 1000)
-        scene.content()
+        client.content()
         assert resident_kb(tidelog.pid) - before < MAX_GROWTH_KB
-    scene.close()
+    client.close()
 
 
 def test_names_that_clients_ask_about_are_not_kept(tidelog: TidelogServer) -> None:
-    with closing(Scene(tidelog.bootstrap, "names")) as scene:
-        coordinator_of(scene, "anybody")
-        _ask_about_names(scene, 0)
+    with closing(RawClient(tidelog.bootstrap, "names")) as client:
+        coordinator_of(client, "anybody")
+        _ask_about_names(client, 0)
         before = resident_kb(tidelog.pid)
         for number in range(1, VOLLEYS):
-            _ask_about_names(scene, number)
+            _ask_about_names(client, number)
         # All of the names together are much more.
         assert resident_kb(tidelog.pid) - before < VOLLEYS * NAMES_AT_ONCE * len(LONG) / 2 / 1024
 
 
-def _ask_about_names(scene: Scene, number: int) -> None:
+def _ask_about_names(client: RawClient, number: int) -> None:
     names = [f"{number}-{index}-{LONG}" for index in range(NAMES_AT_ONCE)]
     groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
-    scene.ask_well(ask(apis.OFFSET_FETCH, 8, OffsetFetchRequest(groups=groups)))
+    client.ask_well(ask(apis.OFFSET_FETCH, 8, OffsetFetchRequest(groups=groups)))

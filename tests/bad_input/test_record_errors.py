@@ -12,8 +12,8 @@ from tidelog.plugins.protocol_kafka.messages import api as apis
 
 from .batches import APPEND_TIME, GZIP, batch, record
 from .raw import RawConnection
+from .raw_client import RawClient, produce
 from .requests import ask, response_of
-from .scene import Scene, produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -87,9 +87,9 @@ REFUSALS = {
 VERSIONS = (8, 9, 12)
 
 
-def answer_to(scene: Scene, topic: str, refusal: Refusal, version: int) -> Answer:
+def answer_to(client: RawClient, topic: str, refusal: Refusal, version: int) -> Answer:
     sent = ask(apis.PRODUCE, version, produce(topic, refusal.batch()))
-    with RawConnection(scene.bootstrap) as connection:
+    with RawConnection(client.bootstrap) as connection:
         connection.send(sent.data)
         response: Any = response_of(sent, connection.frame())
     ((partition,),) = [topic.partition_responses for topic in response.responses]
@@ -105,25 +105,25 @@ def answer_to(scene: Scene, topic: str, refusal: Refusal, version: int) -> Answe
 
 
 @pytest.fixture(scope="module")
-def scenes(tidelog: TidelogServer, kafka: KafkaServer) -> Iterator[list[Scene]]:
-    """A scene at each broker, with a topic for each refusal."""
-    both = [Scene(tidelog.bootstrap, "record-errors"), Scene(kafka.bootstrap, "record-errors")]
-    for scene in both:
+def clients(tidelog: TidelogServer, kafka: KafkaServer) -> Iterator[list[RawClient]]:
+    """A client of each broker, with a topic for each refusal."""
+    both = [RawClient(tidelog.bootstrap, "record-errors"), RawClient(kafka.bootstrap, "record-errors")]
+    for client in both:
         for number, refusal in enumerate(REFUSALS.values()):
-            scene.create(f"refusals-{number}", refusal.config, partitions=1)
+            client.create(f"refusals-{number}", refusal.config, partitions=1)
             good = batch(body=record(b"v"))
-            scene.ask_well(ask(apis.PRODUCE, 9, produce(f"refusals-{number}", good)))
+            client.ask_well(ask(apis.PRODUCE, 9, produce(f"refusals-{number}", good)))
     yield both
-    for scene in both:
-        scene.close()
+    for client in both:
+        client.close()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", REFUSALS)
-def test_the_answer_is_that_of_apache_kafka(scenes: list[Scene], name: str, version: int) -> None:
+def test_the_answer_is_that_of_apache_kafka(clients: list[RawClient], name: str, version: int) -> None:
     topic = f"refusals-{list(REFUSALS).index(name)}"
-    ours, theirs = [answer_to(scene, topic, REFUSALS[name], version) for scene in scenes]
+    ours, theirs = [answer_to(client, topic, REFUSALS[name], version) for client in clients]
     assert ours == theirs
     assert ours.named
     assert ours.all_have_messages

@@ -24,8 +24,8 @@ from tidelog.plugins.protocol_kafka.messages.list_offsets import (
 
 from .batches import GZIP, LZ4, SNAPPY, ZSTD, batch, record
 from .raw import RawConnection
+from .raw_client import RawClient, fetch, produce
 from .requests import Sent, ask, response_of
-from .scene import Scene, fetch, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -73,11 +73,11 @@ QUICK = {"zstd", "snappy", "one record of 200 MB"}
 
 
 @pytest.fixture(scope="module")
-def scene(tidelog: TidelogServer) -> Iterator[Scene]:
+def client(tidelog: TidelogServer) -> Iterator[RawClient]:
     """Topics with one such batch each."""
-    scene = Scene(tidelog.bootstrap, "unpacking")
-    yield scene
-    scene.close()
+    client = RawClient(tidelog.bootstrap, "unpacking")
+    yield client
+    client.close()
 
 
 def status_kb(pid: int, field: str) -> int:
@@ -108,10 +108,10 @@ def look_up(topic: str, timestamp: int) -> Sent:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in PACKERS]
 )
-def test_memory_grows_little(scene: Scene, tidelog: TidelogServer, name: str) -> None:
+def test_memory_grows_little(client: RawClient, tidelog: TidelogServer, name: str) -> None:
     codec, values, value_bytes, pack = PACKERS[name]
     topic = f"unpacking-{list(PACKERS).index(name)}"
-    scene.create(topic)
+    client.create(topic)
     now_ms = int(time.time() * 1000)
     packed = batch(
         body=pack(unpacked(values, value_bytes)),

@@ -16,8 +16,8 @@ from tidelog.plugins.protocol_kafka.messages.delete_topics import DeleteTopicsRe
 from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 from .case import ALL_VERSIONS, CLOSED, KAFKA_STUMBLES, NOTHING, OK, Case, Differs
+from .raw_client import NODE_ID, TIMEOUT_MS, RawClient
 from .requests import Sent, ask
-from .scene import NODE_ID, TIMEOUT_MS, Scene
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,12 +59,12 @@ def _creates(*topics: CreatableTopic, version: int = 7, timeout_ms: int = TIMEOU
     return lambda _: ask(apis.CREATE_TOPICS, version, request)
 
 
-def _creates_again(scene: Scene) -> Sent:
-    return ask(apis.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[_topic(scene.topic)]))
+def _creates_again(client: RawClient) -> Sent:
+    return ask(apis.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[_topic(client.topic)]))
 
 
-def _creates_what_collides(scene: Scene) -> list[Sent]:
-    names = f"{scene.topic}.{next(_numbers)}.a", f"{scene.topic}.{next(_numbers)}.a"
+def _creates_what_collides(client: RawClient) -> list[Sent]:
+    names = f"{client.topic}.{next(_numbers)}.a", f"{client.topic}.{next(_numbers)}.a"
     dotted, underscored = names[0], names[0].replace(".", "_")
     return [
         ask(apis.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[_topic(name)]))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .case import Sends
-    from .scene import Scene
+    from .raw_client import RawClient
 
 NO_MAPPING, FENCED, OLD_EPOCH = "INVALID_PRODUCER_ID_MAPPING", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"
 BAD_STATE, BAD_REQUEST, UNKNOWN = "INVALID_TXN_STATE", "INVALID_REQUEST", "UNKNOWN_TOPIC_OR_PARTITION"
@@ -59,16 +59,16 @@ class Producer:
     producer_epoch: int
 
 
-def begun(scene: Scene, **fields: Any) -> Producer:
+def begun(client: RawClient, **fields: Any) -> Producer:
     """A producer that was given its id; `fields` are what it claims to be instead."""
     name = f"payments-{next(_numbers)}"
-    scene.ask_well(ask(apis.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=name, key_type=TRANSACTION)))
-    return attrs.evolve(_begin(scene, name), **fields)
+    client.ask_well(ask(apis.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=name, key_type=TRANSACTION)))
+    return attrs.evolve(_begin(client, name), **fields)
 
 
-def _begin(scene: Scene, name: str) -> Producer:
+def _begin(client: RawClient, name: str) -> Producer:
     request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=TIMEOUT_MS)
-    given = scene.ask_well(ask(apis.INIT_PRODUCER_ID, 4, request))
+    given = client.ask_well(ask(apis.INIT_PRODUCER_ID, 4, request))
     return Producer(name, given.producer_id, given.producer_epoch)
 
 
@@ -94,12 +94,12 @@ def _adds_partition(producer: Producer, topic: str, *more: str, version: int = 3
 
 
 def _verifies(**fields: Any) -> Sends:
-    def build(scene: Scene) -> Sent:
-        producer = begun(scene, **fields)
+    def build(client: RawClient) -> Sent:
+        producer = begun(client, **fields)
         one = AddPartitionsToTxnTransaction(
             **attrs.asdict(producer),
             verify_only=True,
-            topics=[AddPartitionsToTxnTopic(name=scene.topic, partitions=[0])],
+            topics=[AddPartitionsToTxnTopic(name=client.topic, partitions=[0])],
         )
         return ask(apis.ADD_PARTITIONS_TO_TXN, 4, AddPartitionsToTxnRequest(transactions=[one]))
 
@@ -118,15 +118,15 @@ def _ends(producer: Producer, version: int = 3, *, committed: bool = True) -> Se
     return ask(apis.END_TXN, version, EndTxnRequest(**attrs.asdict(producer), committed=committed))
 
 
-def _taken_over(scene: Scene) -> Producer:
+def _taken_over(client: RawClient) -> Producer:
     """A producer whose successor has begun."""
-    producer = begun(scene)
-    _begin(scene, producer.transactional_id)
+    producer = begun(client)
+    _begin(client, producer.transactional_id)
     return producer
 
 
-def _claiming(build: Callable[[Scene, Producer], Sent], fields: dict[str, Any]) -> Sends:
-    return lambda scene: build(scene, begun(scene, **fields))
+def _claiming(build: Callable[[RawClient, Producer], Sent], fields: dict[str, Any]) -> Sends:
+    return lambda client: build(client, begun(client, **fields))
 
 
 PARTITIONS = (
@@ -180,14 +180,14 @@ ENDS = (
 )
 
 
-def _commits_offset(scene: Scene, producer: Producer, version: int = 3, **fields: Any) -> Sent:
+def _commits_offset(client: RawClient, producer: Producer, version: int = 3, **fields: Any) -> Sent:
     metadata = fields.pop("metadata", "")
     partition = fields.pop("partition", 0)
     offset = TxnOffsetCommitRequestPartition(
         partition_index=partition, committed_offset=1, committed_metadata=metadata
     )
     topic = TxnOffsetCommitRequestTopic(
-        name=fields.pop("topic", scene.topic), topic_id=scene.topic_id, partitions=[offset]
+        name=fields.pop("topic", client.topic), topic_id=client.topic_id, partitions=[offset]
     )
     settings: dict[str, Any] = {**attrs.asdict(producer), "topics": [topic], "group_id": "", **fields}
     return ask(apis.TXN_OFFSET_COMMIT, version, TxnOffsetCommitRequest(**settings))
@@ -196,15 +196,15 @@ def _commits_offset(scene: Scene, producer: Producer, version: int = 3, **fields
 def _within(**fields: Any) -> Sends:
     """Of a group that the transaction knows, and that has a member."""
 
-    def build(scene: Scene) -> list[Sent]:
-        producer, member = begun(scene), joined(scene)
+    def build(client: RawClient) -> list[Sent]:
+        producer, member = begun(client), joined(client)
         settings: dict[str, Any] = {
             "group_id": member.group,
             "member_id": member.member,
             "generation_id": member.generation,
             **fields,
         }
-        return [_adds_offsets(producer, member.group), _commits_offset(scene, producer, **settings)]
+        return [_adds_offsets(producer, member.group), _commits_offset(client, producer, **settings)]
 
     return build
 

@@ -14,8 +14,8 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import TopicPartition
 
 from tests.bad_input.raw import RawConnection
+from tests.bad_input.raw_client import RawClient, fetch, produce
 from tests.bad_input.requests import ask, outcome_of, response_of
-from tests.bad_input.scene import Scene, fetch, produce
 from tests.deadlines import DEADLINE_S
 from tests.kernel.records.message_sets import GZIP, LZ4, SNAPPY, Row, by_kafka_python, plain_set, wrapper
 from tests.peers import OLD_PROTOCOLS_KAFKA, running_kafka
@@ -93,22 +93,24 @@ class Outcome(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def scenes(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Scene]]:
+def clients(
+    broker: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[RawClient, RawClient]]:
     """Apache Kafka 3.9.1 and tidelog, each with all topics."""
     with running_kafka(tmp_path_factory.mktemp("older"), version=OLD_PROTOCOLS_KAFKA) as kafka:
-        both = Scene(kafka.bootstrap, "sets"), Scene(broker.bootstrap, "sets")
-        for scene in both:
+        both = RawClient(kafka.bootstrap, "sets"), RawClient(broker.bootstrap, "sets")
+        for client in both:
             for name, config in TOPICS.items():
-                scene.create(name, {**NO_FUTURE, **config}, 1)
+                client.create(name, {**NO_FUTURE, **config}, 1)
         yield both
-        for scene in both:
-            scene.close()
+        for client in both:
+            client.close()
 
 
-def sent(scene: Scene, topic: str, records: bytes, version: int) -> Outcome:
+def sent(client: RawClient, topic: str, records: bytes, version: int) -> Outcome:
     """Produce, and wait until the leader is there."""
     request = ask(apis.PRODUCE, version, produce(topic, records))
-    with RawConnection(scene.bootstrap) as connection:
+    with RawConnection(client.bootstrap) as connection:
         connection.send(request.data)
         response = response_of(request, connection.frame())
     return Outcome(outcome_of(response), response.responses[0].partition_responses[0].base_offset)
@@ -129,20 +131,20 @@ def messages(data: bytes) -> list[Any]:
     return rows
 
 
-def fetched(scene: Scene, topic: str, version: int, offset: int) -> bytes:
+def fetched(client: RawClient, topic: str, version: int, offset: int) -> bytes:
     """What a fetch returns; of messages Kafka returns no more bytes than they have in its log."""
-    response = scene.ask_well(ask(apis.FETCH, version, fetch(topic, offset)))
+    response = client.ask_well(ask(apis.FETCH, version, fetch(topic, offset)))
     return bytes(response.responses[0].partitions[0].records)
 
 
-def content(scene: Scene, topic: str, version: int) -> list[Any]:
+def content(client: RawClient, topic: str, version: int) -> list[Any]:
     """All records of a topic as that version of Fetch returns them, with what batches say of themselves."""
-    data = fetched(scene, topic, version, 0)
+    data = fetched(client, topic, version, 0)
     rows: list[Any] = []
     if version < 4:
         while found := [row for row in messages(data) if not rows or row[2] > rows[-1][2]]:
             rows += found
-            data = fetched(scene, topic, version, rows[-1][2] + 1)
+            data = fetched(client, topic, version, rows[-1][2] + 1)
         return rows
     position = 0
     while position < len(data):
@@ -156,8 +158,10 @@ def content(scene: Scene, topic: str, version: int) -> list[Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("topic", TOPICS)
-def test_the_same_message_sets_have_the_same_outcome(topic: str, scenes: tuple[Scene, Scene]) -> None:
-    kafka, tidelog = scenes
+def test_the_same_message_sets_have_the_same_outcome(
+    topic: str, clients: tuple[RawClient, RawClient]
+) -> None:
+    kafka, tidelog = clients
     for number, (name, records) in enumerate(SETS.items()):
         version = number % 3
         assert (name, sent(tidelog, topic, records, version)) == (name, sent(kafka, topic, records, version))

@@ -9,8 +9,8 @@ from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition as PythonPartition
 
+from tests.bad_input.raw_client import RawClient, produce
 from tests.bad_input.requests import ask
-from tests.bad_input.scene import Scene, produce
 from tests.deadlines import DEADLINE_S
 from tests.kernel.records.message_sets import GZIP, LZ4, SNAPPY, Row, plain_set, wrapper
 from tests.peers import OLD_PROTOCOLS_KAFKA, KafkaServer, find_kafka
@@ -74,25 +74,25 @@ WANTED: list[tuple[int, bytes | None]] = [
 
 
 @pytest.fixture(scope="module")
-def scenes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Scene]]:
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RawClient, RawClient]]:
     """Apache Kafka 3.9.1 and tidelog, each started on the same segments after an unclean stop."""
     kafka = KafkaServer(find_kafka(OLD_PROTOCOLS_KAFKA), tmp_path_factory.mktemp("older"), KEEP)
     with running_broker(tmp_path_factory.mktemp("ours")) as ours:
         try:
             kafka.start()
             for broker in (kafka, ours):
-                scene = Scene(broker.bootstrap, "first")
-                scene.create(TOPIC, partitions=1)
-                scene.close()
+                client = RawClient(broker.bootstrap, "first")
+                client.create(TOPIC, partitions=1)
+                client.close()
                 # Killed, Apache Kafka may lack the file with the topic's id.
                 broker.stop()
                 (broker.data_dir / ".kafka_cleanshutdown").unlink()
                 write_segments(broker.data_dir / f"{TOPIC}-0")
                 broker.start()
-            both = Scene(kafka.bootstrap, "second"), Scene(ours.bootstrap, "second")
+            both = RawClient(kafka.bootstrap, "second"), RawClient(ours.bootstrap, "second")
             yield both
-            for scene in both:
-                scene.close()
+            for client in both:
+                client.close()
         finally:
             kafka.stop()
 
@@ -106,28 +106,28 @@ def write_segments(directory: Path) -> None:
         (directory / f"{base:020}.log").write_bytes(content)
 
 
-def test_new_fetch_versions_return_the_log_as_it_is(scenes: tuple[Scene, Scene]) -> None:
+def test_new_fetch_versions_return_the_log_as_it_is(clients: tuple[RawClient, RawClient]) -> None:
     for version in (4, 7, 11):
         for offset in (0, 4, 16, 25, 30, 33, 36, 38):
-            kafka, tidelog = [fetched(scene, TOPIC, version, offset) for scene in scenes]
+            kafka, tidelog = [fetched(client, TOPIC, version, offset) for client in clients]
             assert tidelog
             assert (version, offset, tidelog) == (version, offset, kafka)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_old_fetch_versions_return_the_messages_that_kafka_returns(
-    version: int, scenes: tuple[Scene, Scene]
+    version: int, clients: tuple[RawClient, RawClient]
 ) -> None:
-    kafka, tidelog = [read_with(scene, version) for scene in scenes]
+    kafka, tidelog = [read_with(client, version) for client in clients]
     assert len(tidelog) == END - 3  # the offsets 27 to 29 are in neither segment
     assert tidelog == kafka
 
 
-def read_with(scene: Scene, version: int) -> list[Any]:
+def read_with(client: RawClient, version: int) -> list[Any]:
     """All messages, by as many fetches as it takes; Kafka repeats compressed ones from their first on."""
     rows: list[Any] = []
     while found := [
-        row for row in messages(fetched(scene, TOPIC, version, len(rows) and rows[-1][2] + 1))
+        row for row in messages(fetched(client, TOPIC, version, len(rows) and rows[-1][2] + 1))
         if not rows or row[2] > rows[-1][2]
     ]:  # fmt: skip
         rows += found
@@ -137,19 +137,21 @@ def read_with(scene: Scene, version: int) -> list[Any]:
 @pytest.mark.parametrize(
     "timestamp", [-3, -2, -1, 0, NOW, NOW + 1, NOW + 9, NOW + 10, NOW + 20, NOW + 31, NOW + 40, NOW + 41]
 )
-def test_list_offsets_finds_messages_in_compressed_ones(timestamp: int, scenes: tuple[Scene, Scene]) -> None:
+def test_list_offsets_finds_messages_in_compressed_ones(
+    timestamp: int, clients: tuple[RawClient, RawClient]
+) -> None:
     partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp, current_leader_epoch=-1)
     topic = ListOffsetsTopic(name=TOPIC, partitions=[partition])
     request = ask(apis.LIST_OFFSETS, 7, ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[topic]))
-    kafka, tidelog = [scene.ask_well(request).topics[0].partitions[0] for scene in scenes]
+    kafka, tidelog = [client.ask_well(request).topics[0].partitions[0] for client in clients]
     assert (tidelog.offset, tidelog.timestamp) == (kafka.offset, kafka.timestamp)
 
 
 @pytest.mark.parametrize("api_version", [(0, 8, 2), (0, 10)])
 def test_kafka_python_reads_from_the_middle_of_a_compressed_message(
-    api_version: tuple[int, ...], scenes: tuple[Scene, Scene]
+    api_version: tuple[int, ...], clients: tuple[RawClient, RawClient]
 ) -> None:
-    _, tidelog = scenes
+    _, tidelog = clients
     consumer = KafkaConsumer(
         bootstrap_servers=tidelog.bootstrap,
         api_version=api_version,
@@ -161,8 +163,10 @@ def test_kafka_python_reads_from_the_middle_of_a_compressed_message(
     consumer.close()
 
 
-def test_confluent_kafka_reads_from_the_middle_of_a_compressed_message(scenes: tuple[Scene, Scene]) -> None:
-    _, tidelog = scenes
+def test_confluent_kafka_reads_from_the_middle_of_a_compressed_message(
+    clients: tuple[RawClient, RawClient],
+) -> None:
+    _, tidelog = clients
     settings = {"bootstrap.servers": tidelog.bootstrap, "group.id": "unused", "enable.auto.commit": False}
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(TOPIC, 0, 16)])
@@ -171,9 +175,9 @@ def test_confluent_kafka_reads_from_the_middle_of_a_compressed_message(scenes: t
     consumer.close()
 
 
-def test_new_batches_are_appended_behind_old_messages(scenes: tuple[Scene, Scene]) -> None:
+def test_new_batches_are_appended_behind_old_messages(clients: tuple[RawClient, RawClient]) -> None:
     bases: list[int] = []
-    for scene in scenes:
+    for client in clients:
         sent = ask(apis.PRODUCE, 9, produce(TOPIC, bytes(make_batch([b"new"], timestamps=[NOW + 50]))))
-        bases.append(scene.ask_well(sent).responses[0].partition_responses[0].base_offset)
+        bases.append(client.ask_well(sent).responses[0].partition_responses[0].base_offset)
     assert bases == [END, END]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from tests.bad_input.raw_client import RawClient
 from tests.bad_input.requests import ask
 from tests.bad_input.samples import sample, served_versions
-from tests.bad_input.scene import Scene
 from tests.fuzzing.target import Complaints
 from tests.plugins.protocol_kafka.handlers.client import Client
 from tidelog.kernel.seams.storage import FileRegion
@@ -102,12 +102,12 @@ class Frames:
     def _start(self) -> None:
         self._running = broker_in_thread(_SETTINGS)
         self._broker = self._running.__enter__()
-        scene = Scene(self._broker.bootstrap, "fuzz")
+        client = RawClient(self._broker.bootstrap, "fuzz")
         self._seeds = [
-            _payload(ask(api, version, sample(scene, api, version)).data)
+            _payload(ask(api, version, sample(client, api, version)).data)
             for api, version in served_versions()
         ]
-        scene.close()
+        client.close()
 
     def _stop(self) -> None:
         if self._running is not None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.bad_input.groups_requests import Membership, identity, joined
+from tests.bad_input.raw_client import RawClient
 from tests.bad_input.requests import ask
-from tests.bad_input.scene import Scene
 from tests.deadlines import DEADLINE_S
 from tests.peers import TidelogServer, free_port
 from tidelog.plugins.protocol_kafka.messages import api as apis
@@ -44,17 +44,17 @@ def broker(tmp_path: Path) -> Iterator[TidelogServer]:
 
 
 def test_groups_and_offsets_outlive_a_kill(broker: TidelogServer) -> None:
-    scene = Scene(broker.bootstrap)
-    scene.create(TOPIC, partitions=PARTITIONS)
-    members = [joined(scene, f"instance-{number}") for number in range(GROUPS)]
+    client = RawClient(broker.bootstrap)
+    client.create(TOPIC, partitions=PARTITIONS)
+    members = [joined(client, f"instance-{number}") for number in range(GROUPS)]
     for number, member in enumerate(members):
-        scene.ask_well(ask(apis.OFFSET_COMMIT, 8, _commit(member, number)))
+        client.ask_well(ask(apis.OFFSET_COMMIT, 8, _commit(member, number)))
     assert _resident_mb(broker) < MAX_RESIDENT_MB
-    scene.close()
+    client.close()
     broker.kill()
     broker.start(DEADLINE_S)
     assert _resident_mb(broker) < MAX_RESIDENT_MB
-    again = Scene(broker.bootstrap, "other")
+    again = RawClient(broker.bootstrap, "other")
     for number, member in enumerate(members):
         again.ask_well(ask(apis.HEARTBEAT, 4, HeartbeatRequest(**identity(member))))
         assert _fetched(again, member.group) == [*range(number, number + PARTITIONS)]
@@ -80,9 +80,9 @@ def _commit(member: Membership, first: int) -> OffsetCommitRequest:
     )
 
 
-def _fetched(scene: Scene, group: str) -> list[int]:
+def _fetched(client: RawClient, group: str) -> list[int]:
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
-    (topic,) = scene.ask_well(ask(apis.OFFSET_FETCH, 8, request)).groups[0].topics
+    (topic,) = client.ask_well(ask(apis.OFFSET_FETCH, 8, request)).groups[0].topics
     offsets = {partition.partition_index: partition.committed_offset for partition in topic.partitions}
     return [offsets[index] for index in sorted(offsets)]
 

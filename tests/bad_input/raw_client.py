@@ -1,4 +1,4 @@
-"""A broker with a topic that bad input is aimed at, and the means to see what became of it."""
+"""A well-behaved client of a broker, and the topic that bad input is aimed at."""
 
 from __future__ import annotations
 
@@ -50,8 +50,11 @@ FETCH_BYTES = 1 << 24
 
 
 @attrs.define
-class Scene:
-    """The broker at `bootstrap`; `topic` has two partitions, the first with a record for each of SEEDED."""
+class RawClient:
+    """A client of the broker at `bootstrap`.
+
+    Its `topic` has two partitions, the first with a record for each of SEEDED.
+    """
 
     bootstrap: str
     topic: str = "orders"
