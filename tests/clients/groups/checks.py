@@ -11,7 +11,7 @@ from .member import Owns
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .crew import Crew
+    from .group import Group
     from .member import Member
 
 
@@ -24,24 +24,24 @@ class Term(NamedTuple):
     member: str
 
 
-def assert_one_reader_at_a_time(crew: Crew) -> None:
+def assert_one_reader_at_a_time(group: Group) -> None:
     """No two members ever owned a partition at once, and nobody read what was another's."""
     terms = sorted(
-        term if crew.kind.tells_revocation else _up_to_last_read(term, member)
-        for member in crew.members
+        term if group.kind.tells_revocation else _up_to_last_read(term, member)
+        for member in group.members
         for term in _terms(member)
     )
     for before, after in itertools.pairwise(terms):
         if before.partition == after.partition:
             assert before.end_ns <= after.start_ns, f"two owners at once: {before} and {after}"
-    for member in crew.members:
+    for member in group.members:
         _assert_read_what_it_owned(member)
 
 
-def assert_every_record_read(crew: Crew, *, at_most: int = 1) -> None:
+def assert_every_record_read(group: Group, *, at_most: int = 1) -> None:
     """Every record that was produced was read, and none more than `at_most` times."""
-    read = crew.read
-    assert len(read) == crew.produced
+    read = group.read
+    assert len(read) == group.produced
     assert max(read.values()) <= at_most, [record for record, times in read.items() if times > at_most]
 
 

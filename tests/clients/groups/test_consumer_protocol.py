@@ -15,7 +15,7 @@ from tests.deadlines import DEADLINE_S
 from tests.peers import run_kafka_tool
 
 from .checks import assert_every_record_read, assert_one_reader_at_a_time
-from .crew import PARTITIONS, Crew
+from .group import PARTITIONS, Group
 from .kinds import CONFLUENT, JavaKind
 from .side_by_side import with_each
 
@@ -69,47 +69,47 @@ def test_members_come_and_go(assignor: str, broker: Broker) -> None:
 
 
 def _come_and_go(kind: Kind, assignor: str, broker: Broker) -> None:
-    with Crew(broker, kind, {**CONSUMER, "group.remote.assignor": assignor}) as crew:
-        first = crew.join()
-        crew.wait_settled()
-        crew.produce()
-        crew.wait_read()
+    with Group(broker, kind, {**CONSUMER, "group.remote.assignor": assignor}) as group:
+        first = group.join()
+        group.wait_settled()
+        group.produce()
+        group.wait_read()
         since = len(first.owns) - 1
-        crew.join()
-        crew.join()
-        crew.produce()
+        group.join()
+        group.join()
+        group.produce()
         share = PARTITIONS // 3
-        crew.wait(lambda: all(len(member.owned) == share for member in crew.running), "even assignment")
-        crew.wait_read()
+        group.wait(lambda: all(len(member.owned) == share for member in group.running), "even assignment")
+        group.wait_read()
         kept = first.owned
-        for member in crew.members[1:]:
-            crew.leave(member)
-        crew.wait_settled()
-        crew.produce()
-        crew.wait_read()
+        for member in group.members[1:]:
+            group.leave(member)
+        group.wait_settled()
+        group.produce()
+        group.wait_read()
         if assignor == "uniform":
             assert all(kept <= owns.partitions for owns in first.owns[since:])
-        crew.leave(first)
-        assert_one_reader_at_a_time(crew)
-        assert_every_record_read(crew)
+        group.leave(first)
+        assert_one_reader_at_a_time(group)
+        assert_every_record_read(group)
 
 
 @pytest.mark.long
 def test_a_member_that_is_killed_is_replaced(impatient_broker: Broker) -> None:
     def scenario(kind: Kind, _: Meet) -> None:
-        with Crew(impatient_broker, kind, CONSUMER) as crew:
-            killed, heir = crew.join(), crew.join()
-            crew.wait_settled()
-            crew.produce()
-            crew.wait_read()
-            crew.commit()
-            crew.kill(killed)
-            crew.produce()
-            crew.wait_settled()
-            crew.wait_read()
+        with Group(impatient_broker, kind, CONSUMER) as group:
+            killed, heir = group.join(), group.join()
+            group.wait_settled()
+            group.produce()
+            group.wait_read()
+            group.commit()
+            group.kill(killed)
+            group.produce()
+            group.wait_settled()
+            group.wait_read()
             assert heir.owned == {*range(PARTITIONS)}
-            assert_one_reader_at_a_time(crew)
-            assert_every_record_read(crew)
+            assert_one_reader_at_a_time(group)
+            assert_every_record_read(group)
 
     with_each(KINDS, scenario)
 
@@ -117,20 +117,20 @@ def test_a_member_that_is_killed_is_replaced(impatient_broker: Broker) -> None:
 @pytest.mark.long
 def test_a_static_member_comes_back_without_a_rebalance(broker: Broker) -> None:
     def scenario(kind: Kind, _: Meet) -> None:
-        with Crew(broker, kind, CONSUMER) as crew:
-            stays, goes = crew.join(group_instance_id="a"), crew.join(group_instance_id="b")
-            crew.wait_settled()
-            crew.produce()
-            crew.wait_read()
-            crew.commit()
+        with Group(broker, kind, CONSUMER) as group:
+            stays, goes = group.join(group_instance_id="a"), group.join(group_instance_id="b")
+            group.wait_settled()
+            group.produce()
+            group.wait_read()
+            group.commit()
             assignments, owned = [*stays.owns], goes.owned
-            crew.leave(goes)
-            crew.produce()
-            back = crew.join(group_instance_id="b")
-            crew.wait_read()
+            group.leave(goes)
+            group.produce()
+            back = group.join(group_instance_id="b")
+            group.wait_read()
             assert back.owned == owned
             assert stays.owns == assignments
-            assert_every_record_read(crew)
+            assert_every_record_read(group)
 
     with_each(KINDS, scenario)
 
@@ -144,24 +144,24 @@ def test_a_group_goes_on_when_its_broker_comes_back(broker: Broker) -> None:
         broker.start()
 
     def scenario(kind: Kind, meet: Meet) -> None:
-        with Crew(broker, kind, CONSUMER) as crew:
-            crew.join()
-            crew.join()
-            crew.wait_settled()
+        with Group(broker, kind, CONSUMER) as group:
+            group.join()
+            group.join()
+            group.wait_settled()
             for _ in range(2):
-                crew.produce()
-                crew.wait_read()
-                crew.commit()
+                group.produce()
+                group.wait_read()
+                group.commit()
                 meet()
-            crew.produce()
-            crew.wait_read()
-            crew.commit()
-            for member in [*crew.running]:
-                crew.leave(member)
-            crew.join()
-            crew.produce()
-            crew.wait_read()
-            assert_every_record_read(crew)
+            group.produce()
+            group.wait_read()
+            group.commit()
+            for member in [*group.running]:
+                group.leave(member)
+            group.join()
+            group.produce()
+            group.wait_read()
+            assert_every_record_read(group)
 
     with_each(KINDS, scenario, between=restart)
 
@@ -173,58 +173,58 @@ def test_a_group_changes_its_protocol_and_back_while_its_members_work(broker: Br
 
 def _change_the_protocol_and_back(kind: Kind, broker: Broker) -> None:
     classic = {"group_protocol": "classic", "heartbeat_interval_ms": "200"}
-    with Crew(broker, kind) as crew:
-        old = [crew.join(**classic), crew.join(**classic)]
-        crew.wait_settled()
-        crew.produce()
-        crew.wait_read()
-        crew.commit()
-        assert _type_of(crew) is ConsumerGroupType.CLASSIC
-        new = [crew.join(group_protocol="consumer")]
-        crew.wait_settled()
-        assert _type_of(crew) is ConsumerGroupType.CONSUMER
-        crew.produce()
-        crew.wait_read()
-        crew.leave(old[0])
-        new.append(crew.join(group_protocol="consumer"))
-        crew.leave(old[1])
-        crew.wait_settled()
-        crew.produce()
-        crew.wait_read()
-        crew.commit()
-        crew.join(**classic)
-        crew.wait_settled()
-        assert _type_of(crew) is ConsumerGroupType.CONSUMER
+    with Group(broker, kind) as group:
+        old = [group.join(**classic), group.join(**classic)]
+        group.wait_settled()
+        group.produce()
+        group.wait_read()
+        group.commit()
+        assert _type_of(group) is ConsumerGroupType.CLASSIC
+        new = [group.join(group_protocol="consumer")]
+        group.wait_settled()
+        assert _type_of(group) is ConsumerGroupType.CONSUMER
+        group.produce()
+        group.wait_read()
+        group.leave(old[0])
+        new.append(group.join(group_protocol="consumer"))
+        group.leave(old[1])
+        group.wait_settled()
+        group.produce()
+        group.wait_read()
+        group.commit()
+        group.join(**classic)
+        group.wait_settled()
+        assert _type_of(group) is ConsumerGroupType.CONSUMER
         for member in new:
-            crew.leave(member)
-        crew.wait_settled()
-        assert _type_of(crew) is ConsumerGroupType.CLASSIC
-        crew.produce()
-        crew.wait_read()
-        for member in [*crew.running]:
-            crew.leave(member)
-        assert_one_reader_at_a_time(crew)
-        assert_every_record_read(crew)
+            group.leave(member)
+        group.wait_settled()
+        assert _type_of(group) is ConsumerGroupType.CLASSIC
+        group.produce()
+        group.wait_read()
+        for member in [*group.running]:
+            group.leave(member)
+        assert_one_reader_at_a_time(group)
+        assert_every_record_read(group)
 
 
 @pytest.mark.long
 def test_kafkas_tool_looks_into_a_group_and_deletes_it(broker: Broker) -> None:
-    with Crew(broker, CONFLUENT, CONSUMER) as crew:
-        crew.join()
-        crew.wait_settled()
-        crew.produce()
-        crew.wait_read()
-        crew.commit()
-        described = _tool(crew, "--describe", "--members", "--verbose")
-        assert f"{crew.topic}:0,1,2,3,4,5" in described
-        assert "uniform" in _tool(crew, "--describe", "--state")
-        assert _columns(_tool(crew, "--describe"), "PARTITION", "LAG") == {
+    with Group(broker, CONFLUENT, CONSUMER) as group:
+        group.join()
+        group.wait_settled()
+        group.produce()
+        group.wait_read()
+        group.commit()
+        described = _tool(group, "--describe", "--members", "--verbose")
+        assert f"{group.topic}:0,1,2,3,4,5" in described
+        assert "uniform" in _tool(group, "--describe", "--state")
+        assert _columns(_tool(group, "--describe"), "PARTITION", "LAG") == {
             (str(number), "0") for number in range(PARTITIONS)
         }
-        assert "not empty" in _tool(crew, "--delete")
-        crew.leave(crew.members[0])
-        assert "successful" in _tool(crew, "--delete")
-        assert "GroupIdNotFoundException" in _tool(crew, "--describe")
+        assert "not empty" in _tool(group, "--delete")
+        group.leave(group.members[0])
+        assert "successful" in _tool(group, "--delete")
+        assert "GroupIdNotFoundException" in _tool(group, "--describe")
 
 
 def test_a_regular_expression_is_evaluated_by_the_broker(broker: Broker) -> None:
@@ -244,9 +244,9 @@ def test_a_regular_expression_is_evaluated_by_the_broker(broker: Broker) -> None
         consumer.close()
 
 
-def _tool(crew: Crew, *arguments: str) -> str:
+def _tool(group: Group, *arguments: str) -> str:
     """What Apache Kafka's tool for groups says."""
-    words = ["--bootstrap-server", crew.broker.bootstrap, "--group", crew.group, *arguments]
+    words = ["--bootstrap-server", group.broker.bootstrap, "--group", group.group_id, *arguments]
     ended = run_kafka_tool(GROUPS_TOOL, words)
     return ended.stdout + ended.stderr
 
@@ -261,9 +261,9 @@ def _columns(told: str, *names: str) -> set[tuple[str, ...]]:
     }
 
 
-def _type_of(crew: Crew) -> ConsumerGroupType:
-    admin = AdminClient({"bootstrap.servers": crew.broker.bootstrap})
+def _type_of(group: Group) -> ConsumerGroupType:
+    admin = AdminClient({"bootstrap.servers": group.broker.bootstrap})
     listed = admin.list_consumer_groups().result()
-    (group,) = (group for group in listed.valid if group.group_id == crew.group)
-    kind: ConsumerGroupType = group.type
+    (found,) = (each for each in listed.valid if each.group_id == group.group_id)
+    kind: ConsumerGroupType = found.type
     return kind

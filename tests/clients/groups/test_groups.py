@@ -9,7 +9,7 @@ import pytest
 from tests.clients.brokers import AGAINST_KAFKA, running_broker
 
 from .checks import assert_every_record_read, assert_one_reader_at_a_time
-from .crew import PARTITIONS, Crew
+from .group import PARTITIONS, Group
 from .kinds import KINDS, JavaKind
 from .side_by_side import with_each
 
@@ -45,25 +45,25 @@ def test_members_come_and_go(broker: Broker) -> None:
     """1 → 5 → 2 members with the settings that the client comes with."""
 
     def scenario(kind: Kind, _: Meet) -> None:
-        with Crew(broker, kind) as crew:
-            crew.join()
-            crew.wait_settled()
-            crew.produce()
-            crew.wait_read()
-            while len(crew.members) < 5:
-                crew.join()
-            crew.produce()
-            crew.wait_settled()
-            crew.produce()
-            for member in crew.members[1:4]:
-                crew.leave(member)
-            crew.wait_settled()
-            crew.produce()
-            crew.wait_read()
-            for member in [*crew.running]:
-                crew.leave(member)
-            assert_one_reader_at_a_time(crew)
-            assert_every_record_read(crew)
+        with Group(broker, kind) as group:
+            group.join()
+            group.wait_settled()
+            group.produce()
+            group.wait_read()
+            while len(group.members) < 5:
+                group.join()
+            group.produce()
+            group.wait_settled()
+            group.produce()
+            for member in group.members[1:4]:
+                group.leave(member)
+            group.wait_settled()
+            group.produce()
+            group.wait_read()
+            for member in [*group.running]:
+                group.leave(member)
+            assert_one_reader_at_a_time(group)
+            assert_every_record_read(group)
 
     # Five members of each are many processes.
     with_each(KINDS, scenario, at_once=3)
@@ -71,19 +71,19 @@ def test_members_come_and_go(broker: Broker) -> None:
 
 def test_a_member_that_is_killed_is_replaced(broker: Broker) -> None:
     def scenario(kind: Kind, _: Meet) -> None:
-        with Crew(broker, kind, PATIENT) as crew:
-            killed, heir = crew.join(**QUICK), crew.join()
-            crew.wait_settled()
-            crew.produce()
-            crew.wait_read()
-            crew.commit()
-            crew.kill(killed)
-            crew.produce()
-            crew.wait_settled()
-            crew.wait_read()
+        with Group(broker, kind, PATIENT) as group:
+            killed, heir = group.join(**QUICK), group.join()
+            group.wait_settled()
+            group.produce()
+            group.wait_read()
+            group.commit()
+            group.kill(killed)
+            group.produce()
+            group.wait_settled()
+            group.wait_read()
             assert heir.owned == {*range(PARTITIONS)}
-            assert_one_reader_at_a_time(crew)
-            assert_every_record_read(crew)
+            assert_one_reader_at_a_time(group)
+            assert_every_record_read(group)
 
     with_each([*KINDS, *OLD], scenario, at_once=5)
 
@@ -93,21 +93,21 @@ def test_a_member_that_is_killed_is_replaced(broker: Broker) -> None:
 def test_a_static_member_comes_back_without_a_rebalance(end: str, broker: Broker) -> None:
     def scenario(kind: Kind, _: Meet) -> None:
         # It comes back before its session ends, also on a machine that takes long to start a client.
-        with Crew(broker, kind, PATIENT) as crew:
-            stays, goes = crew.join(group_instance_id="a"), crew.join(group_instance_id="b")
-            crew.wait_settled()
-            crew.produce()
-            crew.wait_read()
-            crew.commit()
+        with Group(broker, kind, PATIENT) as group:
+            stays, goes = group.join(group_instance_id="a"), group.join(group_instance_id="b")
+            group.wait_settled()
+            group.produce()
+            group.wait_read()
+            group.commit()
             assignments = [*stays.owns]
             owned = goes.owned
-            getattr(crew, end)(goes)
-            crew.produce()
-            back = crew.join(group_instance_id="b")
-            crew.wait_read()
+            getattr(group, end)(goes)
+            group.produce()
+            back = group.join(group_instance_id="b")
+            group.wait_read()
             assert back.owned == owned
             assert stays.owns == assignments
-            assert_every_record_read(crew)
+            assert_every_record_read(group)
 
     with_each(STATIC, scenario)
 
@@ -115,24 +115,24 @@ def test_a_static_member_comes_back_without_a_rebalance(end: str, broker: Broker
 def test_cooperative_members_keep_reading_what_they_keep(broker: Broker) -> None:
     def scenario(kind: Kind, _: Meet) -> None:
         strategy = {"partition.assignment.strategy": kind.cooperative or "", "heartbeat.interval.ms": "300"}
-        with Crew(broker, kind, strategy) as crew:
-            first = crew.join()
-            crew.wait_settled()
-            crew.produce()
-            second = crew.join()
-            crew.wait_settled()
-            crew.produce()
-            crew.wait_read()
+        with Group(broker, kind, strategy) as group:
+            first = group.join()
+            group.wait_settled()
+            group.produce()
+            second = group.join()
+            group.wait_settled()
+            group.produce()
+            group.wait_read()
             kept = first.owned
             assert len(kept) == len(second.owned) == PARTITIONS // 2
             since = next(index for index, owns in enumerate(first.owns) if owns.partitions)
             assert all(kept <= owns.partitions for owns in first.owns[since:])
-            crew.leave(second)
-            crew.wait_settled()
+            group.leave(second)
+            group.wait_settled()
             assert all(kept <= owns.partitions for owns in first.owns[since:])
-            crew.leave(first)
-            assert_one_reader_at_a_time(crew)
-            assert_every_record_read(crew)
+            group.leave(first)
+            assert_one_reader_at_a_time(group)
+            assert_every_record_read(group)
 
     with_each(COOPERATIVE, scenario)
 
@@ -146,28 +146,28 @@ def test_a_group_goes_on_when_its_broker_comes_back(broker: Broker) -> None:
         broker.start()
 
     def scenario(kind: Kind, meet: Meet) -> None:
-        with Crew(broker, kind, STARTS_OVER if kind.starts_over else PATIENT) as crew:
-            crew.join()
-            crew.join()
-            crew.wait_settled()
+        with Group(broker, kind, STARTS_OVER if kind.starts_over else PATIENT) as group:
+            group.join()
+            group.join()
+            group.wait_settled()
             for _ in range(2):
-                crew.produce()
-                crew.wait_read()
-                crew.commit()
+                group.produce()
+                group.wait_read()
+                group.commit()
                 meet()
-            surely_committed = crew.produced // PARTITIONS
-            crew.produce()
-            crew.wait_read()
-            crew.wait_settled()
-            crew.commit()
+            surely_committed = group.produced // PARTITIONS
+            group.produce()
+            group.wait_read()
+            group.wait_settled()
+            group.commit()
             if not kind.starts_over:
-                surely_committed = crew.produced // PARTITIONS
-            for member in [*crew.running]:
-                crew.leave(member)
-            heir = crew.join()
-            crew.produce()
-            crew.wait_read()
-            assert_every_record_read(crew, at_most=3 if kind.starts_over else 1)
+                surely_committed = group.produced // PARTITIONS
+            for member in [*group.running]:
+                group.leave(member)
+            heir = group.join()
+            group.produce()
+            group.wait_read()
+            assert_every_record_read(group, at_most=3 if kind.starts_over else 1)
             assert min(read.offset for read in heir.reads) >= surely_committed
 
     with_each(KINDS, scenario, between=restart)

@@ -29,19 +29,19 @@ _numbers = itertools.count()
 
 
 @attrs.define
-class Crew:
+class Group:
     """Members of a group; `running` are those that were neither told to leave nor killed."""
 
     broker: Broker
     kind: Kind
     settings: Mapping[str, str] = attrs.field(factory=dict[str, str])
-    topic: str = attrs.field(factory=lambda: f"crew-{next(_numbers)}")
+    topic: str = attrs.field(factory=lambda: f"topic-{next(_numbers)}")
     running: list[Member] = attrs.field(factory=list[Member])
     members: list[Member] = attrs.field(factory=list[Member])
     produced: int = 0
     _producer: Producer = attrs.field(init=False)
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> Group:
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
         for created in admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)]).values():
             created.result(DEADLINE_S)
@@ -58,15 +58,15 @@ class Crew:
                 print(member.told)
 
     @property
-    def group(self) -> str:
-        """The group's id."""
+    def group_id(self) -> str:
+        """Its id."""
         return f"group-of-{self.topic}"
 
     def join(self, **settings: str) -> Member:
         """A new member; settings have underscores for dots."""
         own = {key.replace("_", "."): value for key, value in settings.items()}
         words = [f"{key}={value}" for key, value in {**self.settings, **own}.items()]
-        arguments = [self.broker.bootstrap, self.topic, self.group, *words]
+        arguments = [self.broker.bootstrap, self.topic, self.group_id, *words]
         command, environment = self.kind.command(arguments)
         member = Member(f"{self.kind.name} {len(self.members)}", command, environment)
         member.start()
