@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.mutation.mutants import mutants_of, sample
 from tests.mutation.page import Row, update_page
-from tests.mutation.runner import BrokenBaselineError, Result, Worker, run_module, workers
+from tests.mutation.runner import BrokenBaselineError, Result, Worker, run_module, running_workers
 from tests.mutation.targets import modules_under, quick_tests
 
 ROOT = Path(__file__).parents[2]
@@ -19,10 +19,10 @@ def main() -> int:
     """Return 0 if every mutant was killed, 1 if some live, 2 if the tests fail without a mutant."""
     options = parser().parse_intermixed_args()
     rows: list[Row] = []
-    with workers(ROOT, options.jobs) as crew:
+    with running_workers(ROOT, options.jobs) as workers:
         for module in modules_under(options.module, ROOT):
             try:
-                row = _one_module(module, crew, options)
+                row = _one_module(module, workers, options)
             except BrokenBaselineError as error:
                 print(error, file=sys.stderr)
                 return 2
@@ -52,13 +52,13 @@ def updates_page(options: argparse.Namespace) -> bool:
     return options.update and options.at_most is None and not options.line and not options.tests
 
 
-def _one_module(module: Path, crew: Sequence[Worker], options: argparse.Namespace) -> Row | None:
+def _one_module(module: Path, workers: Sequence[Worker], options: argparse.Namespace) -> Row | None:
     mutants = sample(mutants_of((ROOT / module).read_text()), options.at_most)
     mutants = [mutant for mutant in mutants if not options.line or mutant.line in options.line]
     if not mutants:
         return None
     results: list[Result] = []
-    for result in run_module(module, mutants, options.tests or quick_tests(module, ROOT), crew):
+    for result in run_module(module, mutants, options.tests or quick_tests(module, ROOT), workers):
         results.append(result)
         if not result.killed:
             print(

@@ -98,7 +98,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def workers(root: Path, number: int) -> Generator[list[Worker]]:
+def running_workers(root: Path, number: int) -> Generator[list[Worker]]:
     """So many copies, removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="tidelog-mutants-") as name:
         made: list[Worker] = []
@@ -114,7 +114,7 @@ def workers(root: Path, number: int) -> Generator[list[Worker]]:
 
 
 def run_module(
-    module: Path, mutants: Sequence[Mutant], tests: Sequence[str], crew: Sequence[Worker]
+    module: Path, mutants: Sequence[Mutant], tests: Sequence[str], workers: Sequence[Worker]
 ) -> Iterator[Result]:
     """Yield the results in the order of the mutants.
 
@@ -123,9 +123,9 @@ def run_module(
     """
     # Most mutants do not survive the file that mirrors the module, which takes a fraction of the rest.
     stages = [tests[:1], tests] if tests[0].endswith(".py") and len(tests) > 1 else [tests]
-    runs = [_patient_run(module, stage, crew[0]) for stage in stages]
+    runs = [_patient_run(module, stage, workers[0]) for stage in stages]
     idle: SimpleQueue[Worker] = SimpleQueue()
-    for worker in crew:
+    for worker in workers:
         idle.put(worker)
 
     def try_one(mutant: Mutant) -> Result:
@@ -136,7 +136,7 @@ def run_module(
         finally:
             idle.put(worker)
 
-    with ThreadPoolExecutor(len(crew)) as pool:
+    with ThreadPoolExecutor(len(workers)) as pool:
         yield from pool.map(try_one, mutants)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tests.mutation.runner import Worker, workers
+from tests.mutation.runner import Worker, running_workers
 from tests.mutation.worker import Run
 
 from .pages import REMOVALS
@@ -41,7 +41,7 @@ def main(page: str | None, claim: str) -> None:
         each for name in ([page] if page else REMOVALS) for each in REMOVALS[name] if claim in each.claim
     ]
     unproven = 0
-    with workers(ROOT, 1) as (worker,):
+    with running_workers(ROOT, 1) as (worker,):
         _check_baseline(worker, chosen)
         for number, removal in enumerate(chosen, 1):
             problem = _problem(worker, removal)
