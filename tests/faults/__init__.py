@@ -1,1 +1,1 @@
-"""What the world does to a broker: clocks that jump, disks that hang, signals, and limits of the system."""
+"""What a broker has to endure: clocks that jump, disks that hang, signals, and limits of the system."""

@@ -36,13 +36,13 @@ class Clock:
 
 
 @attrs.define
-class Machine:
-    """Two processors whose `/proc/loadavg` the test writes."""
+class LoadAverage:
+    """The load of two processors, whose `/proc/loadavg` the test writes."""
 
-    loadavg: Path
+    path: Path
 
-    def run(self, tasks: str) -> None:
-        self.loadavg.write_text(f"0.18 0.32 0.17 {tasks} 7746\n")
+    def write(self, tasks: str) -> None:
+        self.path.write_text(f"0.18 0.32 0.17 {tasks} 7746\n")
 
 
 @pytest.fixture
@@ -51,15 +51,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path / "loadavg")
-    machine.run(IDLE)
-    return machine
+def load_average(tmp_path: Path) -> LoadAverage:
+    load_average = LoadAverage(tmp_path / "loadavg")
+    load_average.write(IDLE)
+    return load_average
 
 
 @pytest.fixture
-def busy_poll(clock: Clock, machine: Machine) -> Iterator[BusyPoll]:
-    with Processors(machine.loadavg, count=2) as processors:
+def busy_poll(clock: Clock, load_average: LoadAverage) -> Iterator[BusyPoll]:
+    with Processors(load_average.path, count=2) as processors:
         yield BusyPoll(SECONDS, processors, clock)
 
 
@@ -135,30 +135,30 @@ def test_should_poll_ends_after_the_time_limit_and_does_not_resume_at_once(
 
 
 def test_should_poll_ends_after_full_turns_without_an_idle_processor(
-    busy_poll: BusyPoll, clock: Clock, machine: Machine
+    busy_poll: BusyPoll, clock: Clock, load_average: LoadAverage
 ) -> None:
     loop = in_closed_loop(busy_poll, clock)
     assert loop.should_poll()
-    machine.run(FULL)
+    load_average.write(FULL)
     for _ in range(2):
         assert [loop.should_poll() for _ in range(FULL_TURNS - 1)] == [True] * (FULL_TURNS - 1)
-        machine.run(IDLE)
+        load_average.write(IDLE)
         assert loop.should_poll()
-        machine.run(FULL)
+        load_average.write(FULL)
     assert [loop.should_poll() for _ in range(FULL_TURNS)] == [True] * (FULL_TURNS - 1) + [False]
     assert busy_poll.polled is None
 
 
 def test_closed_loop_is_polled_for_again_once_a_processor_is_idle(
-    busy_poll: BusyPoll, clock: Clock, machine: Machine
+    busy_poll: BusyPoll, clock: Clock, load_average: LoadAverage
 ) -> None:
     loop = in_closed_loop(busy_poll, clock)
-    machine.run(FULL)
+    load_average.write(FULL)
     for _ in range(2):
         assert [loop.should_poll() for _ in range(FULL_TURNS)] == [True] * (FULL_TURNS - 1) + [False]
         loop.received(100)
         loop.answered(1, 0)
-    machine.run(IDLE)
+    load_average.write(IDLE)
     assert serve(loop, clock)
 
 
@@ -181,18 +181,18 @@ def test_should_poll_allows_one_connection_at_a_time(busy_poll: BusyPoll, clock:
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_one_is_idle_is_false_with_fewer_than_two_processors(machine: Machine, count: int) -> None:
-    machine.run("1/97")
-    with Processors(machine.loadavg, count) as processors:
+def test_one_is_idle_is_false_with_fewer_than_two_processors(load_average: LoadAverage, count: int) -> None:
+    load_average.write("1/97")
+    with Processors(load_average.path, count) as processors:
         assert not processors.one_is_idle()
 
 
-def test_processors_count_tasks_that_run(machine: Machine) -> None:
-    with Processors(machine.loadavg, count=2) as processors:
+def test_processors_count_tasks_that_run(load_average: LoadAverage) -> None:
+    with Processors(load_average.path, count=2) as processors:
         assert processors.one_is_idle()
-        machine.run("13/97")
+        load_average.write("13/97")
         assert not processors.one_is_idle()
-    machine.run(IDLE)
+    load_average.write(IDLE)
     assert not processors.one_is_idle()
 
 
@@ -201,7 +201,7 @@ def test_one_is_idle_is_false_without_proc_loadavg(tmp_path: Path) -> None:
         assert not processors.one_is_idle()
 
 
-def test_busy_poll_of_zero_seconds_never_polls(clock: Clock, machine: Machine) -> None:
-    with Processors(machine.loadavg, count=2) as processors:
+def test_busy_poll_of_zero_seconds_never_polls(clock: Clock, load_average: LoadAverage) -> None:
+    with Processors(load_average.path, count=2) as processors:
         loop = ClosedLoop(BusyPoll(0.0, processors, clock))
         assert not any(serve(loop, clock, pause=0.0) for _ in range(3 * CLOSED_LOOP_REQUESTS))

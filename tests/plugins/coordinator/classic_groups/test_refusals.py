@@ -40,7 +40,7 @@ STATES = (
 LEADER, FOLLOWER = "c-1", "i-2"
 
 
-def machine_in(state: GroupState) -> ClassicGroupDriver:
+def driver_in(state: GroupState) -> ClassicGroupDriver:
     """A group of a leader `c-1` and the static follower `i-2` in that state; an empty one has lost them."""
     driver = ClassicGroupDriver()
     driver.join()
@@ -106,7 +106,7 @@ JOINS: dict[
 def test_joins(case: str, state: GroupState) -> None:
     ask, expected = JOINS[case]
     error = CoordinatorNotAvailable if state is GroupState.DEAD else expected[state]
-    assert error_of(ask(machine_in(state))) is error
+    assert error_of(ask(driver_in(state))) is error
 
 
 @attrs.frozen
@@ -156,7 +156,7 @@ MEMBERS: dict[str, tuple[Beat, Mapping[GroupState, type[BrokerError] | None]]] =
 @for_each("case", MEMBERS)
 def test_heartbeats(case: str, state: GroupState) -> None:
     beat, expected = MEMBERS[case]
-    driver = machine_in(state)
+    driver = driver_in(state)
     error = driver.heartbeat(beat.member_id, beat.generation(driver), beat.instance)
     assert (None if error is None else type(error)) is expected[state]
 
@@ -165,7 +165,7 @@ def test_heartbeats(case: str, state: GroupState) -> None:
 @for_each("case", MEMBERS)
 def test_syncs(case: str, state: GroupState) -> None:
     beat, expected = MEMBERS[case]
-    driver = machine_in(state)
+    driver = driver_in(state)
     answer = driver.sync(
         joined_as(driver, beat.member_id), generation=beat.generation(driver), instance=beat.instance
     )
@@ -185,7 +185,7 @@ def test_syncs(case: str, state: GroupState) -> None:
 def test_a_sync_in_another_protocol(
     protocol_type: str | None, protocol_name: str | None, error: type[BrokerError] | None
 ) -> None:
-    driver = machine_in(GroupState.STABLE)
+    driver = driver_in(GroupState.STABLE)
     answer = driver.sync(
         joined_as(driver, FOLLOWER), protocol_type=protocol_type, protocol_name=protocol_name
     )
@@ -207,7 +207,7 @@ LEAVES = {
 @for_each("case", LEAVES)
 def test_leave_group_errors_in_each_state(case: str, state: GroupState) -> None:
     member, error = LEAVES[case]
-    driver = machine_in(state)
+    driver = driver_in(state)
     (outcome,) = driver.leave(member)
     assert outcome.member == member
     assert (None if outcome.error is None else type(outcome.error)) is error
@@ -216,7 +216,7 @@ def test_leave_group_errors_in_each_state(case: str, state: GroupState) -> None:
 
 def test_nobody_leaves_a_dead_group() -> None:
     with pytest.raises(CoordinatorNotAvailable):
-        machine_in(GroupState.DEAD).leave(LeavingMember(LEADER))
+        driver_in(GroupState.DEAD).leave(LeavingMember(LEADER))
 
 
 def test_join_group_refuses_new_members_of_a_full_group() -> None:

@@ -487,14 +487,14 @@ TestInterruptedLog.settings = settings(
 
 @pytest.fixture
 def log() -> Iterator[InterruptedLog]:
-    """The machine, for sequences of rules that once failed."""
-    machine = InterruptedLog()
+    """The log of the model test, for sequences of rules that once failed."""
+    interrupted = InterruptedLog()
     try:
-        machine.begin()
-        yield machine
-        machine.it_is_what_the_model_has()
+        interrupted.begin()
+        yield interrupted
+        interrupted.it_is_what_the_model_has()
     finally:
-        machine.teardown()
+        interrupted.teardown()
 
 
 def test_delete_segments_before_outlives_a_loss_of_power_though_nothing_was_flushed(
