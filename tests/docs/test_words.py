@@ -1,4 +1,7 @@
-"""Docstrings, comments, messages and pages use Kafka's terms and plain words, which readers search for."""
+"""Docstrings, comments, messages and pages use Kafka's terms and plain words, which readers search for.
+
+So do the names of what tests are made of.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,9 @@ INSTEAD = {
 }
 WORDS = re.compile("|".join(rf"(?P<w{index}>\b(?:{words})\b)" for index, words in enumerate(INSTEAD)), re.I)
 
+UNCLEAR_NAMES = re.compile(r"(?<![A-Za-z])(?:scene|crew|toy)|Scene|Crew|Toy")
+"""Parts of names that say nothing: what is under test is a broker, a server, a group, a harness."""
+
 
 def files() -> list[Path]:
     """The code of kernel and plugins, and the pages."""
@@ -38,4 +44,16 @@ def test_words_of_code_and_pages_are_plain() -> None:
             for match in WORDS.finditer(line):
                 better = advice[int((match.lastgroup or "w0")[1:])]
                 found.append(f"{path.relative_to(ROOT)}:{number}: {match.group()!r}: {better}")
+    assert not found, "\n".join(found)
+
+
+def test_names_in_tests_and_benchmarks_say_what_is_under_test() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {match.group()!r}"
+        for folder in ("tests", "benchmarks")
+        for path in (ROOT / folder).rglob("*.py")
+        if path != Path(__file__) and "import_root" not in path.parts
+        for number, line in enumerate([path.stem, *path.read_text().splitlines()])
+        for match in UNCLEAR_NAMES.finditer(line)
+    ]
     assert not found, "\n".join(found)
