@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tests.peers import KafkaServer, TidelogServer, find_kafka, free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
     from pathlib import Path
 
 AGAINST_VARIABLE = "CLIENTS_AGAINST"
@@ -30,6 +30,17 @@ def running_broker(work_dir: Path, settings: Mapping[str, str] | None = None) ->
         yield broker
     finally:
         broker.stop()
+
+
+def stop_then_kill(broker: Broker) -> Callable[[], None]:
+    """Return a function that stops the broker, at its second call kills it, and starts it again."""
+    ends = iter((broker.stop, broker.kill))
+
+    def restart() -> None:
+        next(ends)()
+        broker.start()
+
+    return restart
 
 
 def _broker(work_dir: Path, settings: dict[str, str]) -> Broker:

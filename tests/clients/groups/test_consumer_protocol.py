@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, ConsumerGroupType
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.clients.brokers import running_broker
+from tests.clients.brokers import running_broker, stop_then_kill
 from tests.deadlines import DEADLINE_S
 from tests.peers import run_kafka_tool
 
@@ -137,12 +137,6 @@ def test_a_static_member_comes_back_without_a_rebalance(broker: Broker) -> None:
 
 @pytest.mark.long
 def test_a_group_goes_on_when_its_broker_comes_back(broker: Broker) -> None:
-    ends = iter((broker.stop, broker.kill))
-
-    def restart() -> None:
-        next(ends)()
-        broker.start()
-
     def scenario(kind: Kind, meet: Meet) -> None:
         with Group(broker, kind, CONSUMER) as group:
             group.join()
@@ -163,7 +157,7 @@ def test_a_group_goes_on_when_its_broker_comes_back(broker: Broker) -> None:
             group.wait_read()
             assert_every_record_read(group)
 
-    with_each(KINDS, scenario, between=restart)
+    with_each(KINDS, scenario, between=stop_then_kill(broker))
 
 
 @pytest.mark.long

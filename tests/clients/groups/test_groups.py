@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.clients.brokers import AGAINST_KAFKA, running_broker
+from tests.clients.brokers import AGAINST_KAFKA, running_broker, stop_then_kill
 
 from .checks import assert_every_record_read, assert_one_reader_at_a_time
 from .group import PARTITIONS, Group
@@ -139,12 +139,6 @@ def test_cooperative_members_keep_reading_what_they_keep(broker: Broker) -> None
 
 @pytest.mark.long
 def test_a_group_goes_on_when_its_broker_comes_back(broker: Broker) -> None:
-    ends = iter((broker.stop, broker.kill))
-
-    def restart() -> None:
-        next(ends)()
-        broker.start()
-
     def scenario(kind: Kind, meet: Meet) -> None:
         with Group(broker, kind, STARTS_OVER if kind.starts_over else PATIENT) as group:
             group.join()
@@ -170,4 +164,4 @@ def test_a_group_goes_on_when_its_broker_comes_back(broker: Broker) -> None:
             assert_every_record_read(group, at_most=3 if kind.starts_over else 1)
             assert min(read.offset for read in heir.reads) >= surely_committed
 
-    with_each(KINDS, scenario, between=restart)
+    with_each(KINDS, scenario, between=stop_then_kill(broker))
