@@ -20,11 +20,11 @@ from benchmarks.procfs import peak_resident_bytes, process_tree
 from benchmarks.rows import Better, Row, Sample, ratio_at_least, value_at_most
 from benchmarks.topics import create_topics
 
-from .context import Bench, RunningBroker
+from .context import Bench, RunningBroker, started_broker
 from .latency import VALUE_BYTES, acknowledge_p99
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Generator, Sequence
     from pathlib import Path
 
     from benchmarks.brokers import BrokerKind
@@ -100,7 +100,7 @@ class Compaction:
         return True
 
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
-        with _running(kind, work_dir) as broker:
+        with started_broker(kind, work_dir, _SETTINGS) as broker:
             size = _log_bytes(bench, self.value_bytes)
             # What is compiled at run time is compiled then.
             _KeyedLog.fill(bench, broker, "warm-up", self.value_bytes, size // 4).compact()
@@ -125,7 +125,8 @@ class FullBuffer:
 
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
         size = _log_bytes(bench, VALUE_BYTES)
-        with _running(kind, work_dir, {_BUFFER_KEY: str(_SMALL_BUFFER_BYTES)}) as broker:
+        settings = {**_SETTINGS, _BUFFER_KEY: str(_SMALL_BUFFER_BYTES)}
+        with started_broker(kind, work_dir, settings) as broker:
             log = _KeyedLog.fill(bench, broker, "compacted", VALUE_BYTES, size, records_per_key=1)
             log.compact()
         return [Sample(self.name, (log.worker_bytes - _SMALL_BUFFER_BYTES) / 1e6)]
@@ -145,7 +146,7 @@ class BesideCompaction:
         return True
 
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
-        with _running(kind, work_dir) as broker:
+        with started_broker(kind, work_dir, _SETTINGS) as broker:
             # Small records take longest, and the compaction must not be over before the producer is.
             log = _KeyedLog.fill(bench, broker, "compacted", 100, bench.effort.compacted_bytes)
             create_topics(broker.admin, {_BESIDE_TOPIC: 1})
@@ -175,18 +176,6 @@ def _counting() -> Generator[None]:
     finally:
         process.kill()
         process.wait()
-
-
-@contextmanager
-def _running(
-    kind: BrokerKind, work_dir: Path, settings: Mapping[str, str] | None = None
-) -> Generator[RunningBroker]:
-    server = kind.server(work_dir, {**_SETTINGS, **(settings or {})})
-    try:
-        server.start()
-        yield RunningBroker.of(kind, server)
-    finally:
-        server.stop()
 
 
 def compactions() -> list[Compaction | FullBuffer | BesideCompaction]:

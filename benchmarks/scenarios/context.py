@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
+from benchmarks.brokers import NO_SETTINGS
 from benchmarks.topics import admin_client
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from confluent_kafka.admin import AdminClient
 
@@ -50,6 +52,19 @@ class RunningBroker:
     def of(cls, kind: BrokerKind, server: BrokerServer) -> RunningBroker:
         """For a server that was started."""
         return cls(kind, server, admin_client(server.bootstrap))
+
+
+@contextmanager
+def started_broker(
+    kind: BrokerKind, work_dir: Path, settings: Mapping[str, str] = NO_SETTINGS
+) -> Generator[RunningBroker]:
+    """Start a broker in an empty folder, and stop it when the block ends."""
+    server = kind.server(work_dir, settings)
+    try:
+        server.start()
+        yield RunningBroker.of(kind, server)
+    finally:
+        server.stop()
 
 
 class Scenario(Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import attrs
@@ -17,11 +16,11 @@ from benchmarks.rows import Better, Row, Sample, value_at_least, value_at_most
 from benchmarks.summaries import percentile
 from benchmarks.topics import create_topics
 
-from .context import Bench, RunningBroker, usage_details
+from .context import Bench, RunningBroker, started_broker, usage_details
 from .latency import VALUE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from benchmarks.brokers import BrokerKind
@@ -56,7 +55,7 @@ class UpConversion:
         return kind.key == TIDELOG
 
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
-        with _running(kind, work_dir) as broker:
+        with started_broker(kind, work_dir) as broker:
             create_topics(broker.admin, {"batches": 1, "sets": 1})
             rates: dict[str, float] = {}
             details: dict[str, object] = {}
@@ -89,7 +88,7 @@ class Beside:
         return kind.key == TIDELOG
 
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
-        with _running(kind, work_dir) as broker:
+        with started_broker(kind, work_dir) as broker:
             create_topics(broker.admin, {"beside": 1, "moved": 1})
             fill = _spec(broker, "moved", BATCHES, bench.load_timeout_s, most_bytes=_FETCHED_BYTES)
             run_load(OLD_PRODUCE, fill, bench.load_timeout_s)
@@ -143,16 +142,6 @@ def _spec(
         bytes_per_second=bytes_per_second,
         most_bytes=most_bytes,
     )
-
-
-@contextmanager
-def _running(kind: BrokerKind, work_dir: Path) -> Generator[RunningBroker]:
-    server = kind.server(work_dir, {})
-    try:
-        server.start()
-        yield RunningBroker.of(kind, server)
-    finally:
-        server.stop()
 
 
 def old_clients() -> list[UpConversion | Beside]:

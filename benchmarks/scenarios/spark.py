@@ -15,7 +15,7 @@ from benchmarks.rows import Better, Row, Sample, value_at_least, value_at_most
 from benchmarks.topics import create_topics
 from tests.peers import find_kafka_format
 
-from .context import Bench, RunningBroker
+from .context import Bench, RunningBroker, started_broker
 from .latency import acknowledge_p99
 from .spark_batches import SparkBatches
 
@@ -86,20 +86,15 @@ class SparkReads:
 
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
         jars = find_kafka_format()
-        server = kind.server(work_dir)
-        try:
-            server.start()
-            broker = RunningBroker.of(kind, server)
+        with started_broker(kind, work_dir) as broker:
             create_topics(broker.admin, dict.fromkeys(_CODECS, CORES))
             for codec in _CODECS:
                 run_load(PRODUCE, _fill(broker, codec, codec, self.records), _TIMEOUT_S)
             folder = work_dir / "spark"
             folder.mkdir()
             repeats = bench.effort.repeats
-            spec = SparkSpec(server.bootstrap, list(_CODECS), repeats, str(jars), str(folder))
+            spec = SparkSpec(broker.server.bootstrap, list(_CODECS), repeats, str(jars), str(folder))
             found = run_load(SPARK, spec, _TIMEOUT_S * repeats)
-        finally:
-            server.stop()
         reads = [sample for codec in _CODECS for sink in SINKS for sample in _samples(found, codec, sink)]
         return [*reads, *(Sample(_LIMIT, limit / 1e6) for limit in found.limits)]
 
@@ -117,11 +112,8 @@ class BesideSpark:
 
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
         jars = find_kafka_format()
-        server = kind.server(work_dir)
         samples: list[Sample] = []
-        try:
-            server.start()
-            broker = RunningBroker.of(kind, server)
+        with started_broker(kind, work_dir) as broker:
             create_topics(broker.admin, {_READ: 1, _BESIDE_TOPIC: 1})
             run_load(PRODUCE, _fill(broker, _READ, "none", self.records, partitions=1), _TIMEOUT_S)
             for format_name in FORMATS:
@@ -129,12 +121,10 @@ class BesideSpark:
                 folder.mkdir()
                 warm_file = folder / "warm"
                 spec = SparkEndlessSpec(
-                    server.bootstrap, _READ, format_name, str(jars), str(folder), str(warm_file)
+                    broker.server.bootstrap, _READ, format_name, str(jars), str(folder), str(warm_file)
                 )
                 with pausable_load(SPARK_ENDLESS, spec, warm_file, _TIMEOUT_S) as reading:
                     samples += _beside(bench, broker, _BESIDE[format_name], reading)
-        finally:
-            server.stop()
         return samples
 
 

@@ -16,7 +16,7 @@ from benchmarks.rows import Better, Row, Sample, value_at_most
 from benchmarks.topics import create_topics
 from tests.peers import find_kafka_format
 
-from .context import Bench, RunningBroker
+from .context import Bench, RunningBroker, started_broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -87,16 +87,13 @@ class SparkBatches:
 
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
         jars = find_kafka_format()
-        server = kind.server(work_dir)
-        try:
-            server.start()
-            broker = RunningBroker.of(kind, server)
+        with started_broker(kind, work_dir) as broker:
             create_topics(broker.admin, {_COST: CORES, _LATENCY: CORES})
             run_load(PRODUCE, _fill(broker), _TIMEOUT_S)
             folder = work_dir / "spark"
             folder.mkdir()
             spec = SmallBatchesSpec(
-                bootstrap=server.bootstrap,
+                bootstrap=broker.server.bootstrap,
                 cost_topic=_COST,
                 latency_topic=_LATENCY,
                 repeats=bench.effort.repeats,
@@ -105,8 +102,6 @@ class SparkBatches:
                 folder=str(folder),
             )
             found = run_load(SPARK_BATCHES, spec, _TIMEOUT_S * bench.effort.repeats)
-        finally:
-            server.stop()
         return [sample for tuning in TUNINGS for sample in _samples(found, tuning)]
 
 
