@@ -109,7 +109,7 @@ def test_topics_grow(run: Run, topic: str) -> None:
     assert "PartitionCount: 3" in run(TOPICS, "--describe", "--topic", topic)
 
 
-def test_records_are_deleted(run: Run, broker: Broker, topic: str, tmp_path: Path) -> None:
+def test_delete_records_of_kafkas_tool(run: Run, broker: Broker, topic: str, tmp_path: Path) -> None:
     _produce(broker, topic)
     asked = tmp_path / "offsets.json"
     partitions = [{"topic": topic, "partition": 0, "offset": 2}]

@@ -48,7 +48,7 @@ async def appended(partition: Partition, messages: bytes) -> AppendResult:
     return result if isinstance(result, AppendResult) else await result
 
 
-def test_a_small_set_is_appended_at_once() -> None:
+def test_append_message_set_of_a_small_set_returns_at_once() -> None:
     partition = open_partition()
     partition.append_nowait(make_batch([b"value"] * 2))
     result = partition.append_message_set(bytearray(by_kafka_python(SMALL, 1)))
@@ -61,7 +61,7 @@ def test_a_small_set_is_appended_at_once() -> None:
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])
-async def test_a_large_or_compressed_set_is_appended_when_it_is_awaited(codec: int) -> None:
+async def test_append_message_set_of_a_large_or_compressed_set_is_awaitable(codec: int) -> None:
     partition = open_partition()
     messages = by_kafka_python(LARGE if not codec else SMALL, 1, codec)
     assert codec or len(messages) > QUICK_SET_BYTES
@@ -72,7 +72,7 @@ async def test_a_large_or_compressed_set_is_appended_when_it_is_awaited(codec: i
     assert parse_header(last_batch(partition)).codec == codec
 
 
-async def test_others_append_while_a_large_set_is_converted() -> None:
+async def test_append_message_set_of_a_large_set_does_not_block_other_appends() -> None:
     partition, other = open_partition(), open_partition()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(appended, partition, by_kafka_python(LARGE, 1, GZIP))
@@ -86,7 +86,7 @@ async def test_others_append_while_a_large_set_is_converted() -> None:
 @pytest.mark.parametrize(
     ("level", "threads"), [(None, 0), (6, 0), (7, 1)], ids=["of the producer", "quick", "slow"]
 )
-async def test_a_compressed_set_is_converted_on_an_idle_event_loop_if_its_codec_packs_quickly(
+async def test_append_message_set_converts_on_an_idle_event_loop_if_the_codec_packs_quickly(
     level: int | None, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_checks, "OTHERS_SECONDS", 60.0)  # whatever the machine does meanwhile
@@ -105,7 +105,7 @@ async def test_a_compressed_set_is_converted_on_an_idle_event_loop_if_its_codec_
     assert len(jobs) == threads
 
 
-async def test_the_topic_decides_about_timestamps_keys_codec_and_size() -> None:
+async def test_append_message_set_follows_the_configuration_of_the_topic() -> None:
     partition = open_partition(
         config=TopicConfig({MESSAGE_TIMESTAMP_TYPE.name: "LogAppendTime", COMPRESSION_TYPE.name: "lz4"})
     )
@@ -127,7 +127,7 @@ async def test_the_topic_decides_about_timestamps_keys_codec_and_size() -> None:
     assert [record.timestamp for record in iter_records(batch, parse_header(batch))] == [-1]
 
 
-def test_a_partition_that_is_gone_refuses_sets() -> None:
+def test_append_message_set_is_refused_by_a_partition_that_is_gone() -> None:
     partition = open_partition()
     partition.take_offline()
     with pytest.raises(UnknownTopicOrPartition):

@@ -55,7 +55,7 @@ def own_codecs(monkeypatch: pytest.MonkeyPatch) -> None:
     register_codecs([TwiceCodec()])
 
 
-def test_a_registered_codec_is_used_for_its_id() -> None:
+def test_registered_codecs_are_used_for_their_ids() -> None:
     assert (is_registered(TWICE), is_registered(1)) == (True, False)
     assert [codec.name for codec in registered_codecs()] == ["twice"]
     assert codec_named("twice") is registered_codecs()[0]

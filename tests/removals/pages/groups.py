@@ -50,21 +50,21 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/classic_groups/group.py",
         "delay_ms = self.settings.initial_rebalance_delay_ms",
         "delay_ms = 0",
-        f"{_COORDINATOR}/classic_groups/test_rebalances.py::test_the_first_member_waits_for_others",
+        f"{_COORDINATOR}/classic_groups/test_rebalances.py::test_join_group_of_the_first_member_waits_for_the_initial_delay",
     ),
     Removal(
         "The first member of an empty group waits for further ones; each that joins extends the wait",
         f"{_COORDINATOR}/classic_groups/group.py",
         "if initial is not None and initial.new_member_joined and initial.remaining_ms:",
         "if self is None:",
-        f"{_COORDINATOR}/classic_groups/test_rebalances.py::test_the_wait_goes_on_while_members_come",
+        f"{_COORDINATOR}/classic_groups/test_rebalances.py::test_join_group_of_more_members_prolongs_the_initial_delay",
     ),
     Removal(
         "A new member without an id gets MEMBER_ID_REQUIRED; its pending id expires with its session",
         f"{_COORDINATOR}/classic_groups/requests.py",
         "if not request.knows_member_id_required:",
         "if request:",
-        f"{_COORDINATOR}/classic_groups/test_rebalances.py::test_a_new_member_is_sent_back_for_its_id",
+        f"{_COORDINATOR}/classic_groups/test_rebalances.py::test_join_group_without_a_member_id_returns_member_id_required",
     ),
     Removal(
         "A new member without an id gets MEMBER_ID_REQUIRED; its pending id expires with its session",
@@ -78,7 +78,7 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/classic_groups/group.py",
         "            if not member.is_static:\n                self.remove(member)",
         "            if member.is_static:\n                self.remove(member)",
-        f"{_COORDINATOR}/classic_groups/test_rebalances.py::test_who_does_not_join_in_time_is_out",
+        f"{_COORDINATOR}/classic_groups/test_rebalances.py::test_join_group_missing_until_the_rebalance_timeout_removes_the_member",
     ),
     Removal(
         "The protocol is one that all members support, the one that most prefer",
@@ -99,7 +99,7 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/classic_groups/group.py",
         "if member.is_excused():",
         "if member:",
-        f"{_COORDINATOR}/classic_groups/test_rebalances.py::TestSessions::test_a_member_that_is_silent_goes",
+        f"{_COORDINATOR}/classic_groups/test_rebalances.py::TestSessions::test_heartbeat_missing_for_the_session_timeout_removes_the_classic_member",
     ),
     Removal(
         "A member that does not send SyncGroup is removed after the rebalance timeout",

@@ -15,14 +15,14 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/transactions/machine.py",
         "bumped = ProducerIdentity(known.producer_id, known.producer_epoch + 1)",
         "bumped = ProducerIdentity(known.producer_id, known.producer_epoch)",
-        f"{_COORDINATOR}/transactions/test_machine.py::TestInit::test_every_instance_gets_the_next_epoch",
+        f"{_COORDINATOR}/transactions/test_machine.py::TestInit::test_init_producer_id_returns_the_next_epoch_to_each_instance",
     ),
     Removal(
         "A new instance gets the next producer epoch, and an open transaction of the previous one is",
         f"{_COORDINATOR}/transactions/machine.py",
         "    if known.state is ONGOING:\n        return known\n    if init",
         "    if init",
-        f"{_COORDINATOR}/transactions/test_machine.py::TestInit::test_what_is_open_has_to_be_fenced_first",
+        f"{_COORDINATOR}/transactions/test_machine.py::TestInit::test_init_producer_id_leaves_an_open_transaction_to_be_fenced_first",
     ),
     Removal(
         "A fenced producer is refused by the coordinator and by every partition",

@@ -24,7 +24,7 @@ from tidelog.plugins.coordinator.classic_groups.requests import NEW_MEMBER_TIMEO
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 
-def test_the_first_member_waits_for_others() -> None:
+def test_join_group_of_the_first_member_waits_for_the_initial_delay() -> None:
     driver = ClassicGroupDriver()
     first = driver.join()
     driver.pass_time(INITIAL_DELAY_MS - 1)
@@ -35,7 +35,7 @@ def test_the_first_member_waits_for_others() -> None:
     )
 
 
-def test_the_wait_goes_on_while_members_come() -> None:
+def test_join_group_of_more_members_prolongs_the_initial_delay() -> None:
     driver = ClassicGroupDriver()
     first = driver.join(rebalance_ms=2 * INITIAL_DELAY_MS + 1000)
     driver.pass_time(INITIAL_DELAY_MS - 1)
@@ -49,14 +49,14 @@ def test_the_wait_goes_on_while_members_come() -> None:
     assert [member.member_id for member in first.value.members] == ["c-1", "c-2", "c-3"]
 
 
-def test_without_a_delay_the_first_member_begins_alone() -> None:
+def test_join_group_without_an_initial_delay_is_answered_at_once() -> None:
     driver = ClassicGroupDriver(settings(initial_delay_ms=0))
     first = driver.join()
     driver.pass_time(0)
     assert first.value.generation == 1
 
 
-def test_a_new_member_is_sent_back_for_its_id() -> None:
+def test_join_group_without_a_member_id_returns_member_id_required() -> None:
     driver = ClassicGroupDriver()
     required = driver.join(id_required=True).error
     assert isinstance(required, MemberIdRequired)
@@ -78,7 +78,7 @@ def test_join_group_waits_for_a_pending_member_id_only_until_its_session_timeout
     assert not driver.group.members.pending
 
 
-def test_everybody_joins_again_when_somebody_comes() -> None:
+def test_join_group_of_a_new_member_has_all_members_rejoin() -> None:
     driver = ClassicGroupDriver()
     leader, follower = stable(driver, 2)
     newcomer = driver.join()
@@ -88,7 +88,7 @@ def test_everybody_joins_again_when_somebody_comes() -> None:
     assert newcomer.value.leader == leader.member_id
 
 
-def test_who_does_not_join_in_time_is_out() -> None:
+def test_join_group_missing_until_the_rebalance_timeout_removes_the_member() -> None:
     driver = ClassicGroupDriver()
     leader, follower = stable(driver, 2)
     newcomer = driver.join(rebalance_ms=REBALANCE_MS + 5_000)
@@ -151,14 +151,14 @@ class TestAnswersThatGotLost:
         assert again.value == Joined(follower.member_id, 1, "consumer", "range", leader.member_id)
         assert driver.group.state is GroupState.STABLE
 
-    def test_everybody_is_before_the_assignment(self) -> None:
+    def test_join_group_repeated_before_the_assignment_returns_the_current_generation(self) -> None:
         driver = ClassicGroupDriver()
         answers = driver.join(), driver.join()
         driver.pass_time(2 * INITIAL_DELAY_MS)
         for answer in answers:
             assert driver.join(answer.value.member_id).value == answer.value
 
-    def test_the_second_join_takes_the_place_of_the_first(self) -> None:
+    def test_join_group_repeated_while_it_waits_ends_the_first_request(self) -> None:
         driver = ClassicGroupDriver()
         leader, _ = stable(driver, 2)
         first = driver.join(leader.member_id)
@@ -167,7 +167,7 @@ class TestAnswersThatGotLost:
         assert second.waits
         assert driver.group.members.awaiting_joins == 1
 
-    def test_the_second_sync_takes_the_place_of_the_first(self) -> None:
+    def test_sync_group_repeated_while_it_waits_ends_the_first_request(self) -> None:
         driver = ClassicGroupDriver()
         driver.join()
         follower = driver.join()
@@ -193,7 +193,7 @@ def test_join_group_in_state_stable_rebalances_for_the_leader_or_new_metadata(
     assert (driver.group.state is GroupState.PREPARING_REBALANCE) == rebalances
 
 
-def test_metadata_that_changes_during_the_assignment_begins_anew() -> None:
+def test_join_group_with_new_metadata_during_the_assignment_rebalances() -> None:
     driver = ClassicGroupDriver()
     leader, follower = driver.join(), driver.join()
     driver.pass_time(2 * INITIAL_DELAY_MS)
@@ -234,7 +234,7 @@ class TestAssignments:
         assert driver.group.state is GroupState.PREPARING_REBALANCE
         assert set(driver.group.members) == {leader.value.member_id}
 
-    def test_an_assignment_that_cannot_be_written_is_taken_back(self) -> None:
+    def test_sync_group_of_an_assignment_that_cannot_be_written_rebalances(self) -> None:
         driver = ClassicGroupDriver()
         leader, follower = driver.join(), driver.join()
         driver.pass_time(2 * INITIAL_DELAY_MS)
@@ -246,7 +246,7 @@ class TestAssignments:
         assert driver.group.state is GroupState.PREPARING_REBALANCE
         assert not driver.written
 
-    def test_what_is_written_is_what_is_told(self) -> None:
+    def test_sync_group_writes_the_assignment_that_it_returns(self) -> None:
         driver = ClassicGroupDriver()
         joined = stable(driver, 2)
         (image,) = driver.written
@@ -258,7 +258,7 @@ class TestAssignments:
 
 
 class TestSessions:
-    def test_a_member_that_is_silent_goes(self) -> None:
+    def test_heartbeat_missing_for_the_session_timeout_removes_the_classic_member(self) -> None:
         driver = ClassicGroupDriver()
         leader, follower = stable(driver, 2)
         driver.pass_time(SESSION_MS - 1)
@@ -268,7 +268,7 @@ class TestSessions:
         assert isinstance(driver.heartbeat(follower.member_id, 1), UnknownMemberId)
         assert driver.join(leader.member_id).value.generation == 2
 
-    def test_an_empty_group_is_written(self) -> None:
+    def test_heartbeat_missing_of_the_last_member_writes_an_empty_group(self) -> None:
         driver = ClassicGroupDriver()
         stable(driver)
         driver.pass_time(SESSION_MS)
@@ -276,7 +276,7 @@ class TestSessions:
         image = driver.written[-1]
         assert (image.generation, image.protocol, image.leader, image.members) == (2, None, None, [])
 
-    def test_who_waits_for_the_group_needs_no_heartbeats(self) -> None:
+    def test_heartbeat_is_not_needed_while_join_group_waits(self) -> None:
         driver = ClassicGroupDriver()
         leader, follower = stable(driver, 2)
         again = driver.join(leader.member_id)
@@ -286,7 +286,7 @@ class TestSessions:
         assert again.waits
         assert leader.member_id in driver.group.members
 
-    def test_a_new_member_does_not_wait_for_ever(self) -> None:
+    def test_join_group_of_a_new_member_ends_after_new_member_timeout_ms(self) -> None:
         driver = ClassicGroupDriver()
         stable(driver, 2, instances=["a", "b"])
         newcomer = driver.join(rebalance_ms=10 * NEW_MEMBER_TIMEOUT_MS)
@@ -309,7 +309,7 @@ class TestStaticMembers:
         assert driver.written[-1].members[-1].member_id == back.value.member_id
 
     @pytest.mark.parametrize("skips", [False, True])
-    def test_a_leader_that_comes_back_assigns_nothing(self, skips: bool) -> None:
+    def test_join_group_of_a_returning_static_leader_skips_the_assignment(self, skips: bool) -> None:
         driver = ClassicGroupDriver()
         old, _ = stable(driver, 2, instances=["a", "b"])
         back = driver.join(instance="a", skips=skips).value
@@ -319,13 +319,13 @@ class TestStaticMembers:
             assert (back.leader, back.skip_assignment, back.members) == (old.member_id, False, ())
         assert driver.sync(back, instance="a").value.assignment == b"share-0"
 
-    def test_one_that_comes_back_with_another_protocol_rebalances(self) -> None:
+    def test_join_group_of_a_returning_static_member_with_another_protocol_rebalances(self) -> None:
         driver = ClassicGroupDriver()
         stable(driver, 1, instances=["a"])
         driver.join(instance="a", protocols=[("sticky", b""), ("range", b"r")])
         assert driver.group.generation == 2
 
-    def test_while_it_is_assigned_a_generation_begins_anew(self) -> None:
+    def test_join_group_of_a_returning_static_member_during_the_assignment_rebalances(self) -> None:
         driver = ClassicGroupDriver()
         leader, follower = driver.join(instance="a"), driver.join(instance="b")
         driver.pass_time(2 * INITIAL_DELAY_MS)
@@ -364,7 +364,7 @@ class TestStaticMembers:
         driver.pass_time(REBALANCE_MS)
         assert [member.member_id for member in again.value.members] == [first.member_id, away.member_id]
 
-    def test_a_group_whose_members_are_all_away_waits_for_their_sessions(self) -> None:
+    def test_leave_group_of_absent_static_members_waits_for_their_sessions(self) -> None:
         driver = ClassicGroupDriver()
         joins = [driver.join(instance=name, rebalance_ms=4_000) for name in ("a", "b")]
         driver.pass_time(2 * INITIAL_DELAY_MS)
@@ -378,7 +378,7 @@ class TestStaticMembers:
         driver.pass_time(SESSION_MS)
         assert driver.group.state.value == "Empty"
 
-    def test_a_write_that_fails_brings_the_old_member_back(self) -> None:
+    def test_join_group_of_a_static_member_that_cannot_be_written_keeps_the_old_member(self) -> None:
         driver = ClassicGroupDriver()
         _, old = stable(driver, 2, instances=["a", "b"])
         driver.refuse_writes = True
@@ -390,7 +390,7 @@ class TestStaticMembers:
 
 
 class TestLeaving:
-    def test_several_leave_with_one_rebalance(self) -> None:
+    def test_leave_group_of_several_members_rebalances_once(self) -> None:
         driver = ClassicGroupDriver()
         joined = stable(driver, 4)
         driver.leave(*(LeavingMember(each.member_id) for each in joined[:2]))
@@ -398,7 +398,7 @@ class TestLeaving:
         assert {answer.value.generation for answer in again} == {2}
         assert again[0].value.leader == joined[2].member_id
 
-    def test_the_last_one_leaves_an_empty_group_behind(self) -> None:
+    def test_leave_group_of_the_last_member_empties_the_group(self) -> None:
         driver = ClassicGroupDriver()
         (only,) = stable(driver)
         driver.leave(LeavingMember(only.member_id))
@@ -412,7 +412,7 @@ class TestLeaving:
         driver.leave(LeavingMember("c-3"))
         assert isinstance(newcomer.error, UnknownMemberId)
 
-    def test_one_that_had_yet_to_join_is_not_waited_for(self) -> None:
+    def test_leave_group_of_a_pending_member_id_ends_the_wait_for_it(self) -> None:
         driver = ClassicGroupDriver()
         (leader,) = stable(driver)
         required = driver.join(id_required=True).error
@@ -423,7 +423,7 @@ class TestLeaving:
         assert outcome.error is None
         assert again.value.generation == 2
 
-    def test_a_stable_group_does_not_mind_one_that_had_yet_to_join(self) -> None:
+    def test_leave_group_of_a_pending_member_id_leaves_a_stable_group(self) -> None:
         driver = ClassicGroupDriver()
         stable(driver)
         required = driver.join(id_required=True).error
@@ -432,7 +432,7 @@ class TestLeaving:
         assert driver.group.state is GroupState.STABLE
 
 
-def test_a_group_that_is_larger_than_it_may_be_rebalances_when_it_is_taken_over() -> None:
+def test_start_sessions_rebalances_a_group_beyond_the_maximum_size() -> None:
     driver = ClassicGroupDriver(settings(max_size=3))
     stable(driver, 3)
     smaller = ClassicGroupDriver(settings(max_size=2))

@@ -103,7 +103,7 @@ JOINS: dict[
 
 @for_each("state", STATES)
 @for_each("case", JOINS)
-def test_joins(case: str, state: GroupState) -> None:
+def test_join_group_errors_in_each_state(case: str, state: GroupState) -> None:
     ask, expected = JOINS[case]
     error = CoordinatorNotAvailable if state is GroupState.DEAD else expected[state]
     assert error_of(ask(driver_in(state))) is error
@@ -154,7 +154,7 @@ MEMBERS: dict[str, tuple[Beat, Mapping[GroupState, type[BrokerError] | None]]] =
 
 @for_each("state", STATES)
 @for_each("case", MEMBERS)
-def test_heartbeats(case: str, state: GroupState) -> None:
+def test_heartbeat_errors_in_each_state(case: str, state: GroupState) -> None:
     beat, expected = MEMBERS[case]
     driver = driver_in(state)
     error = driver.heartbeat(beat.member_id, beat.generation(driver), beat.instance)
@@ -163,7 +163,7 @@ def test_heartbeats(case: str, state: GroupState) -> None:
 
 @for_each("state", STATES)
 @for_each("case", MEMBERS)
-def test_syncs(case: str, state: GroupState) -> None:
+def test_sync_group_errors_in_each_state(case: str, state: GroupState) -> None:
     beat, expected = MEMBERS[case]
     driver = driver_in(state)
     answer = driver.sync(
@@ -182,7 +182,7 @@ def test_syncs(case: str, state: GroupState) -> None:
         ("consumer", "sticky", InconsistentGroupProtocol),
     ],
 )
-def test_a_sync_in_another_protocol(
+def test_sync_group_of_another_protocol_is_refused(
     protocol_type: str | None, protocol_name: str | None, error: type[BrokerError] | None
 ) -> None:
     driver = driver_in(GroupState.STABLE)
@@ -214,7 +214,7 @@ def test_leave_group_errors_in_each_state(case: str, state: GroupState) -> None:
     assert len(driver.group.members) == (2 if error else 1)
 
 
-def test_nobody_leaves_a_dead_group() -> None:
+def test_leave_group_of_a_dead_group_is_refused() -> None:
     with pytest.raises(CoordinatorNotAvailable):
         driver_in(GroupState.DEAD).leave(LeavingMember(LEADER))
 
@@ -227,7 +227,7 @@ def test_join_group_refuses_new_members_of_a_full_group() -> None:
     assert driver.group.state is GroupState.STABLE
 
 
-def test_while_members_join_the_first_ones_have_room() -> None:
+def test_join_group_has_room_for_the_first_members_during_a_rebalance() -> None:
     driver = ClassicGroupDriver(settings(max_size=2))
     answers = [driver.join() for _ in range(3)]
     assert [error_of(answer) for answer in answers] == [None, None, GroupMaxSizeReached]
@@ -235,7 +235,7 @@ def test_while_members_join_the_first_ones_have_room() -> None:
     assert len(answers[0].value.members) == 2
 
 
-def test_who_joins_again_too_late_loses_its_place() -> None:
+def test_join_group_of_a_late_member_is_refused_by_a_full_group() -> None:
     driver = ClassicGroupDriver(settings(max_size=2))
     first, second = stable(driver, 2)
     driver.join(first.member_id)

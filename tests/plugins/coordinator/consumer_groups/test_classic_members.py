@@ -64,7 +64,7 @@ class ClassicMemberDriver(ConsumerGroupDriver):
         classic_members.check_settled(self.group, self.group.members["old"])
 
 
-def test_a_classic_member_gives_up_and_gets_by_joining_again() -> None:
+def test_join_group_of_a_classic_member_revokes_and_assigns_partitions() -> None:
     driver = ClassicMemberDriver(FakeTopics(t=2))
     assert driver.classic_join() == Joined("old", 1, "consumer", "range", leader="")
     assert driver.sync(1) == [0, 1]
@@ -85,7 +85,7 @@ def test_a_classic_member_gives_up_and_gets_by_joining_again() -> None:
     assert driver.owned(driver.heartbeat("new", 2)) == {"t": {0, 1} - {kept}}
 
 
-def test_a_classic_member_is_told_to_rejoin_when_what_it_waits_for_is_free() -> None:
+def test_heartbeat_of_a_classic_member_reports_a_rebalance_when_its_partitions_are_free() -> None:
     driver = ClassicMemberDriver(FakeTopics(t=2))
     driver.join("new", "t")
     assert driver.classic_join().generation == 2
@@ -99,7 +99,7 @@ def test_a_classic_member_is_told_to_rejoin_when_what_it_waits_for_is_free() -> 
     assert driver.sync(2) == sorted({0, 1} - kept)
 
 
-def test_a_static_member_changes_its_protocol_and_keeps_its_partitions() -> None:
+def test_join_group_of_a_static_member_of_the_other_protocol_keeps_its_partitions() -> None:
     driver = ClassicMemberDriver(FakeTopics(t=2))
     driver.classic_join(member_id="", group_instance_id="i")
     epoch = driver.group.epoch
@@ -121,7 +121,7 @@ ERRORS: list[tuple[str, type[BrokerError], dict[str, object]]] = [
 
 
 @for_each(("error", "rest"), [pytest.param(*case[1:], id=case[0]) for case in ERRORS])
-def test_joins_that_are_refused(error: type[BrokerError], rest: dict[str, object]) -> None:
+def test_join_group_of_a_classic_member_errors(error: type[BrokerError], rest: dict[str, object]) -> None:
     driver = ClassicMemberDriver()
     driver.classic_join(member_id="other")
     driver.classic_join(member_id="", group_instance_id="i")
@@ -131,14 +131,14 @@ def test_joins_that_are_refused(error: type[BrokerError], rest: dict[str, object
         driver.classic_join(**request)
 
 
-def test_a_full_group_takes_no_classic_member() -> None:
+def test_join_group_of_a_classic_member_is_refused_by_a_full_group() -> None:
     driver = ClassicMemberDriver(settings=attrs.evolve(SETTINGS, max_size=1))
     driver.join("new", "t")
     with pytest.raises(GroupMaxSizeReached):
         driver.classic_join()
 
 
-def test_a_policy_without_migration_keeps_classic_members_out() -> None:
+def test_join_group_of_a_classic_member_is_refused_by_a_policy_without_migration() -> None:
     driver = ClassicMemberDriver(settings=attrs.evolve(SETTINGS, upgrades=False, downgrades=False))
     driver.join("new", "t")
     with pytest.raises(InconsistentGroupProtocol, match="disabled"):
@@ -155,7 +155,9 @@ def test_a_policy_without_migration_keeps_classic_members_out() -> None:
         pytest.param(InconsistentGroupProtocol, 1, {"protocol_name": "sticky"}, id="protocol name"),
     ],
 )
-def test_syncs_that_are_refused(error: type[BrokerError], generation: int, rest: dict[str, object]) -> None:
+def test_sync_group_of_a_classic_member_errors(
+    error: type[BrokerError], generation: int, rest: dict[str, object]
+) -> None:
     driver = ClassicMemberDriver()
     driver.classic_join()
     driver.join("new", "t")

@@ -24,7 +24,7 @@ from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroupState
 from tidelog.plugins.coordinator.consumer_groups.member import MemberState
 
 
-def test_the_first_member_gets_everything_at_once() -> None:
+def test_heartbeat_of_the_first_member_assigns_all_partitions_at_once() -> None:
     driver = ConsumerGroupDriver(FakeTopics(t=3))
     answer = driver.join("a", "t")
     assert (answer.member_epoch, driver.owned(answer)) == (1, {"t": {0, 1, 2}})
@@ -87,7 +87,7 @@ def test_heartbeat_repeats_the_assignment_to_a_member_that_missed_an_answer() ->
     assert (again.member_epoch, driver.owned(again)) == (2, {"t": {0, 1, 2}})
 
 
-def test_a_member_that_leaves_makes_room() -> None:
+def test_heartbeat_that_leaves_releases_the_partitions_of_the_member() -> None:
     driver = ConsumerGroupDriver(FakeTopics(t=2))
     driver.join("a", "t")
     driver.join("b", "t")
@@ -103,7 +103,7 @@ def test_heartbeat_joining_an_empty_group_ignores_the_assignment_interval() -> N
     assert driver.owned(driver.join("b", "t")) == {"t": {0, 1, 2, 3}}
 
 
-def test_members_that_come_together_are_assigned_together() -> None:
+def test_heartbeat_assigns_members_that_join_within_the_assignment_interval_together() -> None:
     driver = ConsumerGroupDriver(settings=attrs.evolve(SETTINGS, assignment_interval_ms=1_000))
     driver.join("a", "t")
     assert driver.join("b", "t").assignment == {}
@@ -151,7 +151,7 @@ def test_heartbeat_revokes_unsubscribed_topics_before_the_next_assignment() -> N
     assert driver.group.members["a"].current.state is MemberState.UNREVOKED_PARTITIONS
 
 
-def test_the_assignor_that_most_members_ask_for_is_used() -> None:
+def test_heartbeat_uses_the_assignor_that_most_members_ask_for() -> None:
     driver = ConsumerGroupDriver(FakeTopics(t=4, u=4))
     driver.join("a", "t", "u", server_assignor="range")
     driver.join("b", "t", "u", server_assignor="range")
@@ -183,7 +183,7 @@ def test_heartbeat_evaluates_topic_regex_for_new_topics_at_most_every_ten_second
     assert driver.heartbeat("m", 1).assignment is None
 
 
-def test_a_static_member_gets_its_partitions_back_without_a_rebalance() -> None:
+def test_heartbeat_of_a_returning_static_member_returns_its_partitions_without_a_rebalance() -> None:
     driver = ConsumerGroupDriver(FakeTopics(t=2))
     driver.join("a", "t", instance_id="i")
     driver.join("b", "t", instance_id="j")
@@ -198,14 +198,14 @@ def test_a_static_member_gets_its_partitions_back_without_a_rebalance() -> None:
     assert driver.group.state is ConsumerGroupState.STABLE
 
 
-def test_a_fenced_member_joins_again_under_its_id() -> None:
+def test_heartbeat_of_a_fenced_member_joins_again_with_its_id() -> None:
     driver = ConsumerGroupDriver(FakeTopics(t=1))
     driver.join("a", "t")
     again = driver.join("a", "t")
     assert (again.member_epoch, driver.owned(again)) == (1, {"t": {0}})
 
 
-def test_version_0_is_given_a_member_id() -> None:
+def test_heartbeat_in_version_0_generates_a_member_id() -> None:
     answer = ConsumerGroupDriver().join("", "t", brings_member_id=False)
     assert answer.member_id
 

@@ -394,7 +394,7 @@ async def test_join_group_waiting_for_the_flush_is_refused_once_the_log_is_inact
     assert coordinator.types == []
 
 
-async def test_a_classic_member_that_does_not_ask_for_its_partitions_is_gone(
+async def test_sync_group_missing_until_the_rebalance_timeout_removes_a_classic_member(
     coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
     await coordinator.join("a")

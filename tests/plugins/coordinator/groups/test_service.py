@@ -66,7 +66,7 @@ class Waiting:
             self.outcome = error
 
 
-async def test_join_sync_heartbeat_and_leave_of_a_group(
+async def test_join_group_sync_group_heartbeat_and_leave_group_of_a_member(
     autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
     began = trio.current_time()
@@ -92,7 +92,7 @@ async def test_heartbeat_changes_no_timer(autojump_clock: MockClock, coordinator
     assert len(coordinator.deadlines._heap) <= 3  # pyright: ignore[reportPrivateUsage]
 
 
-async def test_a_connection_that_breaks_leaves_the_member(
+async def test_join_group_of_a_connection_that_breaks_keeps_the_member(
     autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
     with trio.move_on_after(1):
@@ -135,7 +135,7 @@ async def test_join_group_keeps_a_group_with_offsets_if_no_member_rejoins_with_i
         ({"member_id": "stranger"}, UnknownMemberId),
     ],
 )
-async def test_join_that_is_refused_creates_no_group(
+async def test_join_group_that_is_refused_creates_no_group(
     autojump_clock: MockClock,
     coordinator: GroupCoordinator,
     change: dict[str, object],
@@ -312,7 +312,7 @@ class TestWhileItLoads:
         (error,) = await coordinator.groups.delete(["g"])
         assert isinstance(error, CoordinatorLoadInProgress)
 
-    async def test_heartbeats_are_believed(
+    async def test_heartbeat_is_accepted_while_loading(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
         coordinator.log.inactive[partition_for("g")] = CoordinatorLoadInProgress("loading")

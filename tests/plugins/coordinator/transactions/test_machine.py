@@ -100,12 +100,12 @@ class TestInit:
         assert (begun.producer, begun.state, begun.timeout_ms) == ((SPARE, 0), EMPTY, 1000)
 
     @pytest.mark.parametrize("state", sorted(AT_REST))
-    def test_every_instance_gets_the_next_epoch(self, state: TransactionState) -> None:
+    def test_init_producer_id_returns_the_next_epoch_to_each_instance(self, state: TransactionState) -> None:
         begun = machine.init(known(state), 1000, None, NOW)
         assert (begun.producer, begun.state, begun.partitions) == ((7, 5), EMPTY, frozenset())
         assert (begun.timeout_ms, begun.start_ms, begun.last_update_ms) == (1000, -1, NOW)
 
-    def test_what_is_open_has_to_be_fenced_first(self) -> None:
+    def test_init_producer_id_leaves_an_open_transaction_to_be_fenced_first(self) -> None:
         assert machine.init(known(ONGOING), 1000, None, NOW) == known(ONGOING)
 
     @pytest.mark.parametrize("state", [PREPARE_COMMIT, PREPARE_ABORT])
@@ -116,7 +116,7 @@ class TestInit:
         with pytest.raises(ConcurrentTransactions):
             machine.init(known(state), 1000, current, NOW)
 
-    def test_a_producer_may_go_on_with_its_next_epoch(self) -> None:
+    def test_init_producer_id_of_the_current_producer_returns_its_next_epoch(self) -> None:
         begun = machine.init(known(EMPTY), 1000, producer(), NOW)
         assert begun.producer == (7, 5)
         assert machine.init(begun, 1000, producer(), NOW).producer == (7, 5), "the same request again"
@@ -149,7 +149,9 @@ class TestInit:
 
 class TestAdd:
     @pytest.mark.parametrize("state", sorted(AT_REST))
-    def test_the_first_partition_begins_a_transaction(self, state: TransactionState) -> None:
+    def test_add_partitions_to_txn_begins_a_transaction_with_the_first_partition(
+        self, state: TransactionState
+    ) -> None:
         added = machine.add(known(state), producer(), [THERE], 2, NOW)
         assert added is not None
         assert (added.state, added.partitions, added.start_ms) == (ONGOING, frozenset({THERE}), NOW)
@@ -304,7 +306,7 @@ class TestEnd:
         with pytest.raises(InvalidTransactionState):
             machine.end(completed, producer(LAST_EPOCH), commit=False, version=2, now_ms=NOW)
 
-    def test_a_fence_shuts_the_producer_out(self) -> None:
+    def test_fence_raises_the_epoch_above_that_of_the_producer(self) -> None:
         fenced = machine.fence(known(ONGOING), NOW)
         assert (fenced.state, fenced.producer, fenced.client_version) == (PREPARE_ABORT, (7, 5), 2)
         assert fenced.partitions == {HERE}
@@ -314,7 +316,7 @@ class TestEnd:
         assert (fenced.producer, fenced.client_version) == ((7, 32767), 0)
 
     @pytest.mark.parametrize("state", [EMPTY, COMPLETE_COMMIT, PREPARE_ABORT])
-    def test_only_what_is_open_is_fenced(self, state: TransactionState) -> None:
+    def test_fence_refuses_a_transaction_that_is_not_open(self, state: TransactionState) -> None:
         with pytest.raises(InvalidTransactionState):
             machine.fence(known(state), NOW)
 

@@ -47,7 +47,7 @@ async def test_init_producer_id_answers_when_its_record_is_on_disk(
     assert answered
 
 
-async def test_an_open_transaction_survives_a_crash(coordinator: CrashingCoordinator) -> None:
+async def test_load_restores_an_open_transaction_after_a_crash(coordinator: CrashingCoordinator) -> None:
     producer = await coordinator.begin()
     await coordinator.recover()
     coordinator.append(HERE, producer, 1, b"3")
