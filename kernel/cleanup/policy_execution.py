@@ -10,7 +10,6 @@ from typing import NamedTuple
 import attrs
 import trio
 
-from tidelog.kernel.cleanup.plan_checks import BadPlan, check_plan
 from tidelog.kernel.cleanup.rewriting import (
     Observe,
     RewriteAborted,
@@ -24,7 +23,15 @@ from tidelog.kernel.cleanup.workers import Workers
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import TopicConfig, keys
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.seams.cleanup import NOTHING, CleanupPolicy, LogView, Plan, Rewrite
+from tidelog.kernel.seams.cleanup import (
+    NOTHING,
+    BadPlan,
+    CleanupPolicy,
+    LogView,
+    Plan,
+    Rewrite,
+    check_plan,
+)
 from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.topics import Topics

@@ -20,12 +20,11 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 
-from tidelog.kernel.cleanup.plan_checks import check_plan
 from tidelog.kernel.config import Config, TopicConfig, topic_config
 from tidelog.kernel.records.batch import DELETE_HORIZON_BIT, HEADER_BYTES, pack_batch, parse_header
 from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.records.placed import PlacedBatch
-from tidelog.kernel.seams.cleanup import CleanupPolicy, LogView, Plan, RecordFilter
+from tidelog.kernel.seams.cleanup import CleanupPolicy, LogView, Plan, RecordFilter, check_plan
 from tidelog.kernel.seams.storage import SegmentView, TopicPartition
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS

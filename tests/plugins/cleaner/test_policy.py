@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from tests.kernel.config.bundle import bundle_config
 from tests.tables import for_each
-from tidelog.kernel.cleanup.plan_checks import check_plan
 from tidelog.kernel.config import topic_config
-from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan
+from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, check_plan
 from tidelog.kernel.seams.storage import SegmentView, TopicPartition
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance, random_log
 from tidelog.kernel.testing.clock import START_MS

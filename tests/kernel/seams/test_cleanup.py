@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.kernel.cleanup.filters import Filter
 from tests.tables import for_each
-from tidelog.kernel.cleanup.plan_checks import BadPlan, check_plan
-from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
+from tidelog.kernel.config import Config
+from tidelog.kernel.seams.cleanup import NOTHING, BadPlan, LogView, Plan, RecordFilter, Rewrite, check_plan
 from tidelog.kernel.seams.storage import SegmentView, TopicPartition
 
 
@@ -23,8 +22,13 @@ def view(*, stable: int = 30, committed: int = 30, active_bytes: int = 100) -> L
     return LogView(TopicPartition("flights", 0), segments, 0, stable, committed)
 
 
+def no_filter(config: Config) -> RecordFilter:
+    """A plan is checked without its filter."""
+    raise AssertionError(config)
+
+
 def rewrite(until: int, **more: Any) -> Plan:
-    fields: dict[str, Any] = {"urgency": 0.5, "survey_from": 0, "make_filter": lambda _: Filter(), **more}
+    fields: dict[str, Any] = {"urgency": 0.5, "survey_from": 0, "make_filter": no_filter, **more}
     return Plan(rewrite=Rewrite(until, **fields))
 
 
