@@ -38,7 +38,7 @@ LONGEST = (
     "tests/crash/test_every_step.py",
     "tests/crash/test_power_cut.py",
     "tests/spark_kills/test_spark_kills.py",
-    "tests/plugins/cleaner/test_against_kafka.py",
+    "tests/plugins/cleaner/compaction/test_against_kafka.py",
     "tests/hands/test_hands.py",
     "tests/clients/groups/test_groups.py",
     "tests/clients/groups/test_consumer_protocol.py",

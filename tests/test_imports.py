@@ -25,7 +25,7 @@ LIGHT = {
     "tidelog.kernel.cleanup.worker.__main__": EVENT_LOOPS | COMMAND_LINE | COMPRESSION,
     "tidelog.kernel.partition": COMMAND_LINE | COMPRESSION | ARRAYS,
     "tidelog.kernel.records": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | ARRAYS,
-    "tidelog.plugins.cleaner.policy": COMMAND_LINE | COMPRESSION | ARRAYS,
+    "tidelog.plugins.cleaner.compaction.policy": COMMAND_LINE | COMPRESSION | ARRAYS,
     "tidelog.plugins.protocol_kafka.codecs": EVENT_LOOPS | COMMAND_LINE | COMPRESSION,
     "tidelog.plugins.protocol_kafka.connection": COMMAND_LINE | COMPRESSION,
     "tidelog.plugins.protocol_kafka.messages": EVENT_LOOPS | COMMAND_LINE | COMPRESSION,

@@ -24,6 +24,6 @@ def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
 def tidelog_cleanup_policies() -> Iterable[CleanupPolicy]:
     """Offer the policy `compact`."""
     # Not at the top: commands that only ask for a configuration never need it.
-    from tidelog.plugins.cleaner.policy import CompactionPolicy
+    from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy
 
     return (CompactionPolicy(),)

@@ -25,9 +25,9 @@ from tidelog.kernel.partition import Partition
 from tidelog.kernel.seams.cleanup import LogView, Plan
 from tidelog.kernel.testing import FakeClock
 from tidelog.plugins import cleaner
-from tidelog.plugins.cleaner.keep_newest import KeepNewest
-from tidelog.plugins.cleaner.offset_map import SLOT_BYTES
-from tidelog.plugins.cleaner.policy import CompactionPolicy
+from tidelog.plugins.cleaner.compaction.keep_newest import KeepNewest
+from tidelog.plugins.cleaner.compaction.offset_map import SLOT_BYTES
+from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy
 
 TOPIC = "t"
 POLICY = CompactionPolicy.name

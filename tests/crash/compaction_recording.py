@@ -16,7 +16,7 @@ from tests.crash.logs import batches_of
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.records.stored import parse_stored
 from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore
-from tidelog.plugins.cleaner.policy import CompactionPolicy
+from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.testing import (
     Device,

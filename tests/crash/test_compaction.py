@@ -39,7 +39,7 @@ from tests.crash.replaying import replays
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.records.stored import parse_stored
 from tidelog.kernel.testing import FakeClock
-from tidelog.plugins.cleaner.policy import CompactionPolicy
+from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy
 from tidelog.plugins.storage_file.directories.checkpoints import read_checkpoint, rewrite_checkpoint
 from tidelog.plugins.storage_file.testing import (
     PROCESS_ENDS,

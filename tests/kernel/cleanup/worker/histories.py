@@ -31,8 +31,8 @@ from tidelog.kernel.seams.cleanup import RecordFilter
 from tidelog.kernel.seams.partition import LastBatch
 from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore, SegmentDraft
 from tidelog.kernel.testing.clock import START_MS
-from tidelog.plugins.cleaner.keep_newest import KeepNewest
-from tidelog.plugins.cleaner.offset_map import SLOT_BYTES
+from tidelog.plugins.cleaner.compaction.keep_newest import KeepNewest
+from tidelog.plugins.cleaner.compaction.offset_map import SLOT_BYTES
 from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
 
 T = TypeVar("T")

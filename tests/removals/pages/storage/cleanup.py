@@ -12,9 +12,9 @@ _POLICY = "plugins/retention/policy.py"
 _POLICIES = "`cleanup.policy`: `delete` deletes, other policies come from plugins"
 _RULES = "`retention.ms`, `retention.bytes`, and the log start, in Kafka's order"
 _TESTS = "plugins/retention"
-_COMPACTION = "plugins/cleaner/policy.py"
+_COMPACTION = "plugins/cleaner/compaction/policy.py"
 _COMPACTION_KEYS = "`min.cleanable.dirty.ratio`, `min.compaction.lag.ms`"
-_COMPACTION_TEST = "plugins/cleaner/test_compaction.py::test_compaction"
+_COMPACTION_TEST = "plugins/cleaner/compaction/test_compaction.py::test_compaction"
 
 REMOVALS: Final = (
     Removal(
@@ -75,7 +75,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "Compaction: of each key the newest record",
-        "plugins/cleaner/newest_offsets.py",
+        "plugins/cleaner/compaction/newest_offsets.py",
         "newest[inside] = self._newest.has(places[inside])",
         "newest[inside] = self._surveyed.has(places[inside])",
         f"{_COMPACTION_TEST}_keeps_the_newest_record_of_each_key_and_goes_on_after_a_restart",
@@ -114,28 +114,28 @@ REMOVALS: Final = (
         _COMPACTION,
         "dirt.ratio > config[keys.MIN_CLEANABLE_DIRTY_RATIO]",
         "dirt.ratio > 0.5",
-        "plugins/cleaner/test_policy.py::test_plan_rewrites_above_the_cleanable_ratio",
+        "plugins/cleaner/compaction/test_policy.py::test_plan_rewrites_above_the_cleanable_ratio",
     ),
     Removal(
         _COMPACTION_KEYS,
         _COMPACTION,
         "            if is_dirty and segment.age_timestamp > newest_ms:\n                break\n",
         "",
-        "plugins/cleaner/test_policy.py::test_plan_leaves_segments_with_records_younger_than_the_least_lag",
+        "plugins/cleaner/compaction/test_policy.py::test_plan_leaves_segments_with_records_younger_than_the_least_lag",
     ),
     Removal(
         _COMPACTION_KEYS,
         _COMPACTION,
         "delete_retention_ms=config[keys.DELETE_RETENTION_MS]",
         "delete_retention_ms=0",
-        "plugins/cleaner/test_policy.py::test_plan_passes_on_how_long_tombstones_stay",
+        "plugins/cleaner/compaction/test_policy.py::test_plan_passes_on_how_long_tombstones_stay",
     ),
     Removal(
         "`log.cleaner.*`, all of Kafka's",
         _COMPACTION,
         " if config[keys.LOG_CLEANER_ENABLE] else 0",
         "",
-        "plugins/cleaner/test_policy.py::test_interval_ms_is_0_without_the_cleaner",
+        "plugins/cleaner/compaction/test_policy.py::test_interval_ms_is_0_without_the_cleaner",
     ),
     Removal(
         "`log.retention.check.interval.ms`",

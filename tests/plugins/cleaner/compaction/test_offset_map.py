@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidelog.plugins.cleaner import offset_map
-from tidelog.plugins.cleaner.offset_map import NOT_FOUND, SLOT_BYTES, OffsetMap
+from tidelog.plugins.cleaner.compaction import offset_map
+from tidelog.plugins.cleaner.compaction.offset_map import NOT_FOUND, SLOT_BYTES, OffsetMap
 
 FIRST_WORDS = [b"\x00\x00\x00", b"\xff\xff\xff", b"\x80\x00\x00", b"\x7f\xff\xff"]
 

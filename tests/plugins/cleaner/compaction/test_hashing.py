@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.plugins.cleaner.blocks import block_of
-from tidelog.plugins.cleaner import hashing
-from tidelog.plugins.cleaner.hashing import hash_keys
+from tests.plugins.cleaner.compaction.blocks import block_of
+from tidelog.plugins.cleaner.compaction import hashing
+from tidelog.plugins.cleaner.compaction.hashing import hash_keys
 
 
 def digests(keys: Sequence[bytes | None]) -> list[bytes]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tidelog.kernel.records.block import RecordBlock
     from tidelog.kernel.records.columns import Column, Mask
-    from tidelog.plugins.cleaner.newest_offsets import NewestOffsets
+    from tidelog.plugins.cleaner.compaction.newest_offsets import NewestOffsets
 
 
 class KeepNewest:
@@ -31,7 +31,7 @@ class KeepNewest:
     @cached_property
     def _newest(self) -> NewestOffsets:
         # Not at the top: it needs a library that the broker's own process never loads.
-        from tidelog.plugins.cleaner.newest_offsets import NewestOffsets
+        from tidelog.plugins.cleaner.compaction.newest_offsets import NewestOffsets
 
         return NewestOffsets(self._now_ms, self._buffer_bytes, self._load_factor, self._most_keys)
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.records.columns import Column, Mask
-from tidelog.plugins.cleaner.hashing import hash_keys
-from tidelog.plugins.cleaner.offset_map import OffsetMap
+from tidelog.plugins.cleaner.compaction.hashing import hash_keys
+from tidelog.plugins.cleaner.compaction.offset_map import OffsetMap
 
 MOST_BUFFER_BYTES = 2**31 - 1
 """More is not used for one log, as in Apache Kafka."""

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.plugins.cleaner.blocks import block_of
+from tests.plugins.cleaner.compaction.blocks import block_of
 from tidelog.kernel.records.block import RecordBlock
-from tidelog.plugins.cleaner import newest_offsets
-from tidelog.plugins.cleaner.newest_offsets import NewestOffsets
-from tidelog.plugins.cleaner.offset_map import SLOT_BYTES
+from tidelog.plugins.cleaner.compaction import newest_offsets
+from tidelog.plugins.cleaner.compaction.newest_offsets import NewestOffsets
+from tidelog.plugins.cleaner.compaction.offset_map import SLOT_BYTES
 
 
 def test_survey_tells_the_first_offset_without_room() -> None:

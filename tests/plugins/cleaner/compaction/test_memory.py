@@ -21,8 +21,8 @@ from tidelog.kernel.cleanup.worker.messages import (
 )
 from tidelog.kernel.cleanup.worker.process import WorkerProcess
 from tidelog.kernel.testing import make_batch
-from tidelog.plugins.cleaner import newest_offsets
-from tidelog.plugins.cleaner.keep_newest import KeepNewest
+from tidelog.plugins.cleaner.compaction import newest_offsets
+from tidelog.plugins.cleaner.compaction.keep_newest import KeepNewest
 from tidelog.plugins.storage_file.segments.transfer import FileDraftWriter, FileSegmentSource
 
 BUFFER_BYTES = 1 << 19

@@ -19,7 +19,7 @@ from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
 from tidelog.plugins.cleaner import keys
-from tidelog.plugins.cleaner.keep_newest import KeepNewest
+from tidelog.plugins.cleaner.compaction.keep_newest import KeepNewest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
