@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import trio
 
-from tidelog.kernel.cleanup.log_cleanup import LogCleanup
 from tidelog.kernel.clock import Clock, wall_clock_ms
 from tidelog.kernel.collector import frozen_survivors, thaw_task
 from tidelog.kernel.config import Config, keys
@@ -43,8 +42,10 @@ from tidelog.kernel.server.server import PeerWarnings
 from tidelog.kernel.sinks.sinks import Sinks
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.topics import Topics
+from tidelog.kernel.topics.policy_warnings import PolicyWarnings
 
 if TYPE_CHECKING:
+    from tidelog.kernel.seams.cleanup import CleanupPolicy, LogCleaner
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.tasks import BackgroundTask
 
@@ -67,8 +68,8 @@ class Broker:
 
     `topics` has the partitions, `metadata` records which there are, `cluster` knows who leads what,
     `producer_ids` allocates ids, `listeners` maps each listener's name to the `host:port` it is bound to.
-    `cleanup` carries out the cleanup policies, `sinks` runs the sinks, `load_progress` counts the logs that
-    are still to be opened.
+    `log_cleaner` carries out the cleanup policies, if a plugin has registered one, `sinks` runs the sinks,
+    `load_progress` counts the logs that are still to be opened.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Broker:
         )
         self.storage: Storage = storage.create(self._storage_context(must_exist=must_exist))
         self.topics = Topics(config, self.storage, self.metadata, clock, self.tasks, self.events)
-        self.cleanup = LogCleanup(plugins.cleanup_policies(), config, self.topics, clock)
+        self.log_cleaner: LogCleaner | None = None
         self.sinks = Sinks(config.sinks, plugins.sink_kinds(), self)
         self.resource_configs = ResourceConfigs(config, self.metadata)
         self._coordinator: Coordinator | None = None
@@ -144,15 +145,22 @@ class Broker:
         """The assignors that plugins offer, by name."""
         return self.plugins.partition_assignors()
 
+    @property
+    def cleanup_policies(self) -> Mapping[str, CleanupPolicy]:
+        """The cleanup policies that plugins offer, by name."""
+        return self.plugins.cleanup_policies()
+
+    def register_log_cleaner(self, cleaner: LogCleaner) -> None:
+        """Note that `cleaner` carries out the cleanup policies."""
+        self.log_cleaner = cleaner
+
     def background_tasks(self) -> Sequence[BackgroundTask]:
-        """Return the tasks of the storage, metadata store, coordinator, cleanup policies and sinks."""
+        """Return the tasks of the storage, metadata store, coordinator and sinks."""
         of_coordinator = () if self._coordinator is None else self._coordinator.background_tasks()
         return (
             *self.storage.background_tasks(),
             *self.metadata.background_tasks(),
             *of_coordinator,
-            *self.cleanup.background_tasks(),
-            self.cleanup.lifespan_task(),
             *self.sinks.background_tasks(),
         )
 
@@ -256,9 +264,7 @@ class Broker:
 
     async def _open(self) -> None:
         self.events.subscribe(self.server.on_event)
-        self.events.subscribe(self.cleanup.on_event)
         self.events.subscribe(self.sinks.on_event)
-        self.cleanup.check_default()
         self.dynamic_config.load()
         for listener in self.plugins.event_listeners(self):
             self.events.subscribe(listener)
@@ -270,8 +276,16 @@ class Broker:
         advertised = advertised_addresses(self.config, bound)
         self.cluster.advertise(advertised)
         await self.metadata.register_broker(BrokerRegistration(advertised, self.config[keys.BROKER_RACK]))
-        for task in self.plugins.background_tasks(self):
+        tasks = self.plugins.background_tasks(self)
+        # A log cleaner registers when it is asked for its tasks.
+        self._warn_of_policies()
+        for task in tasks:
             await self.tasks.start_ready(task)
+
+    def _warn_of_policies(self) -> None:
+        warnings = PolicyWarnings(self.cleanup_policies, has_log_cleaner=self.log_cleaner is not None)
+        warnings.check_default(self.config)
+        self.events.subscribe(warnings.on_event)
 
     async def _finish_serving(self) -> None:
         self._patience.deadline = trio.current_time() + self.config[keys.SHUTDOWN_TIMEOUT_MS] / 1000

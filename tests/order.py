@@ -47,7 +47,7 @@ LONGEST = (
     "tests/plugins/storage_file/test_conformance.py",
     "tests/crash/test_compaction.py",
     "tests/crash/test_moves.py",
-    "tests/kernel/cleanup/test_rewriting.py",
+    "tests/plugins/cleaner/execution/test_rewriting.py",
     "tests/clients/test_restarts.py",
     "tests/plugins/storage_file/segments/test_swap_files.py",
     "tests/plugins/metadata_kraft/test_change_of_hands.py",

@@ -21,8 +21,8 @@ ARRAYS = {"numpy"}
 LIGHT = {
     "tidelog.kernel": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | {"attrs"},
     "tidelog.kernel.hookspecs": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | {"attrs"},
-    "tidelog.kernel.cleanup.log_cleanup": COMMAND_LINE | COMPRESSION | ARRAYS,
-    "tidelog.kernel.cleanup.worker.__main__": EVENT_LOOPS | COMMAND_LINE | COMPRESSION,
+    "tidelog.plugins.cleaner.execution.log_cleanup": COMMAND_LINE | COMPRESSION | ARRAYS,
+    "tidelog.plugins.cleaner.worker.__main__": EVENT_LOOPS | COMMAND_LINE | COMPRESSION,
     "tidelog.kernel.partition": COMMAND_LINE | COMPRESSION | ARRAYS,
     "tidelog.kernel.records": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | ARRAYS,
     "tidelog.plugins.cleaner.compaction.policy": COMMAND_LINE | COMPRESSION | ARRAYS,

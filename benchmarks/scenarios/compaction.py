@@ -60,7 +60,9 @@ BESIDE_COUNTING = Row(
     Better.LOWER,
     (),
 )
-_COUNT = "from tidelog.kernel.scheduling import run_in_background as run; run()\nwhile True: pass"
+_COUNT = (
+    "from tidelog.plugins.cleaner.worker.scheduling import run_in_background as run; run()\nwhile True: pass"
+)
 """A process scheduled as the one that compacts, which needs a processor and nothing else."""
 
 _SMALL_BUFFER_BYTES = 8 * 2**20

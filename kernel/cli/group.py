@@ -12,11 +12,11 @@ import click
 
 from tidelog.kernel.errors import PluginError, TidelogError
 
-_OWN_COMMANDS = ("cleaner", "config", "plugins", "serve", "sinks")
+_OWN_COMMANDS = ("config", "plugins", "serve", "sinks")
 
 
 class CommandGroup(click.Group):
-    """`serve`, `cleaner`, `plugins`, `config`, `sinks`, and the commands of plugins.
+    """`serve`, `plugins`, `config`, `sinks`, and the commands of plugins.
 
     The plugins are those of the installed distributions and of the environment (`TIDELOG_CONFIG`,
     `TIDELOG_PLUGINS`, `TIDELOG_PLUGINS_BLOCKED`), since a command's own options are only known with the

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tidelog.kernel.clock import Clock
     from tidelog.kernel.config import Config
+    from tidelog.kernel.seams.cleanup import CleanupPolicy, LogCleaner
     from tidelog.kernel.seams.events import Events
     from tidelog.kernel.seams.resource_configs import ResourceConfigs
     from tidelog.kernel.seams.tasks import Tasks
@@ -63,6 +64,19 @@ class BrokerContext(Protocol):
     @property
     def plugins(self) -> PluginHooks:
         """The hooks of all plugins, for hooks that a plugin declares itself."""
+        ...
+
+    @property
+    def cleanup_policies(self) -> Mapping[str, CleanupPolicy]:
+        """The cleanup policies that plugins offer, by name."""
+        ...
+
+    def register_log_cleaner(self, cleaner: LogCleaner) -> None:
+        """Note that `cleaner` carries out the cleanup policies of this broker.
+
+        It is called in `tidelog_background_tasks`. Without a log cleaner the broker warns that no policy has
+        an effect.
+        """
         ...
 
     def request_stop(self) -> None:

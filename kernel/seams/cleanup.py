@@ -1,12 +1,12 @@
 """The cleanup seam: policies that say what may be removed from a log.
 
 A policy is a pure function: from a view of a log, a time and the topic's configuration to a plan. It touches
-neither files nor partitions, and is called in any thread. The kernel asks every policy that the topic's
+neither files nor partitions, and is called in any thread. The log cleaner asks every policy that the topic's
 `cleanup.policy` names, checks the plan, and carries it out.
 
 A plan deletes segments from the log's beginning, or rewrites some without the records that a filter drops.
 What a log needs whichever records are dropped (batches that tell how far a producer came, markers of
-transactions, offsets) is the kernel's business: a filter sees the records of applications alone.
+transactions, offsets) is the log cleaner's business: a filter sees the records of applications alone.
 """
 
 from __future__ import annotations
@@ -219,4 +219,41 @@ class CleanupPolicy(Protocol):
 
     def plan(self, log: LogView, now_ms: int, config: TopicConfig) -> Plan:
         """Return what is to be removed from `log` at `now_ms`, milliseconds since the epoch."""
+        ...
+
+
+@attrs.define
+class CleanupStatistics:
+    """What one policy has done since the start: counts, and sizes in bytes."""
+
+    deleted_segments: int = 0
+    deleted_bytes: int = 0
+    rolled_segments: int = 0
+    rewrites: int = 0
+    """Logs that were rewritten, each time counted."""
+    rewrite_read_bytes: int = 0
+    rewrite_kept_bytes: int = 0
+    rewrite_read_records: int = 0
+    rewrite_kept_records: int = 0
+    rewrite_seconds: float = 0
+    most_rewrite_seconds: float = 0
+    """The time of the rewrite that took longest."""
+    aborted_rewrites: int = 0
+    """Rewrites that a truncation, a move or a deletion ended."""
+    dead_workers: int = 0
+    most_urgency: float = 0
+    """The largest urgency of a rewrite that was planned when the logs were last looked at."""
+    unrewritable_partitions: int = 0
+    """Partitions that are passed over since their last rewrite failed, until their configuration changes."""
+    failures: int = 0
+    """Plans that were refused, and errors of the policy, of the disk and of rewrites."""
+    counts: dict[str, float] = attrs.field(factory=dict[str, float])
+    """What the policy's filters counted; see `RecordFilter.counts`."""
+
+
+class LogCleaner(Protocol):
+    """What carries out the cleanup policies of a broker; see `BrokerContext.register_log_cleaner`."""
+
+    def statistics(self) -> Mapping[str, CleanupStatistics]:
+        """Return what it has done since the start, by the name of the policy."""
         ...

@@ -121,7 +121,7 @@ def random_records(choose: random.Random) -> RecordBlock:
 
 
 class CleanupPolicyConformance:
-    """Everything that the kernel relies on; `plugin` is the module with the hook of the policy to prove.
+    """Everything that the log cleaner relies on; `plugin` is the module with the hook of the policy to prove.
 
     `policy_name` chooses one where the plugin offers several. `keeps_newest`: its rewrites drop no record
     that is the newest of its key, unless it is a tombstone whose time has come. Every test is repeated with

@@ -1,4 +1,9 @@
-"""Compaction: of each key the newest record stays; see docs/compaction.md."""
+"""The log cleaner: carries out the cleanup policies of all plugins, and offers one of them, `compact`.
+
+`execution` asks the policies and carries out their plans, `worker` is the program of the processes that
+rewrite segments, `compaction` is the policy; see docs/compaction.md. All are imported when they are needed: a
+worker must not load the event loop, and commands that only ask for a configuration need none of them.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +15,41 @@ from tidelog.kernel.hookspecs import hookimpl
 from tidelog.plugins.cleaner import keys
 
 if TYPE_CHECKING:
+    import click
+
     from tidelog.kernel.config import ConfigKey
+    from tidelog.kernel.seams.broker import BrokerContext
     from tidelog.kernel.seams.cleanup import CleanupPolicy
+    from tidelog.kernel.seams.tasks import BackgroundTask
 
 
 @hookimpl
 def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
-    """Return the keys of compaction."""
+    """Return the keys of the log cleaner and of compaction."""
     return declared_keys(keys)
 
 
 @hookimpl
 def tidelog_cleanup_policies() -> Iterable[CleanupPolicy]:
     """Offer the policy `compact`."""
-    # Not at the top: commands that only ask for a configuration never need it.
     from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy
 
     return (CompactionPolicy(),)
+
+
+@hookimpl
+def tidelog_background_tasks(broker: BrokerContext) -> Iterable[BackgroundTask]:
+    """Return the tasks that carry out the policies of all plugins."""
+    from tidelog.plugins.cleaner.execution.log_cleanup import LogCleanup
+
+    cleanup = LogCleanup(broker.cleanup_policies, broker.config, broker.topics, broker.clock)
+    broker.register_log_cleaner(cleanup)
+    return cleanup.background_tasks()
+
+
+@hookimpl
+def tidelog_commands() -> Iterable[click.Command]:
+    """Return the command group `cleaner`."""
+    from tidelog.plugins.cleaner.command import cleaner
+
+    return [cleaner]

@@ -1,4 +1,4 @@
-"""A core whose log the kernel compacts, with the worker in a thread, so that its file operations are seen."""
+"""A core whose log is compacted, with the worker in a thread, so that its file operations are seen."""
 
 from __future__ import annotations
 
@@ -15,11 +15,6 @@ import attrs
 import trio
 
 from tests.crash.core import KEYS, SMALL, Core
-from tidelog.kernel.cleanup import workers
-from tidelog.kernel.cleanup.policy_execution import PolicyExecution
-from tidelog.kernel.cleanup.worker.__main__ import do_job
-from tidelog.kernel.cleanup.worker.messages import GroupBegun
-from tidelog.kernel.cleanup.workers import Workers
 from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.seams.cleanup import LogView, Plan
@@ -28,6 +23,11 @@ from tidelog.plugins import cleaner
 from tidelog.plugins.cleaner.compaction.keep_newest import KeepNewest
 from tidelog.plugins.cleaner.compaction.offset_map import SLOT_BYTES
 from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy
+from tidelog.plugins.cleaner.execution import workers
+from tidelog.plugins.cleaner.execution.policy_execution import PolicyExecution
+from tidelog.plugins.cleaner.execution.workers import Workers
+from tidelog.plugins.cleaner.worker.__main__ import do_job
+from tidelog.plugins.cleaner.worker.messages import GroupBegun
 
 TOPIC = "t"
 POLICY = CompactionPolicy.name

@@ -16,7 +16,6 @@ import numpy as np
 from attrs import evolve
 
 from tests.kernel.records.message_sets import Row, plain_set, wrapper
-from tidelog.kernel.cleanup.worker.batches import KeptRecords, message_of
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.partition.unpacking import MemoryBudget
 from tidelog.kernel.records.batch import LEAST_MESSAGE_BYTES, LOG_OVERHEAD_BYTES, MAGIC_AT, parse_header
@@ -36,6 +35,7 @@ from tidelog.kernel.records.stored import (
 from tidelog.kernel.records.up_conversion import UpConversion, up_convert_in_steps
 from tidelog.kernel.seams.storage import EMPTY_SLICE, LogSlice
 from tidelog.kernel.testing.clock import START_MS
+from tidelog.plugins.cleaner.worker.batches import KeptRecords, message_of
 from tidelog.plugins.coordinator.log.batches import decode_batches
 from tidelog.plugins.protocol_kafka.handlers.down_conversion import Conversion
 

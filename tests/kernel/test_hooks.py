@@ -21,6 +21,7 @@ from tests.deadlines import DEADLINE_S
 from tests.docs.examples import example_of_hook, examples_of_hook, module_of
 from tests.docs.packages import copy_installed, install
 from tests.kernel.plugins.distributions import import_folder
+from tests.log_cleanup import run_policies
 from tests.plugins.protocol_kafka.against_kafka.asking import Asker
 from tidelog.kernel.config import topic_config
 from tidelog.kernel.errors import ConfigError, InvalidTopicConfig, PluginError
@@ -189,8 +190,7 @@ async def test_tidelog_cleanup_policies(installed: Example, policies: str) -> No
         for partition in (*kept.partitions, *counted.partitions):
             for number in range(8):
                 partition.append_nowait(make_batch([b"x"], timestamps=broker.clock() + 10 * number))
-        for task in broker.cleanup.background_tasks():
-            await task.run()
+        await run_policies(broker)
         starts = [topic.partitions[0].log_start_offset for topic in (kept, counted)]
         assert starts == [0, 5]
         with pytest.raises(InvalidTopicConfig, match=r"any of compact, .*did you mean count"):
@@ -231,8 +231,7 @@ async def test_tidelog_cleanup_policies_that_rewrite(
             batch = make_batch([b"abcdefg"[number : number + 1]], keys=[bytes([key])], timestamps=clock())
             partition.append_nowait(batch)
             clock.advance(10)
-        for task in sorted(broker.cleanup.background_tasks(), key=lambda each: each.name):
-            await task.run()
+        await run_policies(broker)
         assert b"".join(value or b"" for value in kept_values(partition)) == values
 
 

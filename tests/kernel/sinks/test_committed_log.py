@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from tests.kernel.records.message_sets import GZIP, LZ4, Row, plain_set, wrapper
+from tests.log_cleanup import log_cleanup_of
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import (
     CorruptBatch,
@@ -249,7 +250,7 @@ async def test_gaps_of_compaction_are_no_loss(tmp_path: Path) -> None:
                 make_batch([b"%d" % number], keys=[key], timestamps=log.broker.clock() + 10 * number)
             )
         await log.partition.roll()
-        done, failed = await log.broker.cleanup.rewrite_now((), lambda *_: None)
+        done, failed = await log_cleanup_of(log.broker).rewrite_now((), lambda *_: None)
         assert (len(done), failed) == (1, [])
         for most in (1, 1 << 20):
             assert values_in(await chunks_of(log.of(), max_bytes=most)) == b"01789"

@@ -13,6 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.clients.brokers import running_broker as running_process
 from tests.deadlines import DEADLINE_S, wait_until
+from tests.log_cleanup import run_policies
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.seams.storage import region_bytes
@@ -32,9 +33,7 @@ def settings(data: Path) -> dict[str, object]:
 
 
 async def check_all_logs(broker: Broker) -> None:
-    """Do what the background task does."""
-    (task,) = [each for each in broker.cleanup.background_tasks() if each.name == "cleanup policy delete"]
-    await task.run()
+    await run_policies(broker, "delete")
 
 
 async def filled(broker: Broker, clock: FakeClock, config: dict[str, str] | None = None) -> Partition:

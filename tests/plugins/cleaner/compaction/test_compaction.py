@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.deadlines import DEADLINE_S, wait_until
+from tests.log_cleanup import log_cleanup_of, run_policies
 from tests.peers import running_tidelog
 from tests.plugins.storage_file.files import eventually
 from tests.stored_records import stored_records
@@ -35,9 +36,7 @@ def settings(data: Path, **more: object) -> dict[str, object]:
 
 
 async def compact(broker: Broker, policy: str = "compact") -> None:
-    """Do what the background task does."""
-    (task,) = [each for each in broker.cleanup.background_tasks() if each.name == f"cleanup policy {policy}"]
-    await task.run()
+    await run_policies(broker, policy)
 
 
 async def new_partition(broker: Broker, **config: str) -> Partition:
@@ -69,7 +68,7 @@ async def test_compaction_keeps_the_newest_record_of_each_key_and_goes_on_after_
         (partition,) = broker.topics.get(TOPIC).partitions
         assert left(partition) == newest
         await compact(broker)
-        assert broker.cleanup.statistics()["compact"].rewrites == 0
+        assert log_cleanup_of(broker).statistics()["compact"].rewrites == 0
         await partition.roll()
         await compact(broker)
         assert left(partition) == [newest[0], newest[2]]
@@ -135,7 +134,7 @@ async def test_max_compaction_lag_ms_rolls_and_compacts_what_is_hardly_dirty(tmp
 
 async def test_log_cleaner_enable_false_compacts_nothing(tmp_path: Path) -> None:
     async with running_broker(settings(tmp_path, **{"log.cleaner.enable": False})) as broker:
-        assert "cleanup policy compact" not in [task.name for task in broker.cleanup.background_tasks()]
+        assert "cleanup policy compact" not in broker.tasks.statistics()
 
 
 async def test_log_cleaner_threads_may_be_raised_while_the_broker_runs(tmp_path: Path) -> None:

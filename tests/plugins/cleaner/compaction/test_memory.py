@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from tidelog.kernel.cleanup.rewriting import CHUNK_BYTES
-from tidelog.kernel.cleanup.worker.messages import (
+from tidelog.kernel.testing import make_batch
+from tidelog.plugins.cleaner.compaction import newest_offsets
+from tidelog.plugins.cleaner.compaction.keep_newest import KeepNewest
+from tidelog.plugins.cleaner.execution.rewriting import CHUNK_BYTES
+from tidelog.plugins.cleaner.worker.messages import (
     GroupBegun,
     GroupDraft,
     GroupReplaced,
@@ -19,10 +22,7 @@ from tidelog.kernel.cleanup.worker.messages import (
     JobFailed,
     RewriteJob,
 )
-from tidelog.kernel.cleanup.worker.process import WorkerProcess
-from tidelog.kernel.testing import make_batch
-from tidelog.plugins.cleaner.compaction import newest_offsets
-from tidelog.plugins.cleaner.compaction.keep_newest import KeepNewest
+from tidelog.plugins.cleaner.worker.process import WorkerProcess
 from tidelog.plugins.storage_file.segments.transfer import FileDraftWriter, FileSegmentSource
 
 BUFFER_BYTES = 1 << 19

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.removals.removal import Removal
 
-_CLEANUP = "kernel/cleanup/policy_execution.py"
+_CLEANUP = "plugins/cleaner/execution/policy_execution.py"
 _CRASH_TEST = "crash/test_compaction.py"
 _POLICY = "plugins/retention/policy.py"
 _POLICIES = "`cleanup.policy`: `delete` deletes, other policies come from plugins"
@@ -22,14 +22,14 @@ REMOVALS: Final = (
         _CLEANUP,
         "if self.policy.name in topic.config[keys.CLEANUP_POLICY] and partition.offline is None:",
         "if partition.offline is None:",
-        "kernel/cleanup/test_policy_execution.py::test_run_passes_over_topics_of_other_policies_and_offline_partitions",
+        "plugins/cleaner/execution/test_policy_execution.py::test_run_passes_over_topics_of_other_policies_and_offline_partitions",
     ),
     Removal(
         _POLICIES,
         _CLEANUP,
         "            check_plan(planned, log)\n",
         "",
-        "kernel/cleanup/test_policy_execution.py::test_run_refuses_a_wrong_plan_and_says_so_once",
+        "plugins/cleaner/execution/test_policy_execution.py::test_run_refuses_a_wrong_plan_and_says_so_once",
     ),
     Removal(
         _POLICIES,
@@ -71,7 +71,7 @@ REMOVALS: Final = (
         _CLEANUP,
         "waiting = sorted(wanted, key=lambda each: each.rewrite.urgency)",
         "waiting = list(wanted)",
-        "kernel/cleanup/test_rewriting.py::test_rewrite_of_the_most_urgent_log_comes_first",
+        "plugins/cleaner/execution/test_rewriting.py::test_rewrite_of_the_most_urgent_log_comes_first",
     ),
     Removal(
         "Compaction: of each key the newest record",
@@ -97,7 +97,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "A log is flushed before it is rewritten",
-        "kernel/cleanup/rewriting.py",
+        "plugins/cleaner/execution/rewriting.py",
         "        await partition.flush()\n",
         "",
         f"{_CRASH_TEST}::test_compaction_removes_nothing_for_the_sake_of_what_the_power_may_take",

@@ -12,22 +12,30 @@ import pytest
 import trio
 
 from tests.deadlines import DEADLINE_S
-from tests.kernel.cleanup.filters import EvenOffsets
-from tests.kernel.cleanup.test_rewriting import NO_THROTTLE, THROTTLED, TOPIC, filled, offsets, running
-from tidelog.kernel.cleanup import workers as workers_module
-from tidelog.kernel.cleanup.worker.process import WorkerProcess
-from tidelog.kernel.cleanup.workers import Workers
+from tests.log_cleanup import log_cleanup_of
+from tests.plugins.cleaner.execution.test_rewriting import (
+    NO_THROTTLE,
+    THROTTLED,
+    TOPIC,
+    filled,
+    offsets,
+    running,
+)
+from tests.plugins.cleaner.filters import EvenOffsets
 from tidelog.kernel.seams.cleanup import Rewrite
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.topics import NewTopic
+from tidelog.plugins.cleaner.execution import workers as workers_module
+from tidelog.plugins.cleaner.execution.workers import Workers
+from tidelog.plugins.cleaner.worker.process import WorkerProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from tidelog.kernel.broker import Broker
-    from tidelog.kernel.cleanup.rewriting import Worker
     from tidelog.kernel.config import Config
     from tidelog.kernel.partition import Partition
+    from tidelog.plugins.cleaner.execution.rewriting import Worker
 
 
 class Life:
@@ -110,7 +118,7 @@ async def test_a_running_broker_keeps_its_workers(tmp_path: Path, monkeypatch: p
         for _ in range(2):
             for value in (b"older", b"newer"):
                 partition.append_nowait(make_batch([value], keys=[b"key"]))
-            outcome = await broker.cleanup.rewrite_now((), lambda *_: None)
+            outcome = await log_cleanup_of(broker).rewrite_now((), lambda *_: None)
             assert outcome.done == [partition.topic_partition]
         (pid,) = started
         assert runs(pid)

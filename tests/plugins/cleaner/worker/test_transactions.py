@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.kernel.cleanup.worker.transactions import SeenTransactions
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import BatchHeader, parse_header, stamp_offset
 from tidelog.kernel.records.control import EndMarker, marker_batch
 from tidelog.kernel.seams.storage import AbortedTransaction
 from tidelog.kernel.testing import make_batch
+from tidelog.plugins.cleaner.worker.transactions import SeenTransactions
 
 ONE, OTHER = 1, 2
 

@@ -10,16 +10,6 @@ from typing import NamedTuple
 import attrs
 import trio
 
-from tidelog.kernel.cleanup.rewriting import (
-    Observe,
-    RewriteAborted,
-    RewriteFailed,
-    Rewritten,
-    Worker,
-)
-from tidelog.kernel.cleanup.statistics import CleanupStatistics
-from tidelog.kernel.cleanup.worker.process import WorkerDied
-from tidelog.kernel.cleanup.workers import Workers
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import TopicConfig, keys
 from tidelog.kernel.errors import BrokerError
@@ -27,6 +17,7 @@ from tidelog.kernel.seams.cleanup import (
     NOTHING,
     BadPlan,
     CleanupPolicy,
+    CleanupStatistics,
     LogView,
     Plan,
     Rewrite,
@@ -35,6 +26,15 @@ from tidelog.kernel.seams.cleanup import (
 from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.topics import Topics
+from tidelog.plugins.cleaner.execution.rewriting import (
+    Observe,
+    RewriteAborted,
+    RewriteFailed,
+    Rewritten,
+    Worker,
+)
+from tidelog.plugins.cleaner.execution.workers import Workers
+from tidelog.plugins.cleaner.worker.process import WorkerDied
 
 _log = logging.getLogger(__name__)
 

@@ -11,9 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tables import for_each
-from tidelog.kernel.cleanup.worker import rewriter
-from tidelog.kernel.cleanup.worker import segments as worker_segments
-from tidelog.kernel.cleanup.worker.messages import JobDone, RewriteJob
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
     DELETE_HORIZON_BIT,
@@ -26,6 +23,9 @@ from tidelog.kernel.records.placed import OUTLINE_BYTES
 from tidelog.kernel.records.record import Record, iter_records
 from tidelog.kernel.seams.partition import LastBatch
 from tidelog.kernel.seams.storage import AbortedTransaction
+from tidelog.plugins.cleaner.worker import rewriter
+from tidelog.plugins.cleaner.worker import segments as worker_segments
+from tidelog.plugins.cleaner.worker.messages import JobDone, RewriteJob
 
 from .histories import Batch, History, Row, read_committed
 

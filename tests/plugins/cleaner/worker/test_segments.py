@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernel.records.message_sets import GZIP, plain_set, wrapper
-from tidelog.kernel.cleanup.worker import segments
-from tidelog.kernel.cleanup.worker.segments import chosen_chunks, chunks, groups
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import HEADER_BYTES, MAGIC_AT, MAGIC_V2, parse_header, verify_crc
 from tidelog.kernel.records.placed import PlacedBatch, PlacedBatches
 from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.seams.storage import SegmentSource
 from tidelog.kernel.testing import make_batch
+from tidelog.plugins.cleaner.worker import segments
+from tidelog.plugins.cleaner.worker.segments import chosen_chunks, chunks, groups
 
 MOST_SPAN = 2**31 - 1
 

@@ -13,10 +13,9 @@ import attrs
 import pytest
 import trio
 
-from tests.kernel.cleanup.filters import DropNewest, Filter, ForgetTombstones, TooShort
+from tests.plugins.cleaner.filters import DropNewest, Filter, ForgetTombstones, TooShort
 from tests.tables import for_each
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.cleanup.log_cleanup import LogCleanup
 from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.errors import InvalidTopicConfig
 from tidelog.kernel.partition import Partition
@@ -26,6 +25,7 @@ from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.topics import NewTopic
+from tidelog.plugins.cleaner.execution.log_cleanup import LogCleanup
 
 TOPIC = "flights"
 
@@ -55,7 +55,7 @@ def cleanup_of(broker: Broker, *policies: CleanupPolicy) -> Callable[[], Any]:
     made = LogCleanup({each.name: each for each in policies}, broker.config, broker.topics, broker.clock)
 
     async def run() -> dict[str, Any]:
-        for task in made.background_tasks():
+        for task in made.policy_tasks():
             await task.run()
         return made.statistics()
 
@@ -134,7 +134,7 @@ async def test_run_keeps_what_was_appended_between_a_plan_and_its_roll() -> None
 
         topics = topic_of(broker, _with(partition, roll=append_and_roll))
         policy = Policy(lambda log: Plan(log.log_end_offset, roll=True))
-        (task,) = LogCleanup({"delete": policy}, broker.config, topics, broker.clock).background_tasks()
+        (task,) = LogCleanup({"delete": policy}, broker.config, topics, broker.clock).policy_tasks()
         await task.run()
         assert (partition.log_start_offset, partition.log_end_offset) == (6, 7)
         assert bases(partition) == [4, 7]
@@ -372,7 +372,7 @@ async def test_run_lets_one_policy_at_a_time_have_a_partition() -> None:
         await filled(broker, policies="compact,delete", batches=0)
         policies = {name: Policy(make(name), name) for name in ("compact", "delete")}
         cleanup = LogCleanup(policies, broker.config, broker.topics, broker.clock)
-        compact, delete = (task.run for task in cleanup.background_tasks())
+        compact, delete = (task.run for task in cleanup.policy_tasks())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(compact)
             while not asked:
@@ -425,7 +425,7 @@ async def test_a_disk_that_refuses_is_a_failure_and_tried_again(caplog: pytest.L
         topics = topic_of(broker, _with(partition, store=store))
         policy = Policy(lambda log: Plan(log.active.base_offset))
         cleanup = LogCleanup({"delete": policy}, broker.config, topics, broker.clock)
-        (task,) = cleanup.background_tasks()
+        (task,) = cleanup.policy_tasks()
         for failures in (1, 2, 2):
             await task.run()
             assert cleanup.statistics()["delete"].failures == failures
@@ -481,29 +481,3 @@ async def test_cleanup_policy_takes_the_names_of_installed_policies() -> None:
             "cleanup.policy = 'compact,delte': has 'delte', but may have any of compact, delete (did you "
             "mean delete?)."
         )
-
-
-async def test_check_default_logs_a_cleanup_policy_that_no_plugin_carries_out(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Once, and not for each topic that has the default."""
-    settings = {"log.cleanup.policy": "delete,compact", "plugins.blocked": "cleaner"}
-    async with running_broker(settings) as broker:
-        await broker.topics.create(NewTopic(TOPIC, 1, config={"segment.ms": "5"}))
-    assert [text for text in caplog.messages if "carries out" in text] == [
-        "log.cleanup.policy has compact, which no installed plugin carries out: it has no effect"
-    ]
-
-
-async def test_on_event_logs_a_cleanup_policy_of_a_topic_that_no_plugin_carries_out(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    message = "cleanup.policy has compact, which no installed plugin carries out: it has no effect"
-    async with running_broker({"plugins.blocked": "cleaner"}) as broker:
-        await filled(broker)
-        await filled(broker, "trains", policies="delete,compact", batches=0)
-        await broker.topics.alter_config(TOPIC, lambda _: {"cleanup.policy": "compact"})
-    assert [text for text in caplog.messages if "carries out" in text] == [
-        f"topic trains: {message}",
-        f"topic {TOPIC}: {message}",
-    ]

@@ -11,12 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.kernel import scheduling
-from tidelog.kernel.scheduling import BACKGROUND_NICENESS, BACKGROUND_SLICE_NS, run_in_background
+from tidelog.plugins.cleaner.worker import scheduling
+from tidelog.plugins.cleaner.worker.scheduling import (
+    BACKGROUND_NICENESS,
+    BACKGROUND_SLICE_NS,
+    run_in_background,
+)
 
 _RUN = """\
 import os, pathlib, sys
-from tidelog.kernel.scheduling import run_in_background
+from tidelog.plugins.cleaner.worker.scheduling import run_in_background
 run_in_background()
 print(os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0))
 print(pathlib.Path("/proc/self/sched").read_text())

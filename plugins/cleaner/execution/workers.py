@@ -8,10 +8,10 @@ from typing import Final
 
 import trio
 
-from tidelog.kernel.cleanup.rewriting import Worker
-from tidelog.kernel.cleanup.worker.process import WorkerProcess
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.seams.tasks import Lifespan
+from tidelog.plugins.cleaner.execution.rewriting import Worker
+from tidelog.plugins.cleaner.worker.process import WorkerProcess
 
 KEPT_S: Final = 60.0
 """For so long, and up to twice as long, a worker waits for its next log."""

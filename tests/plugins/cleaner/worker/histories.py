@@ -8,8 +8,6 @@ from typing import TypeVar
 
 import attrs
 
-from tidelog.kernel.cleanup.worker.messages import GroupDraft, GroupWritten, JobDone, RewriteJob
-from tidelog.kernel.cleanup.worker.rewriter import Rewriter
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.records.batch import (
     MAGIC_V2,
@@ -33,6 +31,8 @@ from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore, Seg
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.plugins.cleaner.compaction.keep_newest import KeepNewest
 from tidelog.plugins.cleaner.compaction.offset_map import SLOT_BYTES
+from tidelog.plugins.cleaner.worker.messages import GroupDraft, GroupWritten, JobDone, RewriteJob
+from tidelog.plugins.cleaner.worker.rewriter import Rewriter
 from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tidelog.kernel.cleanup.worker.__main__ import PROGRESS_INTERVAL_S, BrokerConnection
-from tidelog.kernel.cleanup.worker.messages import GroupReplaced, GroupWritten, Progress, Rate
+from tidelog.plugins.cleaner.worker.__main__ import PROGRESS_INTERVAL_S, BrokerConnection
+from tidelog.plugins.cleaner.worker.messages import GroupReplaced, GroupWritten, Progress, Rate
 
 A_LOT = 1e12
 
@@ -31,7 +31,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = self.slept_s = 0.0
-        monkeypatch.setattr("tidelog.kernel.cleanup.worker.__main__.time.sleep", self._sleep)
+        monkeypatch.setattr("tidelog.plugins.cleaner.worker.__main__.time.sleep", self._sleep)
 
     def __call__(self) -> float:
         return self.now_s

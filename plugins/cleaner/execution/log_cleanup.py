@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 import attrs
 
-from tidelog.kernel.cleanup.policy_execution import PolicyExecution, RewriteOutcome
-from tidelog.kernel.cleanup.rewriting import Observe
-from tidelog.kernel.cleanup.statistics import CleanupStatistics
-from tidelog.kernel.cleanup.workers import Workers
 from tidelog.kernel.clock import Clock
-from tidelog.kernel.config import Config, keys
-from tidelog.kernel.seams.cleanup import CleanupPolicy
-from tidelog.kernel.seams.events import Event, TopicConfigChanged, TopicCreated
+from tidelog.kernel.config import Config
+from tidelog.kernel.config import keys as kernel_keys
+from tidelog.kernel.seams.cleanup import CleanupPolicy, CleanupStatistics
 from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
+from tidelog.kernel.seams.tasks import BackgroundTask, LifespanTask, PeriodicTask
 from tidelog.kernel.seams.topics import Topics
+from tidelog.plugins.cleaner import keys
+from tidelog.plugins.cleaner.execution.policy_execution import PolicyExecution, RewriteOutcome
+from tidelog.plugins.cleaner.execution.rewriting import Observe
+from tidelog.plugins.cleaner.execution.workers import Workers
 
-_log = logging.getLogger(__name__)
-
-_AT_ONCE = {"min.cleanable.dirty.ratio": 0.0, "max.compaction.lag.ms": 1}
+_AT_ONCE = {keys.MIN_CLEANABLE_DIRTY_RATIO.name: 0.0, keys.MAX_COMPACTION_LAG_MS.name: 1}
 """With these, what is there is compacted at once, and the active segment is rolled first."""
 
 
@@ -41,9 +38,13 @@ class LogCleanup:
             for name, policy in policies.items()
         }
 
-    def background_tasks(self) -> Sequence[PeriodicTask]:
-        """Return a task for each policy."""
-        delay = self._config[keys.LOG_INITIAL_TASK_DELAY_MS]
+    def background_tasks(self) -> Sequence[BackgroundTask]:
+        """Return a task for each policy, and the one that keeps workers between two rewrites."""
+        return [*self.policy_tasks(), LifespanTask("cleanup workers", self._workers.keep)]
+
+    def policy_tasks(self) -> Sequence[PeriodicTask]:
+        """Return a task for each policy, which looks at every log once."""
+        delay = self._config[kernel_keys.LOG_INITIAL_TASK_DELAY_MS]
         intervals = {
             name: partial(each.policy.interval_ms, self._config) for name, each in self._executions.items()
         }
@@ -52,10 +53,6 @@ class LogCleanup:
             for name, interval in intervals.items()
             if interval()
         ]
-
-    def lifespan_task(self) -> LifespanTask:
-        """Return the task that keeps workers between two rewrites, and ends them."""
-        return LifespanTask("cleanup workers", self._workers.keep)
 
     async def rewrite_now(self, topics: Collection[str], observe: Observe) -> RewriteOutcome:
         """Rewrite all logs whose policies do so, however little there is to rewrite, and delete nothing.
@@ -74,26 +71,6 @@ class LogCleanup:
     def statistics(self) -> dict[str, CleanupStatistics]:
         """Policy → what it has done since the start."""
         return {name: _copy(each.statistics) for name, each in self._executions.items()}
-
-    def check_default(self) -> None:
-        """Log the policies of the broker's default that no installed plugin carries out."""
-        self._warn_of_missing(keys.LOG_CLEANUP_POLICY.name, self._config[keys.LOG_CLEANUP_POLICY])
-
-    def on_event(self, event: Event) -> None:
-        """Log the policies of a new or changed topic that no installed plugin carries out."""
-        if isinstance(event, TopicCreated | TopicConfigChanged):
-            topic = event.topic
-            if keys.CLEANUP_POLICY.name in topic.overrides:
-                self._warn_of_missing(
-                    f"topic {topic.name}: {keys.CLEANUP_POLICY}", topic.config[keys.CLEANUP_POLICY]
-                )
-
-    def _warn_of_missing(self, setting: str, names: Sequence[str]) -> None:
-        for name in names:
-            if name not in self._executions:
-                _log.warning(
-                    "%s has %s, which no installed plugin carries out: it has no effect", setting, name
-                )
 
 
 def _copy(statistics: CleanupStatistics) -> CleanupStatistics:

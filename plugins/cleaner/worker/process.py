@@ -14,7 +14,7 @@ import trio
 
 from tidelog.kernel.errors import TidelogError
 
-_MODULE = "tidelog.kernel.cleanup.worker"
+_MODULE = "tidelog.plugins.cleaner.worker"
 
 
 _ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -15,7 +15,14 @@ from typing import Final, TypeAlias
 import attrs
 import trio
 
-from tidelog.kernel.cleanup.worker.messages import (
+from tidelog.kernel.config import Config, TopicConfig, keys
+from tidelog.kernel.errors import LogBusy, TidelogError
+from tidelog.kernel.seams.cleanup import Rewrite
+from tidelog.kernel.seams.compression import registered_codecs
+from tidelog.kernel.seams.partition import Partition
+from tidelog.kernel.seams.storage import SegmentDraft, SegmentView, StaleDraft, TopicPartition
+from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES
+from tidelog.plugins.cleaner.worker.messages import (
     GroupBegun,
     GroupDraft,
     GroupReplaced,
@@ -26,14 +33,7 @@ from tidelog.kernel.cleanup.worker.messages import (
     Rate,
     RewriteJob,
 )
-from tidelog.kernel.cleanup.worker.process import WorkerProcess
-from tidelog.kernel.config import Config, TopicConfig, keys
-from tidelog.kernel.errors import LogBusy, TidelogError
-from tidelog.kernel.seams.cleanup import Rewrite
-from tidelog.kernel.seams.compression import registered_codecs
-from tidelog.kernel.seams.partition import Partition
-from tidelog.kernel.seams.storage import SegmentDraft, SegmentView, StaleDraft, TopicPartition
-from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES
+from tidelog.plugins.cleaner.worker.process import WorkerProcess
 
 CHUNK_BYTES: Final = 3 * 1024 * 1024
 """So many records of 1 KB are worth arrays: a step in all of them takes hardly longer than a step in one.

@@ -16,7 +16,7 @@ from tidelog.kernel.config.types import nearest_name
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from tidelog.kernel.broker import Broker
+    from tidelog.kernel import Broker
     from tidelog.kernel.seams.storage import TopicPartition
 
 _EPILOG = """\b
@@ -30,11 +30,11 @@ such as log.cleaner.threads and log.cleaner.dedupe.buffer.size, count as they do
 
 
 @click.group("cleaner")
-def command() -> None:
+def cleaner() -> None:
     """Compact logs by hand."""
 
 
-@command.command("run", epilog=_EPILOG)
+@cleaner.command("run", epilog=_EPILOG)
 @config_options
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
 def run(config_file: Path | None, settings: tuple[str, ...], topics: tuple[str, ...]) -> None:
@@ -42,9 +42,8 @@ def run(config_file: Path | None, settings: tuple[str, ...], topics: tuple[str, 
     # Not at the top: `tidelog cleaner run --help` needs none of these.
     import trio
 
-    from tidelog.kernel.broker import Broker
+    from tidelog.kernel import Broker, configure
     from tidelog.kernel.cli.log_format import set_up_logging
-    from tidelog.kernel.plugins import configure
 
     config, plugins = configure(sources_of(config_file, settings))
     set_up_logging(config[keys.LOG_FORMAT], config[keys.LOG_LEVEL])
@@ -77,14 +76,18 @@ def _unknown_topic(broker: Broker, names: Sequence[str]) -> str:
 
 async def _rewrite(broker: Broker, names: Sequence[str]) -> Sequence[TopicPartition]:
     """Rewrite logs and print what was done; return those for which that failed."""
+    # Not at the top: `tidelog cleaner run --help` needs no event loop.
+    from tidelog.plugins.cleaner.execution.log_cleanup import LogCleanup
+
+    cleanup = LogCleanup(broker.cleanup_policies, broker.config, broker.topics, broker.clock)
     with _Bar() as bar:
-        done, failed = await broker.cleanup.rewrite_now(names, bar.show)
+        done, failed = await cleanup.rewrite_now(names, bar.show)
     found = {log.topic for log in (*done, *failed)}
     for name in dict.fromkeys(names):
         if name not in found:
             policies = ",".join(broker.topics.get(name).config[keys.CLEANUP_POLICY])
             click.echo(f"{name} has nothing to compact; its cleanup.policy is {policies or 'empty'}.")
-    statistics = broker.cleanup.statistics().values()
+    statistics = cleanup.statistics().values()
     read = sum(each.rewrite_read_bytes for each in statistics)
     kept = sum(each.rewrite_kept_bytes for each in statistics)
     click.echo(f"{len(done)} log(s) compacted: {kept} of {read} bytes are left.")

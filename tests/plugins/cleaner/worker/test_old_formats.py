@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tests.kernel.records.message_sets import GZIP, LZ4, SNAPPY, plain_set, wrapper
 from tests.tables import for_each
-from tidelog.kernel.cleanup.worker.segments import Chunk, SurveyedBatches
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
     LOG_OVERHEAD_BYTES,
@@ -34,6 +33,7 @@ from tidelog.kernel.records.message_set import (
 from tidelog.kernel.records.placed import PlacedBatches
 from tidelog.kernel.records.record import Record
 from tidelog.kernel.testing import make_batch
+from tidelog.plugins.cleaner.worker.segments import Chunk, SurveyedBatches
 
 from .histories import Batch, History, Row, records_in
 from .test_rewriter import ChangedSource, damaged, rolled

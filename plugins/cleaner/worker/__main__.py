@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, cast
 
-from tidelog.kernel.cleanup.worker.messages import (
+from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.seams.compression import register_codecs
+from tidelog.plugins.cleaner.worker.messages import (
     GroupBegun,
     GroupDraft,
     GroupWritten,
@@ -22,10 +24,8 @@ from tidelog.kernel.cleanup.worker.messages import (
     Rate,
     RewriteJob,
 )
-from tidelog.kernel.cleanup.worker.rewriter import Rewriter
-from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.scheduling import run_in_background
-from tidelog.kernel.seams.compression import register_codecs
+from tidelog.plugins.cleaner.worker.rewriter import Rewriter
+from tidelog.plugins.cleaner.worker.scheduling import run_in_background
 
 REPORT_INTERVAL_S = 0.5
 """How often a worker that waits reports: the rate may have changed, or the log may be gone."""

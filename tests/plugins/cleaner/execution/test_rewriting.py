@@ -17,7 +17,8 @@ import trio
 import trio.testing
 
 from tests.deadlines import DEADLINE_S
-from tests.kernel.cleanup.filters import (
+from tests.kernel.partition.parts import compressed
+from tests.plugins.cleaner.filters import (
     Broken,
     CountThreads,
     Deadly,
@@ -26,11 +27,7 @@ from tests.kernel.cleanup.filters import (
     OneOffsetAtATime,
     TooShort,
 )
-from tests.kernel.partition.parts import compressed
 from tests.stored_records import stored_records
-from tidelog.kernel.cleanup.log_cleanup import LogCleanup
-from tidelog.kernel.cleanup.rewriting import RewriteAborted, Rewritten, Worker
-from tidelog.kernel.cleanup.workers import Workers
 from tidelog.kernel.errors import BrokerError, TidelogError
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
@@ -38,14 +35,16 @@ from tidelog.kernel.seams.storage import SegmentDraft
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
+from tidelog.plugins.cleaner.execution.log_cleanup import LogCleanup
+from tidelog.plugins.cleaner.execution.rewriting import RewriteAborted, Rewritten, Worker
+from tidelog.plugins.cleaner.execution.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from tidelog.kernel.broker import Broker
-    from tidelog.kernel.cleanup.statistics import CleanupStatistics
     from tidelog.kernel.config import Config, TopicConfig
-    from tidelog.kernel.seams.cleanup import RecordFilter
+    from tidelog.kernel.seams.cleanup import CleanupStatistics, RecordFilter
 
 TOPIC = "flights"
 
@@ -86,7 +85,7 @@ class Cleanup:
         self._cleanup = LogCleanup({policy.name: policy}, broker.config, broker.topics, broker.clock)
 
     async def run(self) -> CleanupStatistics:
-        (task,) = self._cleanup.background_tasks()
+        (task,) = self._cleanup.policy_tasks()
         await task.run()
         (statistics,) = self._cleanup.statistics().values()
         return statistics

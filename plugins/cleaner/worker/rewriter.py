@@ -11,17 +11,6 @@ from typing import Protocol
 
 import numpy as np
 
-from tidelog.kernel.cleanup.worker.batches import KeptBatch, KeptRecords, behind, message_of, without_records
-from tidelog.kernel.cleanup.worker.messages import GroupDraft, GroupWritten, JobDone, RewriteJob
-from tidelog.kernel.cleanup.worker.segments import (
-    RECORDS_AT_ONCE,
-    Chunk,
-    SurveyedBatches,
-    chosen_chunks,
-    chunks,
-    groups,
-)
-from tidelog.kernel.cleanup.worker.transactions import SeenTransactions
 from tidelog.kernel.records.batch import (
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
@@ -36,6 +25,17 @@ from tidelog.kernel.records.placed import PlacedBatches
 from tidelog.kernel.seams.cleanup import BatchFilter
 from tidelog.kernel.seams.partition import LastBatch
 from tidelog.kernel.seams.storage import SegmentSource, WrittenBatch
+from tidelog.plugins.cleaner.worker.batches import KeptBatch, KeptRecords, behind, message_of, without_records
+from tidelog.plugins.cleaner.worker.messages import GroupDraft, GroupWritten, JobDone, RewriteJob
+from tidelog.plugins.cleaner.worker.segments import (
+    RECORDS_AT_ONCE,
+    Chunk,
+    SurveyedBatches,
+    chosen_chunks,
+    chunks,
+    groups,
+)
+from tidelog.plugins.cleaner.worker.transactions import SeenTransactions
 
 _NOT_PLAIN = CONTROL_BIT | TRANSACTIONAL_BIT
 _MOST_UNPACKED_BYTES = 2 * 1024 * 1024

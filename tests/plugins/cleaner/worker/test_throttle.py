@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.kernel.cleanup.worker.__main__ import ByteRate
+from tidelog.plugins.cleaner.worker.__main__ import ByteRate
 
 
 def test_byte_rate_spreads_bytes_over_time() -> None:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidelog.kernel.cleanup.worker.segments import Chunk
 from tidelog.kernel.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader, Buffer
 from tidelog.kernel.records.columns import Mask
 from tidelog.kernel.records.control import decode_marker
 from tidelog.kernel.seams.storage import AbortedTransaction
+from tidelog.plugins.cleaner.worker.segments import Chunk
 
 
 class TakenBatches(NamedTuple):
