@@ -15,7 +15,6 @@ from tidelog.kernel.config.types import (
     LONG_MAX,
     choice,
     comma_list,
-    double,
     integer,
     limits_by_host,
     long,
@@ -302,29 +301,6 @@ LOG_INITIAL_TASK_DELAY_MS = ConfigKey(
     default=30000,
     documentation="How long flushing by time, checkpoints and the removal of deleted partitions wait after "
     "the start, in milliseconds.",
-)
-LOG_CLEANER_THREADS = ConfigKey(
-    name="log.cleaner.threads",
-    type=integer(0),
-    default=1,
-    dynamic=True,
-    documentation="How many processes rewrite logs at the same time, for `cleanup.policy` = `compact` and "
-    "other policies that do; 0: none, and no log is rewritten.",
-)
-LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = ConfigKey(
-    name="log.cleaner.io.max.bytes.per.second",
-    type=double(1),
-    default=sys.float_info.max,
-    dynamic=True,
-    documentation="How many bytes the processes that rewrite logs read and write together in a second.",
-)
-LOG_CLEANER_IO_BUFFER_SIZE = ConfigKey(
-    name="log.cleaner.io.buffer.size",
-    type=integer(0),
-    default=524288,
-    dynamic=True,
-    documentation="How many bytes of a log the processes that rewrite logs read at once together; each of "
-    "them reads 4 MB at least.",
 )
 LOG_MESSAGE_TIMESTAMP_TYPE = ConfigKey(
     name="log.message.timestamp.type",

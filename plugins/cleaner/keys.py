@@ -1,13 +1,35 @@
-"""Configuration keys of compaction, for the broker and for topics.
-
-How many processes rewrite logs, and how fast, are keys of the kernel: they hold for every policy.
-"""
+"""Configuration keys of the log cleaner, which hold for every policy, and of compaction."""
 
 from __future__ import annotations
 
-from tidelog.kernel.config.key import BrokerDefault, ConfigKey
-from tidelog.kernel.config.types import LONG_MAX, boolean, double, long
+import sys
 
+from tidelog.kernel.config.key import BrokerDefault, ConfigKey
+from tidelog.kernel.config.types import LONG_MAX, boolean, double, integer, long
+
+LOG_CLEANER_THREADS = ConfigKey(
+    name="log.cleaner.threads",
+    type=integer(0),
+    default=1,
+    dynamic=True,
+    documentation="How many processes rewrite logs at the same time, for `cleanup.policy` = `compact` and "
+    "other policies that do; 0: none, and no log is rewritten.",
+)
+LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = ConfigKey(
+    name="log.cleaner.io.max.bytes.per.second",
+    type=double(1),
+    default=sys.float_info.max,
+    dynamic=True,
+    documentation="How many bytes the processes that rewrite logs read and write together in a second.",
+)
+LOG_CLEANER_IO_BUFFER_SIZE = ConfigKey(
+    name="log.cleaner.io.buffer.size",
+    type=integer(0),
+    default=524288,
+    dynamic=True,
+    documentation="How many bytes of a log the processes that rewrite logs read at once together; each of "
+    "them reads 4 MB at least.",
+)
 LOG_CLEANER_ENABLE = ConfigKey(
     name="log.cleaner.enable",
     type=boolean(),

@@ -175,8 +175,11 @@ _WITHOUT_PART: dict[str, _Part] = {
     "client.quota.callback.class": _Part("quotas"),
     # By name and not as a pattern, which would hide misspelled ones where compaction is there.
     "log.cleaner.enable": _Part("compaction", ("false",)),
+    "log.cleaner.threads": _Part("compaction", ("0",)),
     "log.cleaner.backoff.ms": _Part("compaction"),
     "log.cleaner.dedupe.buffer.size": _Part("compaction"),
+    "log.cleaner.io.max.bytes.per.second": _Part("compaction"),
+    "log.cleaner.io.buffer.size": _Part("compaction"),
     "log.cleaner.io.buffer.load.factor": _Part("compaction"),
     "log.cleaner.delete.retention.ms": _Part("compaction"),
     "log.cleaner.min.compaction.lag.ms": _Part("compaction"),

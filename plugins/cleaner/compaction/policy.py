@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
 from tidelog.plugins.cleaner import keys
@@ -125,7 +124,7 @@ class Dirt:
 
 
 def _keep_newest(now_ms: int, most_keys: int, config: Config) -> RecordFilter:
-    threads = max(config[kernel_keys.LOG_CLEANER_THREADS], 1)
+    threads = max(config[keys.LOG_CLEANER_THREADS], 1)
     return KeepNewest(
         now_ms,
         config[keys.LOG_CLEANER_DEDUPE_BUFFER_SIZE] // threads,

@@ -15,13 +15,14 @@ from typing import Final, TypeAlias
 import attrs
 import trio
 
-from tidelog.kernel.config import Config, TopicConfig, keys
+from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.errors import LogBusy, TidelogError
 from tidelog.kernel.seams.cleanup import Rewrite
 from tidelog.kernel.seams.compression import registered_codecs
 from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import SegmentDraft, SegmentView, StaleDraft, TopicPartition
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES
+from tidelog.plugins.cleaner import keys
 from tidelog.plugins.cleaner.worker.messages import (
     GroupBegun,
     GroupDraft,

@@ -8,8 +8,9 @@ from typing import Final
 
 import trio
 
-from tidelog.kernel.config import Config, keys
+from tidelog.kernel.config import Config
 from tidelog.kernel.seams.tasks import Lifespan
+from tidelog.plugins.cleaner import keys
 from tidelog.plugins.cleaner.execution.rewriting import Worker
 from tidelog.plugins.cleaner.worker.process import WorkerProcess
 

@@ -39,6 +39,20 @@ REMOVALS: Final = (
         "kernel/partition/test_record_checks.py::test_append_refuses_records_without_a_key_in_a_compacted_topic",
     ),
     Removal(
+        "A broker warns of cleanup policies that nothing carries out",
+        "kernel/topics/policy_warnings.py",
+        "installed if has_log_cleaner else ()",
+        "installed",
+        "kernel/topics/test_policy_warnings.py::test_on_event_logs_the_policies_of_a_topic_that_nothing_carries_out",
+    ),
+    Removal(
+        "A broker warns of cleanup policies that nothing carries out",
+        "plugins/cleaner/__init__.py",
+        "    broker.register_log_cleaner(cleanup)\n",
+        "",
+        "kernel/topics/test_policy_warnings.py::test_nothing_is_logged_of_policies_that_are_carried_out",
+    ),
+    Removal(
         _RULES,
         _POLICY,
         "        deletable.take_below_log_start()\n",
