@@ -11,7 +11,7 @@ Source: KIP-631, "Record Format".
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tidelog.kernel.errors import StorageError
@@ -85,6 +85,17 @@ def data_batch(values: Sequence[bytes], base_offset: int, epoch: int, now_ms: in
     return _batch([(None, value) for value in values], base_offset, epoch, now_ms, 0)
 
 
+def data_batch_in_steps(
+    values: Sequence[bytes], base_offset: int, epoch: int, now_ms: int
+) -> Generator[None, None, bytearray]:
+    """Return what `data_batch` does, a step for each record."""
+    records = bytearray()
+    for index, value in enumerate(values):
+        encode_record(records, Record(base_offset + index, now_ms, None, value), base_offset, now_ms)
+        yield
+    return _packed(records, len(values), base_offset, epoch, now_ms, 0)
+
+
 def control_batch(messages: Sequence[object], base_offset: int, epoch: int, now_ms: int) -> bytearray:
     """Return one batch of control records."""
     pairs = [
@@ -124,6 +135,12 @@ def _batch(
     records = bytearray()
     for index, (key, value) in enumerate(pairs):
         encode_record(records, Record(base_offset + index, now_ms, key, value), base_offset, now_ms)
+    return _packed(records, len(pairs), base_offset, epoch, now_ms, attributes)
+
+
+def _packed(
+    records: bytearray, count: int, base_offset: int, epoch: int, now_ms: int, attributes: int
+) -> bytearray:
     header = BatchHeader(
         base_offset=base_offset,
         batch_length=0,
@@ -131,12 +148,12 @@ def _batch(
         magic=0,
         crc=0,
         attributes=attributes,
-        last_offset_delta=len(pairs) - 1,
+        last_offset_delta=count - 1,
         base_timestamp=now_ms,
         max_timestamp=now_ms,
         producer_id=NO_PRODUCER_ID,
         producer_epoch=_NO_PRODUCER_EPOCH,
         base_sequence=NO_SEQUENCE,
-        record_count=len(pairs),
+        record_count=count,
     )
     return pack_batch(header, records)

@@ -11,9 +11,10 @@ from uuid import UUID
 
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.leader_epochs import CHECKPOINT_NAME, CorruptEpochCheckpoint, LeaderEpochLineage
+from tidelog.kernel.pace import run_in_steps
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, Buffer, parse_header
 from tidelog.kernel.seams.storage import PartitionStore, TopicPartition, region_bytes
-from tidelog.plugins.metadata_kraft.encoding import MAX_BATCH_BYTES, control_batch, data_batch
+from tidelog.plugins.metadata_kraft.encoding import MAX_BATCH_BYTES, control_batch, data_batch_in_steps
 
 METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 METADATA_TOPIC_ID = UUID(int=1)
@@ -83,15 +84,16 @@ class MetadataLog:
         self._epochs.assign(epoch, self.end_offset)
         self._store.write_side_file(CHECKPOINT_NAME, self._epochs.encode())
 
-    def append(self, values: Sequence[bytes]) -> int:
-        """Append framed records as one batch; its size. Not durable before `flush`.
+    async def append(self, values: Sequence[bytes]) -> int:
+        """Append framed records as one batch, encoded in steps; its size. Not durable before `flush`.
 
         Raises:
             OSError: the disk refused; nothing was appended.
             StorageError: the batch is too large.
         """
         now_ms = self._now_ms()
-        return self._append(data_batch(values, self.end_offset, self.epoch, now_ms), len(values), now_ms)
+        batch = await run_in_steps(data_batch_in_steps(values, self.end_offset, self.epoch, now_ms))
+        return self._append(batch, len(values), now_ms)
 
     def append_control(self, messages: Sequence[object]) -> int:
         """Append control records as one batch; its size. Raises as `append`."""

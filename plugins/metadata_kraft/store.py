@@ -369,7 +369,7 @@ class KraftMetadata:
         """Write changes, durably, then take them into the image; those that fit a batch are one.
 
         Not cancelled in between: what is in the log without being in the image would be contradicted by the
-        next change. One request may change thousands of settings, so they are made and framed in steps.
+        next change. One request may change thousands of settings, so they are made and encoded in steps.
         """
         made: list[object] = []
         values: list[bytes] = []
@@ -388,7 +388,7 @@ class KraftMetadata:
         if values:
             log = self._opened_log
             for chunk in in_chunks(values, _CHUNK_BYTES):
-                self._count(log.append(chunk))
+                self._count(await log.append(chunk))
             await trio.to_thread.run_sync(log.flush)
 
     async def _unmark(self, topic_id: UUID) -> None:

@@ -15,8 +15,8 @@ def cancelling(monkeypatch: pytest.MonkeyPatch) -> trio.CancelScope:
     """A scope that is cancelled as soon as anything was appended to a metadata log."""
     scope, append = trio.CancelScope(), MetadataLog.append
 
-    def then_cancel(log: MetadataLog, values: list[bytes]) -> int:
-        size = append(log, values)
+    async def then_cancel(log: MetadataLog, values: list[bytes]) -> int:
+        size = await append(log, values)
         scope.cancel()
         return size
 

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -20,7 +21,7 @@ from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
 from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.plugins.metadata_kraft import housekeeping
-from tidelog.plugins.metadata_kraft.log import MetadataLog
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 FORMATTED = "00000000000000000000-0000000000.checkpoint"
 REGISTRATION = BrokerRegistration({"PLAINTEXT": ("localhost", 9092)}, None)
@@ -56,17 +57,17 @@ async def test_alter_scram_credentials_of_many_users_lets_other_tasks_run(
 ) -> None:
     credential = ScramCredential(b"salt", b"stored key", b"server key", 4096)
     changes = {CredentialKey(f"user-{number}", 1): credential for number in range(100)}
-    append, turns_before_append = MetadataLog.append, list[int]()
+    append, turns_before_append = FilePartitionStore.append, list[int]()
     monkeypatch.setattr(pace, "STEP_SECONDS", 0.0)
     async with turns_of_another_task() as turns:
 
-        def counting(log: MetadataLog, values: list[bytes]) -> int:
+        def counting(store: FilePartitionStore, *arguments: Any) -> None:
             turns_before_append.append(turns.count)
-            return append(log, values)
+            append(store, *arguments)
 
-        monkeypatch.setattr(MetadataLog, "append", counting)
+        monkeypatch.setattr(FilePartitionStore, "append", counting)
         await metadata_of(harness).alter_scram_credentials(changes)
-    assert [count > 90 for count in turns_before_append] == [True], "one batch, after many turns"
+    assert [count > 190 for count in turns_before_append] == [True], "one batch, framed and encoded in turns"
     assert metadata_of(harness).scram_credentials() == changes
 
 
