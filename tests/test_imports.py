@@ -45,6 +45,8 @@ SERVED_LATER = (
     "tidelog.kernel.records.up_conversion",
     "tidelog.kernel.seams.sinks",
     "tidelog.kernel.sinks.supervision",
+    "tidelog.plugins.cleaner.execution.rewriting",
+    "tidelog.plugins.cleaner.worker.process",
     "tidelog.plugins.coordinator.consumer_groups.service",
     "tidelog.plugins.coordinator.consumer_groups.settings",
     "tidelog.plugins.coordinator.classic_groups.live",

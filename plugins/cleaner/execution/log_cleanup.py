@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -17,8 +18,10 @@ from tidelog.kernel.seams.tasks import BackgroundTask, LifespanTask, PeriodicTas
 from tidelog.kernel.seams.topics import Topics
 from tidelog.plugins.cleaner import keys
 from tidelog.plugins.cleaner.execution.policy_execution import PolicyExecution, RewriteOutcome
-from tidelog.plugins.cleaner.execution.rewriting import Observe
 from tidelog.plugins.cleaner.execution.workers import Workers
+
+if TYPE_CHECKING:
+    from tidelog.plugins.cleaner.execution.rewriting import Observe
 
 _AT_ONCE = {keys.MIN_CLEANABLE_DIRTY_RATIO.name: 0.0, keys.MAX_COMPACTION_LAG_MS.name: 1}
 """With these, what is there is compacted at once, and the active segment is rolled first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 import trio
@@ -26,15 +26,11 @@ from tidelog.kernel.seams.cleanup import (
 from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.topics import Topics
-from tidelog.plugins.cleaner.execution.rewriting import (
-    Observe,
-    RewriteAborted,
-    RewriteFailed,
-    Rewritten,
-    Worker,
-)
+from tidelog.plugins.cleaner.errors import RewriteAborted, RewriteFailed, WorkerDied
 from tidelog.plugins.cleaner.execution.workers import Workers
-from tidelog.plugins.cleaner.worker.process import WorkerDied
+
+if TYPE_CHECKING:
+    from tidelog.plugins.cleaner.execution.rewriting import Observe, Rewritten, Worker
 
 _log = logging.getLogger(__name__)
 

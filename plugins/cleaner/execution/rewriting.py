@@ -16,13 +16,14 @@ import attrs
 import trio
 
 from tidelog.kernel.config import Config, TopicConfig
-from tidelog.kernel.errors import LogBusy, TidelogError
+from tidelog.kernel.errors import LogBusy
 from tidelog.kernel.seams.cleanup import Rewrite
 from tidelog.kernel.seams.compression import registered_codecs
 from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import SegmentDraft, SegmentView, StaleDraft, TopicPartition
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES
 from tidelog.plugins.cleaner import keys
+from tidelog.plugins.cleaner.errors import RewriteAborted, RewriteFailed
 from tidelog.plugins.cleaner.worker.messages import (
     GroupBegun,
     GroupDraft,
@@ -45,14 +46,6 @@ what is written.
 
 Observe: TypeAlias = Callable[[TopicPartition, int, int], None]
 """Callback for progress: a log, its bytes read so far, and all bytes to read."""
-
-
-class RewriteAborted(TidelogError):
-    """The log changed, or is being moved: the rewrite was given up, and nothing is lost."""
-
-
-class RewriteFailed(TidelogError):
-    """The log cannot be rewritten; the message says why. It is as it was, or partly rewritten."""
 
 
 @attrs.frozen

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from tidelog.kernel.config import Config
 from tidelog.kernel.seams.tasks import Lifespan
 from tidelog.plugins.cleaner import keys
-from tidelog.plugins.cleaner.execution.rewriting import Worker
-from tidelog.plugins.cleaner.worker.process import WorkerProcess
+
+if TYPE_CHECKING:
+    from tidelog.plugins.cleaner.execution.rewriting import Worker
+    from tidelog.plugins.cleaner.worker.process import WorkerProcess
 
 KEPT_S: Final = 60.0
 """For so long, and up to twice as long, a worker waits for its next log."""
@@ -58,6 +60,9 @@ class Workers:
         Raises:
             OSError: the process cannot be started.
         """
+        # Not at the top: most brokers have nothing to rewrite for long.
+        from tidelog.plugins.cleaner.execution.rewriting import Worker
+
         async with self._free:
             while len(self._busy) >= max(self.most, 1):
                 await self._free.wait()
@@ -80,7 +85,7 @@ class Workers:
             process, _ = self._idle.popitem()
             if not process.has_ended:
                 return process
-        return await trio.to_thread.run_sync(WorkerProcess)
+        return await trio.to_thread.run_sync(_new_process)
 
     async def _end_idle(self) -> None:
         while True:
@@ -97,3 +102,10 @@ class Workers:
     def bytes_per_second(self) -> float:
         """Return the share of each busy worker in `log.cleaner.io.max.bytes.per.second`."""
         return self._config[keys.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND] / max(len(self._busy), 1)
+
+
+def _new_process() -> WorkerProcess:
+    """Blocking: start a process, and import what takes part in that."""
+    from tidelog.plugins.cleaner.worker.process import WorkerProcess
+
+    return WorkerProcess()

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import trio
 
-from tidelog.kernel.errors import TidelogError
+from tidelog.plugins.cleaner.errors import WorkerDied
 
 _MODULE = "tidelog.plugins.cleaner.worker"
 
@@ -27,10 +27,6 @@ _KEEP_MEMORY: Final = {
     "MALLOC_TOP_PAD_": str(256 * 1024),
 }
 """Settings of the GNU C library; others ignore them."""
-
-
-class WorkerDied(TidelogError):
-    """The worker process has ended in the middle of its work; the message says how."""
 
 
 def _path() -> str:

@@ -35,8 +35,9 @@ from tidelog.kernel.seams.storage import SegmentDraft
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
+from tidelog.plugins.cleaner.errors import RewriteAborted
 from tidelog.plugins.cleaner.execution.log_cleanup import LogCleanup
-from tidelog.plugins.cleaner.execution.rewriting import RewriteAborted, Rewritten, Worker
+from tidelog.plugins.cleaner.execution.rewriting import Rewritten, Worker
 from tidelog.plugins.cleaner.execution.workers import Workers
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from tidelog.kernel.testing import make_batch
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.cleaner.execution import workers as workers_module
 from tidelog.plugins.cleaner.execution.workers import Workers
+from tidelog.plugins.cleaner.worker import process
 from tidelog.plugins.cleaner.worker.process import WorkerProcess
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ async def test_a_running_broker_keeps_its_workers(tmp_path: Path, monkeypatch: p
             super().__init__()
             started.append(self.pid)
 
-    monkeypatch.setattr(workers_module, "WorkerProcess", Counted)
+    monkeypatch.setattr(process, "WorkerProcess", Counted)
     async with running(tmp_path, "file") as broker:
         topic = await broker.topics.create(NewTopic(TOPIC, 1, config={"cleanup.policy": "compact"}))
         (partition,) = topic.partitions
