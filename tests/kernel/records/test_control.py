@@ -58,19 +58,19 @@ def test_decode_marker_of_a_batch_emptied_by_compaction_is_none() -> None:
 
 
 @for_each(
-    ("key", "value"),
+    ("key", "value", "error"),
     [
-        (b"\0\0\0", b"\0\0\0\0\0\7"),
-        (b"\0\0\0\1", b"\0\0\0"),
-        (b"\0\0\0\1", b"\0\0\0\0\0"),
-        (None, b"\0\0\0\0\0\7"),
-        (b"\0\0\0\1", None),
-        (None, None),
+        (b"\0\0\0", b"\0\0\0\0\0\7", "offset 0 has a key of 3 bytes"),
+        (b"\0\0\0\1", b"\0\0\0", "offset 0 has a value of 3 bytes"),
+        (b"\0\0\0\1", b"\0\0\0\0\0", "offset 0 has a value of 5 bytes"),
+        (None, b"\0\0\0\0\0\7", "offset 0 has a key of 0 bytes"),
+        (b"\0\0\0\1", None, "offset 0 has a value of 0 bytes"),
+        (None, None, "offset 0 has a key of 0 bytes"),
     ],
 )
 def test_decode_marker_refuses_a_key_or_value_that_is_too_short(
-    key: bytes | None, value: bytes | None
+    key: bytes | None, value: bytes | None, error: str
 ) -> None:
     batch = make_batch([value], keys=[key], producer_id=1, transactional=True, control=True)
-    with pytest.raises(CorruptBatch):
+    with pytest.raises(CorruptBatch, match=error):
         decode_marker(batch, parse_header(batch))
