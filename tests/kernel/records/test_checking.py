@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.tables import for_each
-from tidelog.kernel.errors import CorruptBatch, InvalidRecord
+from tidelog.kernel.errors import CorruptBatch, InvalidRecord, InvalidTimestamp
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
 from tidelog.kernel.records.checking import MAX_RECORD_ERRORS, RECORDS_PER_STEP, RecordRules, check_in_steps
 from tidelog.kernel.records.compression import compress, unpack
@@ -186,6 +186,50 @@ def test_check_in_steps_has_the_same_result_however_the_bytes_are_cut(
 ) -> None:
     data, count, pieces = sample
     assert refusal(pieces, count) == refusal([data], count)
+
+
+def largest_timestamp(pieces: Iterable[bytes], count: int, rules: RecordRules) -> int:
+    """Take all steps; return their result."""
+    found: list[int] = []
+
+    def steps() -> Iterator[None]:
+        found.append((yield from check_in_steps(pieces, count, rules)))
+
+    deque(steps(), maxlen=0)
+    return found[0]
+
+
+deltas = st.integers(-3, 3) | st.integers(-200, 200) | st.sampled_from([-(2**63), -(2**20), 2**20, 2**62])
+ANY_TIMESTAMP = (-(2**63), 2**63 - 1)
+
+
+@example([1, 2**62], 2**62, ANY_TIMESTAMP, 0)
+@example([-2, -1, -3], 5, ANY_TIMESTAMP, 0)
+@example([100, 5], 10, (0, 300), 0)
+@example([-11, 3], 10, (5, 300), 0)
+@given(
+    deltas=st.lists(deltas, min_size=1, max_size=6) | st.lists(st.integers(-200, -1), min_size=1, max_size=3),
+    base=st.integers(-3, 300),
+    limits=st.just(ANY_TIMESTAMP) | st.tuples(st.integers(-3, 150), st.integers(150, 300)),
+    cut=st.just(0) | st.integers(1, 40),
+)
+def test_check_in_steps_returns_the_largest_timestamp_or_names_each_beyond_the_limits(
+    deltas: list[int], base: int, limits: tuple[int, int], cut: int
+) -> None:
+    """Records of a batch are added up as Java does, and -1 stands for no timestamp."""
+    data = encoded([(b"k", b"v", (), delta) for delta in deltas])
+    timestamps = [(base + delta + 2**63) % 2**64 - 2**63 for delta in deltas]
+    oldest, newest = limits
+    at_fault = [
+        index for index, found in enumerate(timestamps) if found != -1 and not oldest <= found <= newest
+    ]
+    pieces, rules = [data[:cut], data[cut:]], RecordRules(base, oldest, newest)
+    if not at_fault:
+        assert largest_timestamp(pieces, len(deltas), rules) == max(-1, *timestamps)
+        return
+    with pytest.raises(InvalidTimestamp) as error:
+        largest_timestamp(pieces, len(deltas), rules)
+    assert [each.batch_index for each in error.value.record_errors] == at_fault
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
