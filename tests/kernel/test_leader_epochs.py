@@ -39,8 +39,14 @@ def test_leader_epochs_are_empty_at_first() -> None:
     epochs = LeaderEpochLineage()
     assert epochs.latest == -1
     assert epochs.entries() == []
+    assert epochs.first_offset == -1
     assert epochs.end_offset_for(0, LOG_END) == (-1, -1)
     assert epochs.epoch_for(0) == -1
+
+
+@given(lineages())
+def test_first_offset_is_the_start_of_the_oldest_epoch(entries: Entries) -> None:
+    assert lineage(entries).first_offset == (entries[0][1] if entries else -1)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +149,16 @@ def test_truncate_from_end_and_truncate_from_start_keep_epochs_of_remaining_offs
             assert from_start.epoch_for(at) == before.epoch_for(at)
 
 
+@given(lineages(), st.integers(0, 500))
+def test_latest_is_the_epoch_of_the_newest_remaining_offset(entries: Entries, offset: int) -> None:
+    """Truncated epochs may be assigned again, at another offset."""
+    from_end, from_start = lineage(entries), lineage(entries)
+    from_end.truncate_from_end(offset)
+    from_start.truncate_from_start(offset)
+    assert from_end.latest == from_end.epoch_for(offset)
+    assert from_start.latest == (entries[-1][0] if entries else -1)
+
+
 @given(lineages(), st.integers(0, 12))
 def test_end_offset_for_is_the_start_offset_of_the_next_epoch(entries: Entries, asked: int) -> None:
     """The definition, spelled out slowly."""
@@ -167,6 +183,11 @@ def test_decode_reads_back_what_encode_wrote(entries: Entries) -> None:
     assert LeaderEpochLineage.decode(lineage(entries).encode()).entries() == entries
 
 
+def test_decode_reads_the_largest_epoch_and_offset() -> None:
+    largest = [(2**31 - 1, 2**63 - 1)]
+    assert LeaderEpochLineage.decode(lineage(largest).encode()).entries() == largest
+
+
 @pytest.mark.parametrize("content", [b"0\n1\n0 77\n", b"0\n1\n0 77"])
 def test_decode_reads_the_checkpoint_of_a_log_after_delete_records(content: bytes) -> None:
     """What Kafka leaves after DeleteRecords, with and without the last line's end."""
@@ -189,6 +210,7 @@ MALFORMED: dict[str, bytes] = {
     "epochs that fall": b"0\n2\n3 0\n2 5\n",
     "an epoch twice": b"0\n2\n3 0\n3 5\n",
     "offsets that fall": b"0\n2\n1 5\n2 4\n",
+    "offsets that fall at the end": b"0\n3\n0 0\n1 10\n2 5\n",
     "an offset twice": b"0\n2\n1 5\n2 5\n",
     "a negative epoch": b"0\n1\n-1 0\n",
     "a negative offset": b"0\n1\n0 -1\n",
@@ -202,7 +224,7 @@ MALFORMED: dict[str, bytes] = {
 
 @for_each("content", MALFORMED.values(), ids=MALFORMED)
 def test_decode_refuses_a_malformed_checkpoint(content: bytes) -> None:
-    with pytest.raises(CorruptEpochCheckpoint):
+    with pytest.raises(CorruptEpochCheckpoint, match=r"^leader-epoch-checkpoint is malformed"):
         LeaderEpochLineage.decode(content)
 
 
