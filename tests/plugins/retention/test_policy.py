@@ -156,6 +156,25 @@ def test_plan_asks_not_before_the_oldest_segment_is_too_old() -> None:
     assert plan(segments_of(0), settings) == NOTHING
 
 
+def test_plan_asks_again_before_segments_are_too_old_whose_age_may_change() -> None:
+    """It is that of their file without a timestamp; and a log without records has nothing to wait for."""
+    settings = {"retention.ms": str(START_MS + HOUR_MS)}
+
+    def segment(max_timestamp: int) -> SegmentView:
+        return SegmentView(0, 10, 100, max_timestamp, START_MS)
+
+    assert plan([segment(-1)], settings) == NOTHING
+    assert plan([segment(0)], settings) == Plan(not_before_ms=START_MS + HOUR_MS + 1)
+    assert plan([segment(0)], settings, log_start_offset=9).not_before_ms is not None
+    assert plan([segment(0)], settings, log_start_offset=10) == NOTHING
+
+
+def test_plan_does_not_warn_of_a_segment_of_now() -> None:
+    settings = {"retention.ms": "5"}
+    assert plan(segments_of(1, ages_ms=[0]), settings) == Plan(not_before_ms=START_MS + 6)
+    assert plan(segments_of(1, ages_ms=[-1]), settings).warning is not None
+
+
 def one_rule_after_the_other(
     log: LogView, now_ms: int, retention_ms: int, retention_bytes: int
 ) -> list[SegmentView]:
