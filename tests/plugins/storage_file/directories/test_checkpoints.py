@@ -1,4 +1,4 @@
-"""Offset checkpoints."""
+"""Offset checkpoints and the clean shutdown file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import pytest
 from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.seams.storage import PartitionStore, TopicPartition
 from tidelog.kernel.testing.storage.harness import append_many, base_offsets
-from tidelog.plugins.storage_file.directories.checkpoints import read_checkpoint, write_checkpoint
+from tidelog.plugins.storage_file.directories.checkpoints import (
+    consume_clean_shutdown_file,
+    read_checkpoint,
+    write_checkpoint,
+    write_clean_shutdown_file,
+)
+from tidelog.plugins.storage_file.testing import DataFate, NameFate, PowerCut, Recorder
 
 OFFSETS = {
     TopicPartition("orders", 1): 105640,
@@ -61,6 +67,30 @@ def test_read_checkpoint_ignores_a_damaged_file_and_logs_it(
     path.write_bytes(content)
     assert read_checkpoint(path) == {}
     assert str(path) in caplog.text
+
+
+def test_write_clean_shutdown_file_uses_the_format_of_apache_kafka(tmp_path: Path) -> None:
+    write_clean_shutdown_file(tmp_path, 13)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        ".kafka_cleanshutdown": '{"version":0,"brokerEpoch":13}'
+    }
+
+
+def test_consume_clean_shutdown_file_finds_it_once_even_if_the_power_fails_then(tmp_path: Path) -> None:
+    """Otherwise logs that were open at the power failure would not be recovered."""
+    place, left = tmp_path / "place", tmp_path / "left"
+    place.mkdir()
+    assert not consume_clean_shutdown_file(place)
+    write_clean_shutdown_file(place, 13)
+    recorder = Recorder(place)
+    with recorder.installed():
+        assert consume_clean_shutdown_file(place)
+        assert not consume_clean_shutdown_file(place)
+    device = recorder.start
+    for operation in recorder.operations:
+        device.apply(operation)
+    PowerCut(DataFate.LOST, NameFate.LOST).leave(device, left)
+    assert not consume_clean_shutdown_file(left)
 
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"
