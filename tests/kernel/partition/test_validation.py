@@ -32,6 +32,7 @@ from tidelog.kernel.records.batch import (
     pack_batch,
     parse_header,
 )
+from tidelog.kernel.records.checking import MAX_RECORD_ERRORS
 from tidelog.kernel.testing import make_batch
 
 from .parts import batch_of, changed, compressed
@@ -60,7 +61,9 @@ REFUSED: dict[str, tuple[Callable[[], bytearray], type[BrokerError], str]] = {
     "cut by a byte": (lambda: batch_of(3)[:-1], InvalidRecord, "length field says"),
     "a byte too many": (lambda: batch_of(3) + b"\0", InvalidRecord, "1 bytes follow"),
     "two batches": (lambda: batch_of(3) + batch_of(1), InvalidRecord, "one batch a partition"),
+    "a byte too many after a changed record": (lambda: with_byte(-1, 99) + b"\0", CorruptBatch, "CRC-32C"),
     "a length below the header's": (lambda: with_length(48), CorruptBatch, "length field says 60"),
+    "the length of a header": (lambda: with_length(HEADER_BYTES - 12), CorruptBatch, "CRC-32C"),
     "a negative length": (lambda: with_length(-1), CorruptBatch, "length field says 11"),
     "the lowest length": (lambda: with_length(-(2**31)), CorruptBatch, "length field says -"),
     "the highest length": (lambda: with_length(2**31 - 1), InvalidRecord, "length field says 2147483659"),
@@ -94,6 +97,11 @@ REFUSED: dict[str, tuple[Callable[[], bytearray], type[BrokerError], str]] = {
         lambda: changed(batch_of(3), last_offset_delta=2**31 - 2, record_count=2**31 - 1),
         InvalidRecord,
         "2147483647 records cannot be in",
+    ),
+    "one record more than the bytes can hold": (
+        lambda: changed(make_batch([None] * 7), last_offset_delta=7, record_count=8),
+        InvalidRecord,
+        "8 records cannot be in 49 bytes",
     ),
     "a base offset of its own": (lambda: changed(batch_of(3), base_offset=7), InvalidRecord, "at 7"),
     "a control batch": (lambda: make_batch(control=True), InvalidRecord, "control batches"),
@@ -241,6 +249,13 @@ def test_validate_batch_refuses_a_clients_append_time_in_a_log_append_time_topic
     with pytest.raises(InvalidTimestamp, match="LogAppendTime") as error:
         validate_batch(batch, PartitionConfig(message_timestamp_type="LogAppendTime"))
     assert [record.batch_index for record in error.value.record_errors] == [0, 1, 2]
+
+
+def test_validate_batch_names_a_limited_number_of_records_with_a_clients_append_time() -> None:
+    batch = changed(batch_of(MAX_RECORD_ERRORS + 1), attributes=TIMESTAMP_TYPE_BIT)
+    with pytest.raises(InvalidTimestamp) as error:
+        validate_batch(batch, PartitionConfig(message_timestamp_type="LogAppendTime"))
+    assert len(error.value.record_errors) == MAX_RECORD_ERRORS
 
 
 def test_partition_config_has_the_defaults_of_a_topic_that_sets_nothing() -> None:
