@@ -112,13 +112,13 @@ SHOWN: Final = {
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: Shown(
         "GetTelemetrySubscriptions, PushTelemetry",
         TELEMETRY,
-        "test_client_telemetry_is_as_in_kafka",
+        "test_get_telemetry_subscriptions_and_push_telemetry_are_as_in_kafka",
         "a plugin that receives client metrics",
     ),
     ErrorCode.UNKNOWN_SUBSCRIPTION_ID: Shown(
         "PushTelemetry",
         TELEMETRY,
-        "test_client_telemetry_is_as_in_kafka",
+        "test_get_telemetry_subscriptions_and_push_telemetry_are_as_in_kafka",
         "a plugin that receives client metrics",
     ),
     ErrorCode.TELEMETRY_TOO_LARGE: Shown(

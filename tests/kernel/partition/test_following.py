@@ -69,7 +69,7 @@ def state(partition: Partition) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("config", [TopicConfig(), SMALL_SEGMENTS])
-def test_a_follower_becomes_what_its_leader_is(config: TopicConfig) -> None:
+def test_follower_append_copies_the_log_and_the_state_of_the_leader(config: TopicConfig) -> None:
     leading = leader(config)
     following = open_partition(new_store(config), config)
     Follower(following).append(bytearray(all_of(leading)))
@@ -85,7 +85,7 @@ def test_a_follower_becomes_what_its_leader_is(config: TopicConfig) -> None:
     assert all_of(following) == all_of(leading)
 
 
-def test_a_follower_appends_messages_of_old_formats_as_they_are() -> None:
+def test_follower_append_keeps_messages_of_old_formats_as_they_are() -> None:
     messages = [
         plain_set([(TIME, b"key", b"value")], 0, 3),
         wrapper(plain_set([(TIME, b"key", b"value")] * 2, 1), 1, GZIP, 5, TIME),

@@ -11,7 +11,7 @@ Histories = st.lists(st.tuples(st.sampled_from(["begin", "end", "commit"]), st.i
 
 
 @given(Histories)
-def test_the_first_undecided_offset_is_that_of_a_search_of_all_transactions(
+def test_settle_and_stable_offset_after_agree_with_a_search_of_all_transactions(
     history: list[tuple[str, int]],
 ) -> None:
     """Of any number of producers, ended in any order, with a high watermark that lags behind."""

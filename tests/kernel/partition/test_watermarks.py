@@ -204,7 +204,7 @@ def test_append_of_a_duplicate_wakes_no_waiter() -> None:
     assert waiting.woken == 0
 
 
-def test_a_high_watermark_that_moves_in_two_steps_wakes_at_each_of_them() -> None:
+def test_advance_high_watermark_in_two_steps_wakes_at_each_of_them() -> None:
     """A flush, or a leader, commits a part of what was appended; the rest wakes who waits for it."""
     partition = open_partition()
     partition.follow()
@@ -221,7 +221,7 @@ def test_a_high_watermark_that_moves_in_two_steps_wakes_at_each_of_them() -> Non
     assert waiting.woken == 0
 
 
-def test_a_high_watermark_that_stays_wakes_nobody_and_never_goes_back() -> None:
+def test_advance_high_watermark_that_changes_nothing_wakes_no_waiter() -> None:
     partition = open_partition()
     partition.follow()
     waiting = Waiting(1, partition)

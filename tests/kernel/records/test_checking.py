@@ -118,7 +118,7 @@ REFUSED: dict[str, tuple[bytes, int, str]] = {
 
 
 @for_each(("data", "count", "sentence"), REFUSED.values(), ids=REFUSED)
-def test_refusals(data: bytes, count: int, sentence: str) -> None:
+def test_check_in_steps_refuses_malformed_records(data: bytes, count: int, sentence: str) -> None:
     with pytest.raises(InvalidRecord, match=sentence):
         check_records([data], count)
 

@@ -292,7 +292,7 @@ async def test_request_succeeds_in_every_version_of_produce_fetch_list_offsets_a
 
 
 @pytest.mark.parametrize("version", range(DELETE_TOPICS.newest_stable + 1))
-async def test_topics_are_created_and_deleted_in_every_version(
+async def test_create_topics_and_delete_topics_in_every_version(
     real_broker: str, is_kafka: bool, version: int
 ) -> None:
     name = f"v{version}-{uuid.uuid4()}"

@@ -84,7 +84,7 @@ async def test_schedule_by_keeps_an_earlier_deadline_of_the_key(
     assert calls.made == [("earlier", 10), ("new", 70), ("put off", 80)]
 
 
-async def test_cancelled(autojump_clock: MockClock, calls: Calls) -> None:
+async def test_cancel_of_a_deadline_that_is_set_again(autojump_clock: MockClock, calls: Calls) -> None:
     calls.at("a", 100)
     calls.at("b", 100)
     calls.deadlines.cancel("a")

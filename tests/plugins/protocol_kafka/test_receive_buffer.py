@@ -224,7 +224,7 @@ def test_next_frame_returns_frames_before_an_invalid_length() -> None:
         (b"ssh-", "socket.request.max.bytes=1000$"),
     ],
 )
-def test_other_protocols_are_told(head: bytes, told: str) -> None:
+def test_next_frame_names_the_other_protocol(head: bytes, told: str) -> None:
     buffer = ReceiveBuffer(1000)
     receive(buffer, head)
     with pytest.raises(ProtocolViolation, match=told):

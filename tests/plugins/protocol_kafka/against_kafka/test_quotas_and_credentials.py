@@ -154,11 +154,15 @@ QUOTA_SCRIPT: list[tuple[Api, Any]] = [
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_client_quotas_are_as_in_kafka(kafka: Asker, tidelog: Asker, version: int) -> None:
+def test_alter_client_quotas_and_describe_client_quotas_are_as_in_kafka(
+    kafka: Asker, tidelog: Asker, version: int
+) -> None:
     same_answers(kafka, tidelog, [(api, version, request) for api, request in QUOTA_SCRIPT])
 
 
-def test_user_scram_credentials_are_as_in_kafka(kafka: Asker, tidelog: Asker) -> None:
+def test_alter_user_scram_credentials_and_describe_user_scram_credentials_are_as_in_kafka(
+    kafka: Asker, tidelog: Asker
+) -> None:
     def described(*users: str) -> tuple[Api, int, Any]:
         names = [UserName(name=user) for user in users]
         return DESCRIBE_USER_SCRAM_CREDENTIALS, 0, DescribeUserScramCredentialsRequest(users=names)
@@ -187,7 +191,9 @@ def test_user_scram_credentials_are_as_in_kafka(kafka: Asker, tidelog: Asker) ->
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_acls_are_as_in_kafka_without_an_authorizer(kafka: Asker, tidelog: Asker, version: int) -> None:
+def test_describe_acls_create_acls_and_delete_acls_are_as_in_kafka_without_an_authorizer(
+    kafka: Asker, tidelog: Asker, version: int
+) -> None:
     entry = AclCreation(
         resource_type=2, resource_name="t", principal="User:a", host="*", operation=3, permission_type=3
     )

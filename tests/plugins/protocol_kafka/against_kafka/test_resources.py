@@ -127,7 +127,7 @@ def test_every_dynamic_broker_key_of_kafka_is_described_as_dynamic(kafka: Asker,
     } == OTHER_KEYS.keys()
 
 
-def test_group_configs_are_as_in_kafka(kafka: Asker, tidelog: Asker) -> None:
+def test_incremental_alter_configs_of_a_group_is_as_in_kafka(kafka: Asker, tidelog: Asker) -> None:
     changes: list[dict[str, str | None]] = [
         {SESSION: "50000", HEARTBEAT: "6000"},
         {SESSION: "44999"},
@@ -167,7 +167,9 @@ def test_client_metrics_configs_are_as_in_kafka(kafka: Asker, tidelog: Asker) ->
 
 
 @pytest.mark.parametrize("broker", ["kafka", "tidelog"])
-def test_client_telemetry_is_as_in_kafka(request: pytest.FixtureRequest, broker: str) -> None:
+def test_get_telemetry_subscriptions_and_push_telemetry_are_as_in_kafka(
+    request: pytest.FixtureRequest, broker: str
+) -> None:
     """Error codes of requests in this order; ids are random."""
     asker: Asker = request.getfixturevalue(broker)
     changed = altered(CLIENT_METRICS_RESOURCE, "t", metrics="b.,a.", interval_ms=str(INTERVAL_MS))

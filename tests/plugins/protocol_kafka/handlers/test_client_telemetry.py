@@ -185,7 +185,7 @@ async def test_push_telemetry_reports_a_receiver_that_fails(client: Client, push
     assert await push(client, await get(client)) == ErrorCode.INVALID_RECORD
 
 
-async def test_client_instances_are_forgotten(
+async def test_push_telemetry_forgets_client_instances(
     client: Client, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When their connection ends, after a long silence, and when there are too many."""
