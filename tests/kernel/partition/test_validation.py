@@ -70,6 +70,11 @@ REFUSED: dict[str, tuple[Callable[[], bytearray], type[BrokerError], str]] = {
     "format 0": (lambda: with_byte(16, 0), UnsupportedMessageFormat, "message format 0"),
     "format 1": (lambda: with_byte(16, 1), UnsupportedMessageFormat, "message format 1"),
     "format 3": (lambda: with_byte(16, 3), CorruptBatch, "message format 3"),
+    "format 3 without records": (
+        lambda: with_byte(16, 3)[:HEADER_BYTES],
+        CorruptBatch,
+        "message format 3",
+    ),
     "a wrong CRC": (lambda: with_byte(17, 99), CorruptBatch, "CRC-32C"),
     "a changed record": (lambda: with_byte(-1, 99), CorruptBatch, "CRC-32C"),
     "no records": (
