@@ -226,7 +226,7 @@ def needs_record_checks(header: BatchHeader, config: PartitionConfig, now_ms: in
 
 
 def validate_records(
-    batch: Buffer, header: BatchHeader, config: PartitionConfig, now_ms: int, *, quick: bool = False
+    batch: Buffer, header: BatchHeader, config: PartitionConfig, now_ms: int, *, quick: bool
 ) -> int:
     """Check the records of a batch that `validate_batch` accepts, at once; return their largest timestamp.
 

@@ -232,11 +232,19 @@ def test_validate_records_compares_each_timestamp_with_the_limits(
     for max_timestamp in (honest.max_timestamp, NOW, -1):
         header = honest._replace(max_timestamp=max_timestamp)
         if not at_fault:
-            assert validate_records(batch, header, LIMITS, NOW) == max(times)
+            assert validate_records(batch, header, LIMITS, NOW, quick=False) == max(times)
             continue
         with pytest.raises(InvalidTimestamp, match=r"message\.timestamp\.before\.max\.ms") as error:
-            validate_records(batch, header, LIMITS, NOW)
+            validate_records(batch, header, LIMITS, NOW, quick=False)
         assert [record.batch_index for record in error.value.record_errors] == at_fault
+
+
+@for_each("codec", range(5))
+def test_validate_records_of_log_append_time_accepts_any_timestamp(codec: int) -> None:
+    """The broker's clock replaces them, so that a client's wrong one is of no account."""
+    config = attrs.evolve(LIMITS, message_timestamp_type="LogAppendTime")
+    batch = compressed(make_batch([b"v"] * 3, timestamps=[NOW, 0, 2**62]), codec)
+    assert validate_records(batch, parse_header(batch), config, NOW, quick=False) == 2**62
 
 
 def test_validate_records_with_default_limits_allows_the_past_and_an_hour_ahead() -> None:
@@ -245,7 +253,7 @@ def test_validate_records_with_default_limits_allows_the_past_and_an_hour_ahead(
     for ahead_ms, is_taken in ((3_600_000, True), (3_600_001, False)):
         batch = compressed(make_batch(timestamps=NOW + ahead_ms), 3)
         with nullcontext() if is_taken else pytest.raises(InvalidTimestamp):
-            validate_records(batch, parse_header(batch), PartitionConfig(), NOW)
+            validate_records(batch, parse_header(batch), PartitionConfig(), NOW, quick=False)
 
 
 def test_validate_batch_refuses_a_clients_append_time_in_a_log_append_time_topic() -> None:
