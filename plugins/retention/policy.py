@@ -100,8 +100,7 @@ class _Deletable:
             excess -= self._segments[index].size_bytes
             return excess >= 0
 
-        if excess >= 0:
-            self._take(is_excess, f"retention.bytes = {size_bytes}")
+        self._take(is_excess, f"retention.bytes = {size_bytes}")
 
     def take_older_than(self, age_ms: int, now_ms: int) -> None:
         """Take segments whose newest record is older than `age_ms`."""

@@ -142,6 +142,11 @@ def test_an_active_segment_without_records_stays() -> None:
     assert plan(segments[2:], {"retention.ms": "0"}) == NOTHING
 
 
+def test_an_inactive_segment_that_compaction_emptied_goes() -> None:
+    segments = segments_of(1, 0, 1, ages_ms=[HOUR_MS] * 3)
+    assert plan(segments, {"retention.ms": "0"}) == Plan(30, roll=True, reason="retention.ms = 0")
+
+
 def test_plan_names_each_rule_that_took_something() -> None:
     segments = segments_of(1, 1, 1, 1, ages_ms=[0, 0, HOUR_MS, 0])
     found = plan(segments, {"retention.bytes": "2", "retention.ms": "5"}, log_start_offset=10)
@@ -153,7 +158,16 @@ def test_plan_asks_not_before_the_oldest_segment_is_too_old() -> None:
     settings = {"retention.ms": str(3 * HOUR_MS)}
     assert plan(segments, settings) == Plan(not_before_ms=START_MS + 2 * HOUR_MS + 1)
     assert plan(segments, {**settings, "retention.bytes": "9"}) == NOTHING
+    assert plan(segments_of(1, 0, ages_ms=[HOUR_MS]), settings) == Plan(
+        not_before_ms=START_MS + 2 * HOUR_MS + 1
+    )
     assert plan(segments_of(0), settings) == NOTHING
+    assert plan(segments_of(0, 1), settings) == NOTHING
+
+
+def test_plan_asks_again_soon_when_retention_bytes_waits_for_the_high_watermark() -> None:
+    settings = {"retention.ms": str(HOUR_MS), "retention.bytes": "0"}
+    assert plan(segments_of(1, 1), settings, high_watermark=0) == NOTHING
 
 
 def test_plan_asks_again_before_segments_are_too_old_whose_age_may_change() -> None:
