@@ -78,6 +78,19 @@ def test_join_group_waits_for_a_pending_member_id_only_until_its_session_timeout
     assert not driver.group.members.pending
 
 
+def test_handle_deadlines_writes_that_a_group_is_empty_whose_pending_member_id_was_the_last() -> None:
+    driver = ClassicGroupDriver()
+    members = stable(driver, 2)
+    driver.join(id_required=True, session_ms=REBALANCE_MS - 1)
+    for member in members:
+        driver.leave(LeavingMember(member.member_id))
+    assert driver.group.state is GroupState.PREPARING_REBALANCE
+    written = len(driver.written)
+    driver.pass_time(REBALANCE_MS - 1)
+    assert driver.group.state is GroupState.EMPTY
+    assert [value.members for value in driver.written[written:]] == [[]]
+
+
 def test_join_group_of_a_new_member_has_all_members_rejoin() -> None:
     driver = ClassicGroupDriver()
     leader, follower = stable(driver, 2)
