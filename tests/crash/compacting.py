@@ -23,9 +23,9 @@ from tidelog.plugins import cleaner
 from tidelog.plugins.cleaner.compaction.keep_newest import KeepNewest
 from tidelog.plugins.cleaner.compaction.offset_map import SLOT_BYTES
 from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy
-from tidelog.plugins.cleaner.execution import workers
 from tidelog.plugins.cleaner.execution.policy_execution import PolicyExecution
 from tidelog.plugins.cleaner.execution.workers import Workers
+from tidelog.plugins.cleaner.worker import process
 from tidelog.plugins.cleaner.worker.__main__ import do_job
 from tidelog.plugins.cleaner.worker.messages import GroupBegun
 
@@ -105,7 +105,7 @@ class CompactingCore(Core):
         """Compact all that can be; `begun` gets the base offsets of each group of segments."""
         execution = PolicyExecution(policy, self.topics, self.clock, set(), Workers(self.config))
         worker = partial(WorkerThread, [] if begun is None else begun)
-        with mock.patch.object(workers, "WorkerProcess", worker):
+        with mock.patch.object(process, "WorkerProcess", worker):
             await execution.rewrite_now((), AT_ONCE, lambda *_: None)
         statistics = execution.statistics
         assert (statistics.failures, statistics.aborted_rewrites, statistics.dead_workers) == (0, 0, 0)
