@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FORMATS = ("tidelog", "kafka")
+READY = "ready"
+"""The format of `spark_limit`, which reads from no broker."""
 SINKS = ("noop", "parquet")
 CORES = 2
 
@@ -46,10 +48,14 @@ class SparkResult:
 
 @attrs.frozen
 class SparkEndlessSpec:
-    """A topic to read from `bootstrap` again and again; `warm_file` is created after the first time."""
+    """A topic of `records` to read from `bootstrap` again and again, or as many rows of the format `READY`.
+
+    `warm_file` is created after the first time.
+    """
 
     bootstrap: str
     topic: str
+    records: int
     format_name: str
     jars: str
     folder: str
@@ -68,13 +74,14 @@ def read_with_spark(spec: SparkSpec) -> SparkResult:
     for sink in SINKS:
         for format_name in FORMATS:
             reading.rate(spec.topics[0], sink, format_name)
-    reading.limit(spec.topics[0])
+    records = reading.records[spec.topics[0]]
+    reading.limit(records)
     rates = {
         topic: {sink: {name: list[float]() for name in FORMATS} for sink in SINKS} for topic in spec.topics
     }
     limits: list[float] = []
     for _ in range(spec.repeats):
-        limits.append(reading.limit(spec.topics[0]))
+        limits.append(reading.limit(records))
         for topic in spec.topics:
             for sink in SINKS:
                 for name in FORMATS:
@@ -83,12 +90,15 @@ def read_with_spark(spec: SparkSpec) -> SparkResult:
 
 
 def read_endlessly(spec: SparkEndlessSpec) -> NoReturn:
-    """Read the topic into no sink with one task, all of it on the last processor of the machine."""
+    """Read into no sink with one task, all of it on the last processor of the machine."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     prepare_spark()
     reading = _Reading(spec.bootstrap, spec.folder, spark_session(spec.jars, spec.folder, cores=1))
     while True:
-        reading.rate(spec.topic, "noop", spec.format_name)
+        if spec.format_name == READY:
+            reading.limit(spec.records, tasks=1)
+        else:
+            reading.rate(spec.topic, "noop", spec.format_name)
         Path(spec.warm_file).touch()
 
 
@@ -97,7 +107,8 @@ class _Reading:
         self._bootstrap = bootstrap
         self._folder = Path(folder, "query")
         self._spark = spark
-        self._records = dict[str, int]()
+        self.records = dict[str, int]()
+        """How many each topic has, as soon as it was read."""
 
     def rate(self, topic: str, sink: str, format_name: str) -> float:
         """Run a query over the whole topic, with a checkpoint; records a second of its micro-batch.
@@ -112,19 +123,18 @@ class _Reading:
         }
         rows = self._spark.readStream.format(format_name).options(**options).load()
         records, rate = self._finish(rows, sink)
-        if records != self._records.setdefault(topic, records):
-            raise RuntimeError(f"{format_name} read {records} records of {self._records[topic]} in {topic}")
+        if records != self.records.setdefault(topic, records):
+            raise RuntimeError(f"{format_name} read {records} records of {self.records[topic]} in {topic}")
         return rate
 
-    def limit(self, topic: str) -> float:
-        """Return how many rows a second Spark takes that lie ready, as many as the topic has."""
+    def limit(self, records: int, tasks: int = CORES) -> float:
+        """Return how many rows a second Spark takes that lie ready, as many as there are records."""
         from .spark_limit import ReadyRows
 
         self._spark.dataSource.register(ReadyRows)
-        options = {"rows": str(self._records[topic]), "tasks": str(CORES)}
-        return self._finish(
-            self._spark.readStream.format(ReadyRows.name()).options(**options).load(), "noop"
-        )[1]
+        options = {"rows": str(records), "tasks": str(tasks)}
+        rows = self._spark.readStream.format(ReadyRows.name()).options(**options).load()
+        return self._finish(rows, "noop")[1]
 
     def _finish(self, rows: DataFrame, sink: str) -> tuple[int, float]:
         """Run a query over all rows; return how many these were, and how many a second."""

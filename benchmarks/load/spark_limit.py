@@ -11,6 +11,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, SupportsTriggerAv
 from tidelog.plugins.spark_sink.data_source import TidelogDataSource
 from tidelog.plugins.spark_sink.rows import SCHEMA
 
+from .spark import READY
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -69,7 +71,7 @@ class ReadyRows(DataSource):
     @classmethod
     def name(cls) -> str:
         """Return the name of the format."""
-        return "ready"
+        return READY
 
     def schema(self) -> StructType:
         """Return the columns of the format `tidelog`."""

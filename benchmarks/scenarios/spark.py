@@ -10,7 +10,7 @@ from benchmarks.brokers import KAFKA
 from benchmarks.load.loads import PRODUCE, SPARK, SPARK_ENDLESS
 from benchmarks.load.process import pausable_load, run_load
 from benchmarks.load.produce import ProduceSpec
-from benchmarks.load.spark import CORES, FORMATS, SINKS, SparkEndlessSpec, SparkSpec
+from benchmarks.load.spark import CORES, READY, SINKS, SparkEndlessSpec, SparkSpec
 from benchmarks.rows import Better, Row, Sample, value_at_least, value_at_most
 from benchmarks.topics import create_topics
 from tests.peers import find_kafka_format
@@ -49,6 +49,12 @@ _BESIDE = {
         "acknowledge p99 at a fixed rate beside Spark with its own format kafka, in p99 without",
         "×",
         Better.LOWER,
+    ),
+    READY: Row(
+        "spark-beside-limit",
+        "acknowledge p99 at a fixed rate beside Spark with rows that lie ready, in p99 without",
+        "×",
+        Better.NEITHER,
     ),
 }
 
@@ -116,15 +122,21 @@ class BesideSpark:
         with started_broker(kind, work_dir) as broker:
             create_topics(broker.admin, {_READ: 1, _BESIDE_TOPIC: 1})
             run_load(PRODUCE, _fill(broker, _READ, "none", self.records, partitions=1), _TIMEOUT_S)
-            for format_name in FORMATS:
+            for format_name, row in _BESIDE.items():
                 folder = work_dir / format_name
                 folder.mkdir()
                 warm_file = folder / "warm"
                 spec = SparkEndlessSpec(
-                    broker.server.bootstrap, _READ, format_name, str(jars), str(folder), str(warm_file)
+                    broker.server.bootstrap,
+                    _READ,
+                    self.records,
+                    format_name,
+                    str(jars),
+                    str(folder),
+                    str(warm_file),
                 )
                 with pausable_load(SPARK_ENDLESS, spec, warm_file, _TIMEOUT_S) as reading:
-                    samples += _beside(bench, broker, _BESIDE[format_name], reading)
+                    samples += _beside(bench, broker, row, reading)
         return samples
 
 
