@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pickle import PickleError
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 import trio
@@ -35,7 +35,9 @@ from tidelog.plugins.cleaner.worker.messages import (
     Rate,
     RewriteJob,
 )
-from tidelog.plugins.cleaner.worker.process import WorkerProcess
+
+if TYPE_CHECKING:
+    from tidelog.plugins.cleaner.worker.process import WorkerProcess
 
 CHUNK_BYTES: Final = 3 * 1024 * 1024
 """So many records of 1 KB are worth arrays: a step in all of them takes hardly longer than a step in one.

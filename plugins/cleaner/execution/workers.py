@@ -105,7 +105,7 @@ class Workers:
 
 
 def _new_process() -> WorkerProcess:
-    """Blocking: start a process, and import what takes part in that."""
+    """Blocking: start a process, and import what that needs, which would hold up the event loop."""
     from tidelog.plugins.cleaner.worker.process import WorkerProcess
 
     return WorkerProcess()
