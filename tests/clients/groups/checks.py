@@ -6,6 +6,7 @@ import itertools
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from .group import PARTITIONS
 from .member import Owns
 
 if TYPE_CHECKING:
@@ -43,6 +44,21 @@ def assert_every_record_read(group: Group, *, at_most: int = 1) -> None:
     read = group.read
     assert len(read) == group.produced
     assert max(read.values()) <= at_most, [record for record, times in read.items() if times > at_most]
+
+
+def assert_heir_takes_over(group: Group, killed: Member, heir: Member) -> None:
+    """Of the two members of a group one is killed; the other gets all partitions, and nothing is lost."""
+    group.wait_settled()
+    group.produce()
+    group.wait_read()
+    group.commit()
+    group.kill(killed)
+    group.produce()
+    group.wait_settled()
+    group.wait_read()
+    assert heir.owned == {*range(PARTITIONS)}
+    assert_one_reader_at_a_time(group)
+    assert_every_record_read(group)
 
 
 def _terms(member: Member) -> Iterator[Term]:

@@ -14,7 +14,7 @@ from tests.clients.brokers import running_broker, stop_then_kill
 from tests.deadlines import DEADLINE_S
 from tests.peers import run_kafka_tool
 
-from .checks import assert_every_record_read, assert_one_reader_at_a_time
+from .checks import assert_every_record_read, assert_heir_takes_over, assert_one_reader_at_a_time
 from .group import PARTITIONS, Group
 from .kinds import CONFLUENT, JavaKind
 from .side_by_side import with_each
@@ -99,17 +99,7 @@ def test_a_member_that_is_killed_is_replaced(impatient_broker: Broker) -> None:
     def scenario(kind: Kind, _: Meet) -> None:
         with Group(impatient_broker, kind, CONSUMER) as group:
             killed, heir = group.join(), group.join()
-            group.wait_settled()
-            group.produce()
-            group.wait_read()
-            group.commit()
-            group.kill(killed)
-            group.produce()
-            group.wait_settled()
-            group.wait_read()
-            assert heir.owned == {*range(PARTITIONS)}
-            assert_one_reader_at_a_time(group)
-            assert_every_record_read(group)
+            assert_heir_takes_over(group, killed, heir)
 
     with_each(KINDS, scenario)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.clients.brokers import AGAINST_KAFKA, running_broker, stop_then_kill
 
-from .checks import assert_every_record_read, assert_one_reader_at_a_time
+from .checks import assert_every_record_read, assert_heir_takes_over, assert_one_reader_at_a_time
 from .group import PARTITIONS, Group
 from .kinds import KINDS, JavaKind
 from .side_by_side import with_each
@@ -73,17 +73,7 @@ def test_a_member_that_is_killed_is_replaced(broker: Broker) -> None:
     def scenario(kind: Kind, _: Meet) -> None:
         with Group(broker, kind, PATIENT) as group:
             killed, heir = group.join(**QUICK), group.join()
-            group.wait_settled()
-            group.produce()
-            group.wait_read()
-            group.commit()
-            group.kill(killed)
-            group.produce()
-            group.wait_settled()
-            group.wait_read()
-            assert heir.owned == {*range(PARTITIONS)}
-            assert_one_reader_at_a_time(group)
-            assert_every_record_read(group)
+            assert_heir_takes_over(group, killed, heir)
 
     with_each([*KINDS, *OLD], scenario, at_once=5)
 
