@@ -22,6 +22,8 @@ LIGHT = {
     "tidelog.kernel": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | {"attrs"},
     "tidelog.kernel.hookspecs": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | {"attrs"},
     "tidelog.plugins.cleaner.execution.log_cleanup": COMMAND_LINE | COMPRESSION | ARRAYS,
+    # Where it is imported on the event loop; a thread imports what starts a process.
+    "tidelog.plugins.cleaner.execution.rewriting": COMMAND_LINE | COMPRESSION | ARRAYS | {"multiprocessing"},
     "tidelog.plugins.cleaner.worker.__main__": EVENT_LOOPS | COMMAND_LINE | COMPRESSION,
     "tidelog.kernel.partition": COMMAND_LINE | COMPRESSION | ARRAYS,
     "tidelog.kernel.records": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | ARRAYS,
