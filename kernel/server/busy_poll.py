@@ -154,14 +154,15 @@ class ClosedLoop:
 async def let_others_run() -> None:
     """Let the other tasks run, and then yield the processor to other processes, such as the client."""
     await trio.lowlevel.checkpoint()
-    _yield_processor()
+    yield_processor()
 
 
 def _no_yield() -> None:
     """Stand in where the system has no `sched_yield`."""
 
 
-_yield_processor: Final[Callable[[], None]] = getattr(os, "sched_yield", _no_yield)
+yield_processor: Final[Callable[[], None]] = getattr(os, "sched_yield", _no_yield)
+"""Let other processes run that wait for this processor."""
 
 
 def _usable_processors() -> int:

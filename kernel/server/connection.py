@@ -34,6 +34,7 @@ from tidelog.kernel.seams.wire import (
     WireConnection,
 )
 from tidelog.kernel.server.busy_poll import BusyPoll, ClosedLoop, let_others_run
+from tidelog.kernel.server.turns import PIECE_BYTES, Turns
 
 _log = logging.getLogger(__name__)
 
@@ -64,9 +65,12 @@ class Connection:
         peer: Peer,
         warnings: PeerWarnings,
         busy_poll: BusyPoll,
+        turns: Turns,
     ) -> None:
         self.peer = peer
         self.active_since_sweep = True
+        self._sent_long = False
+        self._short_answers_before = turns.short_answers
         self._finishing = False
         self._peer_left = False
         self._aborted = False
@@ -75,6 +79,7 @@ class Connection:
         self._warnings = warnings
         self._wire = wire
         self._closed_loop = ClosedLoop(busy_poll)
+        self._turns = turns
 
     async def run(self) -> None:
         """Serve requests until the peer closes, breaks the protocol or the server shuts the socket down.
@@ -96,7 +101,7 @@ class Connection:
             self._socket.close()
 
     async def _serve(self) -> None:
-        sock, wire, closed_loop = self._socket, self._wire, self._closed_loop
+        sock, wire, closed_loop, turns = self._socket, self._wire, self._closed_loop, self._turns
         rounds = 0
         while True:
             try:
@@ -117,6 +122,10 @@ class Connection:
             if self._finishing:
                 return
             closed_loop.answered(answered, wire.records_received)
+            if self._sent_long:
+                self._sent_long, self._short_answers_before = False, turns.short_answers
+            elif answered:
+                turns.short_answers += 1
             rounds += 1
             if was_quiet and answered == 1:
                 # A client that is quiet for the most part has sent its request: there is hardly ever more.
@@ -154,6 +163,7 @@ class Connection:
     async def _send(self, parts: Parts) -> None:
         if parts and not self._peer_left:
             if is_long(parts):
+                self._sent_long = True
                 self._closed_loop.stop()
             await send_parts(self._socket, parts, self)
 
@@ -187,6 +197,15 @@ class Connection:
             self._wait_scope.cancel()
         was_active, self.active_since_sweep = self.active_since_sweep, False
         return was_active
+
+    @property
+    def shares_turns(self) -> bool:
+        """Whether anybody got a short answer since the last long one of this connection."""
+        return self._turns.short_answers != self._short_answers_before
+
+    async def give_way(self) -> None:
+        """Let other connections be served, and other processes run."""
+        await self._turns.give_way()
 
     def release_memory(self) -> None:
         """Release large buffers; others are allocated when the peer sends again."""
@@ -230,10 +249,19 @@ def _shutdown(sock: socket.socket, how: int) -> None:
         sock.shutdown(how)
 
 
-class Progress(Protocol):
-    """A connection, marked active when the peer receives bytes, so that only a stuck peer counts as idle."""
+class Sender(Protocol):
+    """A connection: marked active when the peer receives bytes, so that only a stuck peer counts as idle."""
 
     active_since_sweep: bool
+
+    @property
+    def shares_turns(self) -> bool:
+        """Whether other connections get short answers meanwhile."""
+        ...
+
+    async def give_way(self) -> None:
+        """Let them be served."""
+        ...
 
 
 def send_at_once(sock: socket.socket, parts: Parts) -> Parts:
@@ -257,7 +285,7 @@ def is_long(parts: Parts) -> bool:
     return any(type(part) in _NOT_IN_MEMORY and part.size > LONG_BYTES for part in parts)  # type: ignore[union-attr]
 
 
-async def send_parts(sock: socket.socket, parts: Parts, progress: Progress) -> None:
+async def send_parts(sock: socket.socket, parts: Parts, sender: Sender) -> None:
     """Send all parts in order, consecutive bytes in one call.
 
     Raises:
@@ -267,20 +295,20 @@ async def send_parts(sock: socket.socket, parts: Parts, progress: Progress) -> N
     for part in parts:
         if type(part) in _NOT_IN_MEMORY:
             if pending:
-                await _send_bytes(sock, b"".join(pending), progress, socket.MSG_MORE)
+                await _send_bytes(sock, b"".join(pending), sender, socket.MSG_MORE)
                 pending.clear()
             if type(part) is FileRegion:
-                await _send_file(sock, part, progress)
+                await _send_file(sock, part, sender)
             elif type(part) is StreamedBytes:
-                await _send_streamed(sock, part, progress)
+                await _send_streamed(sock, part, sender)
         else:
             pending.append(part)  # type: ignore[arg-type]
     if pending:
         data = pending[0] if len(pending) == 1 else b"".join(pending)
-        await _send_bytes(sock, data, progress, 0)
+        await _send_bytes(sock, data, sender, 0)
 
 
-async def _send_bytes(sock: socket.socket, data: bytes | memoryview, progress: Progress, flags: int) -> None:
+async def _send_bytes(sock: socket.socket, data: bytes | memoryview, sender: Sender, flags: int) -> None:
     try:
         sent = sock.send(data, flags)
     except BlockingIOError:
@@ -290,23 +318,23 @@ async def _send_bytes(sock: socket.socket, data: bytes | memoryview, progress: P
     rest = memoryview(data)[sent:]
     while rest:
         await trio.lowlevel.wait_writable(sock)
-        progress.active_since_sweep = True
+        sender.active_since_sweep = True
         try:
             rest = rest[sock.send(rest, flags) :]
         except BlockingIOError:
             continue
 
 
-async def _send_streamed(sock: socket.socket, streamed: StreamedBytes, progress: Progress) -> None:
+async def _send_streamed(sock: socket.socket, streamed: StreamedBytes, sender: Sender) -> None:
     left = streamed.size
     while left > 0:
         piece = memoryview(await streamed.next_piece())[:left]
-        progress.active_since_sweep = True
+        sender.active_since_sweep = True
         left -= len(piece)
-        await _send_bytes(sock, piece, progress, socket.MSG_MORE if left else 0)
+        await _send_bytes(sock, piece, sender, socket.MSG_MORE if left else 0)
 
 
-async def _send_file(sock: socket.socket, region: FileRegion, progress: Progress) -> None:
+async def _send_file(sock: socket.socket, region: FileRegion, sender: Sender) -> None:
     file, position, end = region.file, region.position, region.position + region.size
     out, source = sock.fileno(), file.fileno()
     resident_until = position
@@ -315,14 +343,18 @@ async def _send_file(sock: socket.socket, region: FileRegion, progress: Progress
             resident_until = min(position + SENDFILE_CHUNK_BYTES, end)
             if not file.resident(position, resident_until - position):
                 await trio.to_thread.run_sync(file.prefetch, position, resident_until - position)
+        shared = sender.shares_turns
+        most = resident_until - position
         try:
-            sent = os.sendfile(out, source, position, resident_until - position)
+            sent = os.sendfile(out, source, position, min(most, PIECE_BYTES) if shared else most)
         except BlockingIOError:
             await trio.lowlevel.wait_writable(sock)
-            progress.active_since_sweep = True
+            sender.active_since_sweep = True
             continue
         if sent == 0:
             raise OSError(
                 f"a file ended at byte {position}, {end - position} bytes short of what was promised"
             )
         position += sent
+        if shared and position < end:
+            await sender.give_way()

@@ -19,6 +19,7 @@ from tidelog.kernel.server.connection import Connection
 from tidelog.kernel.server.connection_rates import AddressRates, ConnectionRate
 from tidelog.kernel.server.limits import ConnectionLimits, limits_by_address
 from tidelog.kernel.server.listener import BoundListener
+from tidelog.kernel.server.turns import Turns
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class Server:
         self._quota_revision = -1
         self._held = 0
         self._busy_poll = BusyPoll(config[keys.SOCKET_BUSY_POLL_US] / 1e6, Processors())
+        self._turns = Turns()
         self._idle_sweeps: dict[Connection, int] = {}
         self._one_ended = trio.Event()
         self._stopping = False
@@ -196,7 +198,7 @@ class Server:
 
     def _connect(self, sock: socket.socket, peer: Peer) -> Connection:
         wire = self._codecs[peer.listener_name].connect(self._broker, peer)
-        connection = Connection(sock, wire, peer, self._broker.peer_warnings, self._busy_poll)
+        connection = Connection(sock, wire, peer, self._broker.peer_warnings, self._busy_poll, self._turns)
         self._idle_sweeps[connection] = 0
         if self._stopping:
             connection.finish()

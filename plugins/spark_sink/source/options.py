@@ -69,8 +69,8 @@ _INSTEAD: Final = {
     "kafka.value.deserializer": "values are binary; convert the column",
     "kafka.interceptor.classes": "there is no Java consumer that could call them",
 }
-FETCH_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of one response: large enough that waiting for the next one hardly counts."""
+FETCH_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of one response: large enough that neither the broker's search nor the wait for it hardly counts."""
 _TIME: Final = re.compile(r"(?P<number>\d+)\s*(?P<unit>us|ms|s|m|min|h|d)?")
 _MS_BY_UNIT: Final = {
     "us": 0.001,

@@ -2,6 +2,7 @@
 
 echo WORD     answered with the word
 big COUNT     answered with so many bytes
+file COUNT    answered with so many zeros of a file
 wait          answered with "done" when `LineProtocol.gate` opens
 records COUNT answered with the count, as a request that brought so many records
 silent        not answered
@@ -14,6 +15,8 @@ hog COUNT     takes so many turns of a busy loop, and is not answered
 from __future__ import annotations
 
 import errno
+import os
+import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from typing import cast
@@ -22,6 +25,7 @@ import trio
 
 from tidelog.kernel.config import Config
 from tidelog.kernel.seams.client_quotas import IP, QuotaEntity
+from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection, WireContext
 from tidelog.kernel.server import Server
 from tidelog.kernel.server.connection_rates import CONNECTION_CREATION_RATE
@@ -32,6 +36,30 @@ ROOM_BYTES = 64 * 1024
 
 ENDLESS_S = 1000
 """Longer than any connection may idle here, by the clock of the test."""
+
+
+class ZeroFile:
+    """A file of so many zeros, in memory."""
+
+    def __init__(self, size: int) -> None:
+        with tempfile.TemporaryFile() as file:
+            file.truncate(size)
+            self._descriptor = os.dup(file.fileno())
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self._descriptor
+
+    def resident(self, position: int, size: int) -> bool:
+        """Return whether that is within it: all of it is in memory."""
+        return position + size <= os.fstat(self._descriptor).st_size
+
+    def prefetch(self, position: int, size: int) -> None:
+        """Never needed."""
+        raise NotImplementedError
 
 
 class LineConnection:
@@ -68,6 +96,8 @@ class LineConnection:
                 return [f"{argument}\n".encode()]
             case "big":
                 return [bytes(int(argument))]
+            case "file":
+                return [FileRegion(ZeroFile(int(argument)), 0, int(argument))]
             case "wait":
                 return self._wait()
             case "records":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import tempfile
 from collections.abc import Generator
@@ -20,6 +21,7 @@ from tidelog.kernel.server.connection import (
     send_at_once,
     send_parts,
 )
+from tidelog.kernel.server.turns import PIECE_BYTES
 
 CONTENT = (bytes(range(251)) * 12_000)[:3_000_000]
 
@@ -53,10 +55,18 @@ class LogFile:
         self._file.close()
 
 
-class Progress:
-    """Notes that the peer took something."""
+class Sender:
+    """Notes that the peer took something, and how often it gave way to others."""
 
-    active_since_sweep = False
+    def __init__(self, *, shares_turns: bool = False) -> None:
+        self.active_since_sweep = False
+        self.shares_turns = shares_turns
+        self.gave_way = 0
+
+    async def give_way(self) -> None:
+        """Count."""
+        self.gave_way += 1
+        await trio.lowlevel.checkpoint()
 
 
 @contextmanager
@@ -80,7 +90,7 @@ def socket_pair() -> Generator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
-async def sent(parts: Parts, progress: Progress | None = None) -> bytes:
+async def sent(parts: Parts, sender: Sender | None = None) -> bytes:
     """What the peer of these parts receives."""
     received = bytearray()
 
@@ -99,7 +109,7 @@ async def sent(parts: Parts, progress: Progress | None = None) -> bytes:
     with socket_pair() as (ours, theirs):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read_all, theirs)
-            await send_parts(ours, parts, progress or Progress())
+            await send_parts(ours, parts, sender or Sender())
             ours.shutdown(socket.SHUT_WR)
     return bytes(received)
 
@@ -188,22 +198,48 @@ async def test_send_parts_prefetches_a_cold_file_chunk_by_chunk() -> None:
         ]
 
 
+async def test_send_parts_gives_way_between_pieces_of_a_file_if_turns_are_shared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sender = Sender(shares_turns=True)
+    most: list[int] = []
+    sendfile = os.sendfile
+
+    def observed(out: int, source: int, offset: int, count: int) -> int:
+        most.append(count)
+        return sendfile(out, source, offset, count)
+
+    monkeypatch.setattr(os, "sendfile", observed)
+    with a_file() as file:
+        assert await sent([FileRegion(file, 5, 2_500_000)], sender) == CONTENT[5:2_500_005]
+    assert max(most) == PIECE_BYTES
+    assert sender.gave_way >= 2_500_000 // PIECE_BYTES
+
+
+async def test_send_parts_keeps_its_turn_if_nobody_shares_it_or_nothing_is_left() -> None:
+    alone, short = Sender(), Sender(shares_turns=True)
+    with a_file() as file:
+        await sent([FileRegion(file, 0, len(CONTENT))], alone)
+        await sent([FileRegion(file, 0, 1000)], short)
+    assert (alone.gave_way, short.gave_way) == (0, 0)
+
+
 async def test_send_parts_raises_os_error_for_a_file_shorter_than_its_region() -> None:
     with (
         a_file(b"short") as file,
         socket_pair() as (ours, _),
         pytest.raises(OSError, match="a file ended at byte 5, 95 bytes short of what was promised"),
     ):
-        await send_parts(ours, [FileRegion(file, 0, 100)], Progress())
+        await send_parts(ours, [FileRegion(file, 0, 100)], Sender())
 
 
 async def test_a_peer_that_takes_something_shows_progress() -> None:
-    quick, slow = Progress(), Progress()
+    quick, slow = Sender(), Sender()
     await sent([b"small"], quick)
     await sent([CONTENT], slow)
     assert (quick.active_since_sweep, slow.active_since_sweep) == (False, True)
     with a_file() as file:
-        slow = Progress()
+        slow = Sender()
         await sent([FileRegion(file, 0, len(CONTENT))], slow)
         assert slow.active_since_sweep
 
@@ -213,7 +249,7 @@ async def test_a_peer_that_left_ends_the_sending() -> None:
         theirs.close()
         for parts in ([b"bytes" * 100_000], [FileRegion(file, 0, len(CONTENT))]):
             with pytest.raises(OSError, match=r"Broken pipe|reset"):
-                await send_parts(ours, list(parts), Progress())
+                await send_parts(ours, list(parts), Sender())
 
 
 def streamed(size: int, *pieces: bytes) -> StreamedBytes:
@@ -229,9 +265,9 @@ def streamed(size: int, *pieces: bytes) -> StreamedBytes:
 
 async def test_send_parts_streams_bytes_up_to_their_size() -> None:
     with socket_pair() as (server, peer):
-        progress = Progress()
-        await send_parts(server, [b"head", streamed(7, b"ab", b"cdefghi"), streamed(1, b"x"), b"!"], progress)
-        assert progress.active_since_sweep
+        sender = Sender()
+        await send_parts(server, [b"head", streamed(7, b"ab", b"cdefghi"), streamed(1, b"x"), b"!"], sender)
+        assert sender.active_since_sweep
         assert peer.recv(100) == b"headabcdefgx!"
 
 

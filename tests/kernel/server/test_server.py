@@ -15,6 +15,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.deadlines import DEADLINE_S, wait_until
 from tidelog.kernel.server.busy_poll import ClosedLoop
 from tidelog.kernel.server.connection import has_left
+from tidelog.kernel.server.turns import PIECE_BYTES, Turns
 
 from .line_protocol import RunningServer, ask, is_closed, line_from, running_server
 
@@ -110,6 +111,57 @@ async def test_connection_sends_a_large_response_completely() -> None:
         while not received.endswith(b"end\n"):
             received += await client.receive_some()
         assert len(received) == 5_000_004
+
+
+@pytest.fixture
+def gave_way(monkeypatch: pytest.MonkeyPatch) -> list[Turns]:
+    """An entry each time a response has given way."""
+    noted: list[Turns] = []
+    give_way = Turns.give_way
+
+    async def observed(turns: Turns) -> None:
+        noted.append(turns)
+        await give_way(turns)
+
+    monkeypatch.setattr(Turns, "give_way", observed)
+    return noted
+
+
+async def read_file(client: trio.SocketStream) -> None:
+    """Receive a response of a million bytes and the word that follows it."""
+    received = bytearray()
+    while not received.endswith(b"end\n"):
+        received += await client.receive_some()
+    assert received == bytes(1_000_000) + b"end\n"
+
+
+async def test_connection_gives_way_in_a_long_response_only_if_others_get_short_answers(
+    gave_way: list[Turns],
+) -> None:
+    async def times(client: trio.SocketStream) -> int:
+        before = len(gave_way)
+        await client.send_all(b"file 1000000\necho end\n")
+        await read_file(client)
+        return len(gave_way) - before
+
+    async with running_server() as server:
+        reader, other = await server.connect(), await server.connect()
+        assert [await times(client) for client in (reader, other, reader, other)] == [0] * 4
+        assert await ask(other, "echo other") == "other"
+        assert await times(reader) >= 1_000_000 // PIECE_BYTES
+        assert await times(reader) == 0
+
+
+async def test_connection_gives_way_to_one_that_sends_a_request_during_a_long_response(
+    gave_way: list[Turns],
+) -> None:
+    async with running_server() as server, await server.connect() as reader, await server.connect() as other:
+        await reader.send_all(b"file 1000000\necho end\n")
+        await wait_all_tasks_blocked()
+        assert not gave_way
+        assert await ask(other, "echo other") == "other"
+        await read_file(reader)
+        assert gave_way
 
 
 async def test_connection_answers_a_client_that_half_closed_its_socket() -> None:
