@@ -1,11 +1,15 @@
 """Reading a partition's segment files, where the log directory of its broker is on the same host.
 
-    DIRECTORY/TOPIC-PARTITION/partition.metadata          topic_id: 22 characters
-                              00000000000000000000.log    record batches
-                              00000000000000000000.index  int32 offset - base offset, int32 place in the .log
+    DIRECTORY/TOPIC-PARTITION/partition.metadata             topic_id: 22 characters
+                              00000000000000000000.log       record batches
+                              00000000000000000000.index     int32 offset - base offset, int32 place in .log
+                              00000000000000000000.log.swap  is about to take the place of others
 
 A broker writes, replaces and deletes these files meanwhile, so all of this is optional: where a file is not
-as expected, the rest of the range is read from the broker. Source: Kafka documentation, "Log".
+as expected, the rest of the range is read from the broker. A segment that is missing looks like the gap that
+a compaction leaves. So all segments of a range are open before one of them is read, and they are those of the
+log at one time: it has the same ones afterwards, and none is about to be replaced.
+Sources: Kafka documentation, "Log"; Apache Kafka's `LocalLog.replaceSegments` for `.swap`.
 """
 
 from __future__ import annotations
@@ -13,13 +17,15 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+import attrs
 import numpy as np
 
-from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.errors import BrokerError, CorruptBatch
 from tidelog.kernel.records import HEADER_BYTES, parse_header
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client import FetchedBatch, iter_batches
@@ -27,29 +33,41 @@ from tidelog.plugins.spark_sink.ranges import OffsetRange
 
 READ_BYTES: Final = 4 * 1024 * 1024
 _SEGMENT_NAME_DIGITS: Final = 20
+_LOG, _SWAP = ".log", ".log.swap"
 _INDEX_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 
 
-def find_local_log(folders: Iterable[Path], partition: TopicPartition, topic_id: UUID | None) -> Path | None:
+@attrs.frozen
+class LogDirectory:
+    """The directory at `path`, as long as it is of a partition of the topic with this id."""
+
+    path: Path
+    topic_id: UUID
+
+    def is_of_topic(self) -> bool:
+        """Return whether it is there, and of that topic; one of the same name may take its place."""
+        encoded = base64.urlsafe_b64encode(self.topic_id.bytes).rstrip(b"=")
+        try:
+            metadata = (self.path / "partition.metadata").read_bytes()
+        except OSError:
+            return False
+        return b"topic_id: " + encoded in metadata.splitlines()
+
+
+def find_local_log(
+    folders: Iterable[Path], partition: TopicPartition, topic_id: UUID | None
+) -> LogDirectory | None:
     """Return the directory of a partition, None if no folder has one of the topic with this id."""
     if topic_id is None:
         return None
-    encoded = base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=")
-    for folder in folders:
-        directory = folder / str(partition)
-        try:
-            metadata = (directory / "partition.metadata").read_bytes()
-        except OSError:
-            continue
-        if b"topic_id: " + encoded in metadata.splitlines():
-            return directory
-    return None
+    directories = (LogDirectory(folder / str(partition), topic_id) for folder in folders)
+    return next((each for each in directories if each.is_of_topic()), None)
 
 
 class LocalLog:
     """Reader of a range of offsets in the segment files of a partition; `position` is the next offset."""
 
-    def __init__(self, directory: Path, wanted: OffsetRange, *, read_committed: bool) -> None:
+    def __init__(self, directory: LogDirectory, wanted: OffsetRange, *, read_committed: bool) -> None:
         self._directory = directory
         self._stop = wanted.stop
         self._read_committed = read_committed
@@ -62,40 +80,52 @@ class LocalLog:
         transaction is such an end.
         """
         try:
-            for base_offset, path in self._segments():
-                for header, data in self._segment_batches(base_offset, path):
-                    if self._read_committed and header.is_transactional:
-                        return
-                    if header.next_offset > self.position:
-                        if not header.is_control:
-                            yield header, data
-                        self.position = header.next_offset
-                    if self.position >= self._stop:
-                        return
+            with ExitStack() as files:
+                for base_offset, descriptor in self._open_segments(files):
+                    for header, data in self._segment_batches(base_offset, descriptor):
+                        if self._read_committed and header.is_transactional:
+                            return
+                        if header.next_offset > self.position:
+                            if not header.is_control:
+                                yield header, data
+                            self.position = header.next_offset
+                        if self.position >= self._stop:
+                            return
         except (OSError, BrokerError):
             # Replaced or deleted meanwhile, or not as expected: the broker knows better.
             return
 
-    def _segments(self) -> list[tuple[int, Path]]:
-        """Return the segments that may have offsets of the range, in their order."""
-        found = sorted(
-            (int(path.stem), path)
-            for path in self._directory.glob("*.log")
-            if len(path.stem) == _SEGMENT_NAME_DIGITS and path.stem.isdigit()
-        )
-        first = max((i for i, (base, _) in enumerate(found) if base <= self.position), default=len(found))
-        return [each for each in found[first:] if each[0] < self._stop]
+    def _open_segments(self, files: ExitStack) -> list[tuple[int, int]]:
+        """Return base offset and descriptor of the segments that may have offsets of the range, in order.
 
-    def _segment_batches(self, base_offset: int, path: Path) -> Iterator[FetchedBatch]:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            place = self._place(descriptor, base_offset, path.with_suffix(".index"))
-            while content := whole_batches(descriptor, place):
-                for header, data in iter_batches(memoryview(content)):
-                    place += len(data)
-                    yield header, data
-        finally:
-            os.close(descriptor)
+        There are none if they are not those of one time and of the topic.
+        """
+        bases = self._segments()
+        opened: list[tuple[int, int]] = []
+        for base_offset in bases:
+            descriptor = os.open(self._path(base_offset, _LOG), os.O_RDONLY)
+            files.callback(os.close, descriptor)
+            opened.append((base_offset, descriptor))
+        return opened if self._segments() == bases and self._directory.is_of_topic() else []
+
+    def _segments(self) -> list[int]:
+        """Return the base offsets of these segments, none if others are about to take their place."""
+        names = [path.name for path in self._directory.path.iterdir()]
+        if any(base_offset < self._stop for base_offset in _base_offsets(names, _SWAP)):
+            return []
+        found = _base_offsets(names, _LOG)
+        first = max((i for i, base in enumerate(found) if base <= self.position), default=len(found))
+        return [each for each in found[first:] if each < self._stop]
+
+    def _path(self, base_offset: int, suffix: str) -> Path:
+        return self._directory.path / f"{base_offset:0{_SEGMENT_NAME_DIGITS}}{suffix}"
+
+    def _segment_batches(self, base_offset: int, descriptor: int) -> Iterator[FetchedBatch]:
+        place = self._place(descriptor, base_offset, self._path(base_offset, ".index"))
+        while content := whole_batches(descriptor, place):
+            for header, data in iter_batches(memoryview(content)):
+                place += len(data)
+                yield header, data
 
     def _place(self, descriptor: int, base_offset: int, index: Path) -> int:
         """Return the place of a batch at or below the position: by the index, if there is a usable one."""
@@ -121,12 +151,24 @@ class LocalLog:
         return place if base_offset <= found <= self.position else 0
 
 
+def _base_offsets(names: Iterable[str], suffix: str) -> list[int]:
+    """Return the base offsets of the segments that have a file with this suffix, in order."""
+    stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
+    return sorted(int(stem) for stem in stems if len(stem) == _SEGMENT_NAME_DIGITS and stem.isdigit())
+
+
 def whole_batches(descriptor: int, place: int) -> bytes:
-    """Return bytes from `place` on with one whole batch at least, empty at the end of the file."""
+    """Return bytes from `place` on with one whole batch at least, empty at the end of the file.
+
+    Raises:
+        CorruptBatch: the file ends inside a batch.
+    """
     content = os.pread(descriptor, READ_BYTES, place)
-    if len(content) < HEADER_BYTES:
+    if not content:
         return b""
     size = parse_header(content).size
     if size > len(content):
         content = os.pread(descriptor, size, place)
-    return content if size <= len(content) else b""
+    if size > len(content):
+        raise CorruptBatch(f"a segment file ends inside the batch at byte {place}")
+    return content

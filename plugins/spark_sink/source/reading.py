@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -15,7 +14,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.rows import rows_of
 from tidelog.plugins.spark_sink.source.errors import report_data_loss
-from tidelog.plugins.spark_sink.source.local_log import LocalLog
+from tidelog.plugins.spark_sink.source.local_log import LocalLog, LogDirectory
 from tidelog.plugins.spark_sink.source.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def read_range(
-    options: SourceOptions, wanted: OffsetRange, local_log: Path | None = None
+    options: SourceOptions, wanted: OffsetRange, local_log: LogDirectory | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range, in the order of their offsets.
 

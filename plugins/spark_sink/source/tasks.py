@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.source.errors import report_data_loss
-from tidelog.plugins.spark_sink.source.local_log import find_local_log
+from tidelog.plugins.spark_sink.source.local_log import LogDirectory, find_local_log
 from tidelog.plugins.spark_sink.source.log_offsets import LogOffsets
 from tidelog.plugins.spark_sink.source.options import SourceOptions
 from tidelog.plugins.spark_sink.source.planning import tasks_for
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 class RangeTask(InputPartition):
     """A range of offsets, and the directory of its log where that may be read on the same host."""
 
-    def __init__(self, wanted: OffsetRange, local_log: Path | None) -> None:
+    def __init__(self, wanted: OffsetRange, local_log: LogDirectory | None) -> None:
         self.wanted = wanted
         self.local_log = local_log
 
@@ -100,7 +99,7 @@ class RangeReader:
     def _local_starts(self, tasks: Iterable[OffsetRange]) -> dict[Any, int]:
         return self.log_offsets.earliest({task.partition for task in tasks})
 
-    def _local_log(self, wanted: OffsetRange, log_starts: dict[Any, int]) -> Path | None:
+    def _local_log(self, wanted: OffsetRange, log_starts: dict[Any, int]) -> LogDirectory | None:
         """Return the directory to read, None if there is none or if it may have records that were deleted."""
         if log_starts.get(wanted.partition, wanted.stop) > wanted.start:
             return None

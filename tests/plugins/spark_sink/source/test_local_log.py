@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import combinations_with_replacement
 from pathlib import Path
 from uuid import UUID
 
@@ -11,10 +15,10 @@ import pytest
 
 from tests.peers import TidelogServer, running_kafka, running_tidelog
 from tests.plugins.spark_sink.queries import Query, Topic, batch_rows, new_topic, values
-from tidelog.plugins.client import TopicPartition
+from tidelog.plugins.client import TopicPartition, iter_batches
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.source import local_log
-from tidelog.plugins.spark_sink.source.local_log import LocalLog, find_local_log
+from tidelog.plugins.spark_sink.source.local_log import LocalLog, LogDirectory, find_local_log
 
 COUNT = 60
 
@@ -46,10 +50,17 @@ def directory(tidelog: TidelogServer, topic: Topic) -> Path:
     return tidelog.data_dir / f"{topic.name}-0"
 
 
+def topic_id_of(directory: Path) -> UUID:
+    """As the directory's own metadata say; of one that is gone, any."""
+    metadata = directory / "partition.metadata"
+    encoded = metadata.read_text().split("topic_id: ")[1].strip() if metadata.exists() else "A" * 22
+    return UUID(bytes=base64.urlsafe_b64decode(encoded + "=="))
+
+
 def read(directory: Path, start: int, stop: int, *, read_committed: bool = False) -> tuple[list[int], int]:
     """Base offsets of the batches, and the next offset at the end."""
     wanted = OffsetRange(TopicPartition("t", 0), start, stop)
-    log = LocalLog(directory, wanted, read_committed=read_committed)
+    log = LocalLog(LogDirectory(directory, topic_id_of(directory)), wanted, read_committed=read_committed)
     return [header.base_offset for header, _ in log.batches()], log.position
 
 
@@ -77,10 +88,10 @@ def test_local_log_begins_where_the_index_says(directory: Path, monkeypatch: pyt
 
 
 def copy_of(directory: Path, folder: Path) -> Path:
-    """The segments and their indexes; the broker may write and rename other files meanwhile."""
+    """The segments, their indexes and the topic id; the broker may write and rename other files meanwhile."""
     copied = folder / "t-0"
     copied.mkdir()
-    for path in [*directory.glob("*.log"), *directory.glob("*.index")]:
+    for path in [directory / "partition.metadata", *directory.glob("*.log"), *directory.glob("*.index")]:
         shutil.copy(path, copied)
     return copied
 
@@ -111,13 +122,147 @@ def test_local_log_ends_at_what_it_cannot_read(directory: Path, tmp_path: Path) 
     assert read(copied, 0, COUNT) == ([], 0)
 
 
+@pytest.fixture
+def copied(directory: Path, tmp_path: Path) -> Path:
+    """A copy of the segments, of which there are three."""
+    copied = copy_of(directory, tmp_path)
+    assert len(list(copied.glob("*.log"))) == 3
+    return copied
+
+
+def replacement(directory: Path) -> list[Callable[[], object]]:
+    """The steps that put two segments in the place of the middle one, as brokers do.
+
+    Together they have all of its batches, so that a reader has to find them whenever it looks.
+    """
+    old = sorted(directory.glob("*.log"))[1]
+    batches = [*iter_batches(memoryview(old.read_bytes()))]
+    halves = batches[: len(batches) // 2], batches[len(batches) // 2 :]
+    new = {old.with_name(f"{half[0][0].base_offset:020}.log"): half for half in halves}
+
+    def write(path: Path) -> None:
+        path.with_suffix(".log.swap").write_bytes(b"".join(data for _, data in new[path]))
+
+    def rename(path: Path) -> None:
+        path.with_suffix(".log.swap").rename(path)
+
+    first, second = new
+    return [
+        partial(write, second),
+        partial(write, first),
+        partial(old.rename, f"{old}.deleted"),
+        partial(rename, first),
+        partial(rename, second),
+    ]
+
+
+def at_open(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None]) -> None:
+    """Do something just before that many files have been opened."""
+    opened = 0
+    open_file = os.open
+
+    def opening(path: Path, flags: int) -> int:
+        nonlocal opened
+        opened += 1
+        if opened == number:
+            act()
+        return open_file(path, flags)
+
+    monkeypatch.setattr("tidelog.plugins.spark_sink.source.local_log.os.open", opening)
+
+
+@pytest.mark.parametrize("start", [0, 30, COUNT - 2])
+@pytest.mark.parametrize("opened", [1, 2, 3])
+def test_local_log_leaves_out_nothing_while_segments_are_replaced(
+    copied: Path, tmp_path: Path, start: int, opened: int
+) -> None:
+    """With any number of the steps done before it looks, and of the others while it opens files."""
+    for before, after in combinations_with_replacement(range(len(replacement(copied)) + 1), 2):
+        directory = tmp_path / f"{before}-{after}"
+        shutil.copytree(copied, directory)
+        steps = replacement(directory)
+        perform(steps[:before])
+        with pytest.MonkeyPatch.context() as patch:
+            at_open(patch, opened, partial(perform, steps[before:after]))
+            offsets, position = read(directory, start, COUNT)
+        assert offsets == [*range(start, position)]
+        if before == after and before in (0, len(steps)):
+            assert position == COUNT
+
+
+def perform(steps: Iterable[Callable[[], object]]) -> None:
+    """Do them all."""
+    for step in steps:
+        step()
+
+
+def test_local_log_reads_on_in_files_that_are_replaced_meanwhile(copied: Path) -> None:
+    wanted = OffsetRange(TopicPartition("t", 0), 0, COUNT)
+    log = LocalLog(LogDirectory(copied, topic_id_of(copied)), wanted, read_committed=False)
+    batches = log.batches()
+    offsets = [next(batches)[0].base_offset]
+    perform(replacement(copied))
+    assert offsets + [header.base_offset for header, _ in batches] == [*range(COUNT)]
+
+
+@pytest.mark.parametrize("cut_bytes", [1, 30, 20_000])
+def test_local_log_ends_at_a_segment_that_ends_inside_a_batch(copied: Path, cut_bytes: int) -> None:
+    _, middle, last = sorted(copied.glob("*.log"))
+    os.truncate(middle, middle.stat().st_size - cut_bytes)
+    until = int(last.stem) - 1
+    assert read(copied, 0, COUNT) == ([*range(until)], until)
+
+
+def test_local_log_ends_at_a_segment_whose_rest_is_zeros(copied: Path) -> None:
+    """As that of a preallocated file."""
+    _, middle, last = sorted(copied.glob("*.log"))
+    for zeros in (20, 200, 100_000):
+        os.truncate(middle, middle.stat().st_size + zeros)
+        assert read(copied, 0, COUNT) == ([*range(int(last.stem))], int(last.stem))
+
+
+def test_local_log_reads_nothing_of_a_topic_that_has_taken_the_name(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if that happens while its files are opened."""
+    expected = [*range(COUNT)]
+    assert read(copied, 0, COUNT)[0] == expected
+    topic_id = topic_id_of(copied)
+
+    def recreate() -> None:
+        (copied / "partition.metadata").write_text(f"version: 0\ntopic_id: {'B' * 22}")
+
+    at_open(monkeypatch, 2, recreate)
+    wanted = OffsetRange(TopicPartition("t", 0), 0, COUNT)
+    for _ in ("while it is opened", "before"):
+        log = LocalLog(LogDirectory(copied, topic_id), wanted, read_committed=False)
+        assert (list(log.batches()), log.position) == ([], 0)
+
+
+def open_files() -> set[str]:
+    """Descriptors of this process."""
+    return {path.name for path in Path("/proc/self/fd").iterdir()}
+
+
+def test_local_log_closes_its_files(copied: Path) -> None:
+    before = open_files()
+    assert len(read(copied, 0, COUNT)[0]) == COUNT
+    wanted = OffsetRange(TopicPartition("t", 0), 0, COUNT)
+    unfinished = LocalLog(LogDirectory(copied, topic_id_of(copied)), wanted, read_committed=False).batches()
+    next(unfinished)
+    del unfinished
+    assert open_files() == before
+
+
 def test_find_local_log_takes_the_directory_of_that_topic_alone(
     tidelog: TidelogServer, topic: Topic, tmp_path: Path
 ) -> None:
     topic_id = topic.client.metadata([topic.name]).topics[topic.name].topic_id
     folders = [tmp_path, tidelog.data_dir]
     partition = topic.partition(0)
-    assert find_local_log(folders, partition, topic_id) == tidelog.data_dir / str(partition)
+    found = find_local_log(folders, partition, topic_id)
+    assert found is not None
+    assert found.path == tidelog.data_dir / str(partition)
     assert find_local_log(folders, partition, UUID(int=5)) is None
     assert find_local_log(folders, partition, None) is None
     assert find_local_log(folders, topic.partition(1), topic_id) is None
