@@ -101,8 +101,6 @@ class StreamReader(HandsOverRows, DataSourceStreamReader, SupportsTriggerAvailab
         if rows is not None:
             self._rows = rows or None
             return [PrefetchedTask(ranges)] if rows else []
-        if self.options.local_log_dirs:
-            log.partitions()
         return self._ranges.tasks(ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

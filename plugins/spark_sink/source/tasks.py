@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 
+from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.source.errors import report_data_loss
 from tidelog.plugins.spark_sink.source.local_log import LogDirectory, find_local_log
@@ -18,6 +21,8 @@ from tidelog.plugins.spark_sink.source.reading import read_range
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+log = logging.getLogger(__name__)
 
 
 class RangeTask(InputPartition):
@@ -96,10 +101,17 @@ class RangeReader:
         elif isinstance(task, RangeTask):
             yield from read_range(self.options, task.wanted, task.local_log)
 
-    def _local_starts(self, tasks: Iterable[OffsetRange]) -> dict[Any, int]:
-        return self.log_offsets.earliest({task.partition for task in tasks})
+    def _local_starts(self, tasks: Iterable[OffsetRange]) -> dict[TopicPartition, int]:
+        """Return the log start offsets of the partitions that are there; with their topics' ids as of now."""
+        existing = self.log_offsets.partitions()
+        try:
+            return self.log_offsets.earliest({task.partition for task in tasks} & existing)
+        except ClientError as error:
+            # A topic was deleted just now, or its leader is gone: tasks have more time for that.
+            log.warning("segment files are not read by the tasks of this micro-batch: %s", error)
+            return {}
 
-    def _local_log(self, wanted: OffsetRange, log_starts: dict[Any, int]) -> LogDirectory | None:
+    def _local_log(self, wanted: OffsetRange, log_starts: dict[TopicPartition, int]) -> LogDirectory | None:
         """Return the directory to read, None if there is none or if it may have records that were deleted."""
         if log_starts.get(wanted.partition, wanted.stop) > wanted.start:
             return None

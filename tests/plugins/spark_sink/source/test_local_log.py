@@ -14,8 +14,9 @@ from uuid import UUID
 import pytest
 
 from tests.peers import TidelogServer, running_kafka, running_tidelog
-from tests.plugins.spark_sink.queries import Query, Topic, batch_rows, new_topic, values
-from tidelog.plugins.client import TopicPartition, iter_batches
+from tests.plugins.spark_sink.queries import Query, Topic, batch_rows, new_topic, ranges, values
+from tidelog.plugins.client import BlockingClient, TopicPartition, iter_batches
+from tidelog.plugins.client.errors import RequestTimedOut
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.source import local_log
 from tidelog.plugins.spark_sink.source.local_log import LocalLog, LogDirectory, find_local_log
@@ -314,6 +315,53 @@ def test_deleted_records_are_not_read_from_files_that_still_have_them(
     options = {"localLogDirs": str(tidelog.data_dir), "failOnDataLoss": False}
     limits = {"startingOffsets": f'{{"{topic.name}": {{"0": 0}}}}'}
     assert values(batch_rows(topic, **options, **limits))[0].strip() == "v5"
+
+
+@pytest.fixture
+def unplanned(tidelog: TidelogServer, topic: Topic) -> Iterator[Query]:
+    """A query whose first micro-batch has an end, and no tasks yet."""
+    with Query(
+        topic,
+        startingOffsets="earliest",
+        failOnDataLoss=False,
+        fetchOffset__numRetries=1,
+        localLogDirs=str(tidelog.data_dir),
+        prefetchOffsets=0,
+    ) as query:
+        query.plan()
+        yield query
+
+
+def tasks_from_brokers(query: Query) -> list[tuple[int, int, int]]:
+    """The ranges of tasks that read no files."""
+    return ranges([task for task in query.planned(0)[0] if task.local_log is None])
+
+
+def test_files_of_a_topic_that_is_gone_are_not_planned(
+    topic: Topic, unplanned: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tasks_from_brokers(unplanned) == []
+    topic.delete()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the broker would take seconds to answer: the topic might still come")
+
+    monkeypatch.setattr(BlockingClient, "list_offsets", refuse)
+    assert tasks_from_brokers(unplanned) == [(0, 0, COUNT)]
+
+
+def test_files_are_left_alone_when_the_broker_does_not_say_where_their_log_starts(
+    unplanned: Query, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def time_out(*_: object, **__: object) -> None:
+        raise RequestTimedOut("list_offsets", 3)
+
+    monkeypatch.setattr(BlockingClient, "list_offsets", time_out)
+    assert tasks_from_brokers(unplanned) == [(0, 0, COUNT)]
+    assert (
+        "segment files are not read by the tasks of this micro-batch: no answer to list_offsets"
+        in caplog.text
+    )
 
 
 @pytest.mark.long
