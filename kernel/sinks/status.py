@@ -14,24 +14,19 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import attrs
 
 from tidelog.kernel import disk
+from tidelog.kernel.config.directories import data_directories
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
     from tidelog.kernel.sinks.statistics import SinkStatistics
 
 FILE_NAME: Final = "tidelog-sinks.json"
-_DIRECTORY_KEYS: Final = ("log.dirs", "log.dir")
 
 
 def status_file(config: Config) -> Path | None:
     """Return the file in the first data directory, None if the storage has no files."""
-    for name in _DIRECTORY_KEYS:
-        key = config.keys.find(name, "broker")
-        directories = cast("tuple[str, ...] | None", config[key]) if key is not None else None
-        if directories:
-            folder = Path(directories[0])
-            return folder / FILE_NAME if folder.is_dir() else None
-    return None
+    folder = next(iter(data_directories(config)), None)
+    return folder / FILE_NAME if folder is not None and folder.is_dir() else None
 
 
 def write_status(file: Path, statistics: Mapping[str, SinkStatistics]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,12 +51,15 @@ _WRITER_KEYS: Final[dict[str, ConfigKey[object]]] = {
     "checkpointLocation": keys.CHECKPOINT,
 }
 _SPARK_KEYS: Final[dict[str, ConfigKey[object]]] = {"spark.master": keys.SPARK_MASTER}
+_LOCAL_DIRECTORIES: Final = "localLogDirs"
 _ANYWHERE: Final = "127.0.0.1:9092"
 """Stands for the address of the broker, which is known only when it listens."""
 
 
-def pipeline_of(config: SinkConfig, bootstrap_servers: str | None = None) -> Pipeline:
-    """Return the pipeline of a sink, which reaches the broker at this address.
+def pipeline_of(
+    config: SinkConfig, bootstrap_servers: str | None = None, data_directories: Iterable[Path] = ()
+) -> Pipeline:
+    """Return the pipeline of a sink, which reaches the broker at this address, and its files in directories.
 
     Raises:
         ConfigError: values do not fit each other, or name what is not there; says all that was found.
@@ -64,16 +67,16 @@ def pipeline_of(config: SinkConfig, bootstrap_servers: str | None = None) -> Pip
     servers = config[keys.BOOTSTRAP_SERVERS] or bootstrap_servers or _ANYWHERE
     if problems := list(_problems(config, servers)):
         raise ConfigError(" ".join(problems))
-    return _pipeline(config, servers)
+    return _pipeline(config, servers, data_directories)
 
 
-def _pipeline(config: SinkConfig, servers: str) -> Pipeline:
+def _pipeline(config: SinkConfig, servers: str, data_directories: Iterable[Path]) -> Pipeline:
     pattern = config[TOPICS_REGEX]
     return Pipeline(
         name=config.name.name,
         topics=config[TOPICS],
         topics_regex=None if pattern is None else pattern.text,
-        source_options=_source_options(config, servers),
+        source_options={**_local_files(config, data_directories), **_source_options(config, servers)},
         key=Decoding(format=config[keys.KEY_FORMAT], schema=config[keys.KEY_SCHEMA]),
         value=Decoding(format=config[keys.VALUE_FORMAT], schema=config[keys.VALUE_SCHEMA]),
         malformed_json=config[keys.MALFORMED_JSON],
@@ -110,6 +113,28 @@ def _source_options(config: SinkConfig, servers: str) -> dict[str, str]:
     }
 
 
+def _local_files(config: SinkConfig, data_directories: Iterable[Path]) -> dict[str, str]:
+    """Return the option by which tasks read the broker's files, none if they are to request records."""
+    given = {name.lower() for name, _ in config[keys.READER_OPTIONS].items}
+    if not config[keys.LOCAL_FILES] or any(_elsewhere(config)) or _LOCAL_DIRECTORIES.lower() in given:
+        return {}
+    # The option has no way to tell a comma of a path from one between paths.
+    usable = [text for text in map(str, data_directories) if "," not in text]
+    return {_LOCAL_DIRECTORIES: ",".join(usable)} if usable else {}
+
+
+def _elsewhere(config: SinkConfig) -> Iterator[str]:
+    """Yield why tasks may have another host, or another broker, than that of the files."""
+    if not _is_local(config):
+        yield f"{keys.SPARK_MASTER} is {config[keys.SPARK_MASTER]}"
+    if config[keys.BOOTSTRAP_SERVERS] is not None:
+        yield f"{keys.BOOTSTRAP_SERVERS} is set"
+
+
+def _is_local(config: SinkConfig) -> bool:
+    return config[keys.SPARK_MASTER].startswith("local")
+
+
 def _writer_options(config: SinkConfig, servers: str) -> dict[str, str]:
     given = config[keys.WRITER_OPTIONS].as_dict()
     is_topic = config[keys.FOREACH_BATCH] is None and config[keys.FORMAT] in ("tidelog", "kafka")
@@ -119,10 +144,9 @@ def _writer_options(config: SinkConfig, servers: str) -> dict[str, str]:
 
 
 def _spark_conf(config: SinkConfig) -> dict[str, str]:
-    master = config[keys.SPARK_MASTER]
-    is_local = master.startswith("local")
+    address = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return {
-        "spark.master": master,
+        "spark.master": config[keys.SPARK_MASTER],
         "spark.app.name": f"tidelog pipeline {config.name.name}",
         "spark.driver.memory": "1g",
         "spark.log.level": "WARN",
@@ -130,7 +154,7 @@ def _spark_conf(config: SinkConfig) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if is_local else {}),
+        **(address if _is_local(config) else {}),
         **config[keys.SPARK_CONF].as_dict(),
     }
 
@@ -142,6 +166,7 @@ def _problems(config: SinkConfig, servers: str) -> Iterator[str]:
     yield from _taken(config, keys.WRITER_OPTIONS, _WRITER_KEYS)
     yield from _taken(config, keys.SPARK_CONF, _SPARK_KEYS)
     yield from _of_source(config, servers)
+    yield from _of_local_files(config)
     yield from _of_json(config)
     yield from _of_output(config, servers)
     yield from _of_functions(config)
@@ -167,6 +192,15 @@ def _of_source(config: SinkConfig, servers: str) -> Iterator[str]:
         parse_options({**_source_options(config, servers), "subscribe": "t"}, streaming=True)
     except InvalidOption as error:
         yield f"{keys.READER_OPTIONS}: {error}."
+
+
+def _of_local_files(config: SinkConfig) -> Iterator[str]:
+    if config.is_set(keys.LOCAL_FILES) and config[keys.LOCAL_FILES]:
+        for reason in _elsewhere(config):
+            yield (
+                f"{keys.LOCAL_FILES} = true does not fit, since {reason}: remove it, or name the directories "
+                f"of the broker that is read in {keys.READER_OPTIONS}, by {_LOCAL_DIRECTORIES}."
+            )
 
 
 def _of_json(config: SinkConfig) -> Iterator[str]:

@@ -160,6 +160,14 @@ READER_OPTIONS = ConfigKey(
     default=Options(),
     documentation="Further options of the source, as in docs/spark.md.",
 )
+LOCAL_FILES = ConfigKey(
+    name="local.files",
+    type=boolean(),
+    default=True,
+    documentation="Whether tasks read the segment files of the broker where they can, instead of requesting "
+    "records, which the broker would have to send. That needs Spark on the broker's host, and no "
+    "`bootstrap.servers`: otherwise records are requested, and it cannot be set to true.",
+)
 SPARK_MASTER = ConfigKey(
     name="spark.master",
     type=string(non_empty=True),
@@ -216,6 +224,7 @@ KEYS: Final[tuple[ConfigKey[object], ...]] = (
     MAX_OFFSETS_PER_TRIGGER,
     FAIL_ON_DATA_LOSS,
     READER_OPTIONS,
+    LOCAL_FILES,
     SPARK_MASTER,
     SPARK_CONF,
     NICE,

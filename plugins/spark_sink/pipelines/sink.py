@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import trio
 
+from tidelog.kernel.config.directories import data_directories
 from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.errors import ConfigError, TidelogError
 from tidelog.kernel.seams.sinks import SinkContext, SinkFeed
@@ -48,7 +49,11 @@ class PipelineSink:
             ConfigError: there is no listener by which it could reach the broker.
         """
         config = self._context.config
-        pipeline = pipeline_of(config, config[BOOTSTRAP_SERVERS] or self._address())
+        pipeline = pipeline_of(
+            config,
+            config[BOOTSTRAP_SERVERS] or self._address(),
+            data_directories(self._context.broker.config),
+        )
         async with driver_process(pipeline, self._command) as driver:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._inform, driver, feed)

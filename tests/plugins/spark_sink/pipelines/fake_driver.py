@@ -33,6 +33,9 @@ def main() -> int:
             child = subprocess.Popen(["sleep", "1000"])
             note(child.pid)
             signal.pause()
+        case "tells its files":
+            note(pipeline["source_options"].get("localLogDirs"))
+            sys.stdin.readline()
         case "garbles":
             print("this is no report", flush=True)
             signal.pause()

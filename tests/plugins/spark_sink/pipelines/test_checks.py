@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,9 @@ def configured(*settings: str) -> SinkConfig:
     return Config(sources, ConfigKeys(sink_kinds={"spark": KEYS})).sinks[0]
 
 
-def pipeline(*settings: str) -> Pipeline:
+def pipeline(*settings: str, data_directories: Sequence[str] = ()) -> Pipeline:
     """The pipeline of a configuration, as its process gets it."""
-    made = pipeline_of(configured(*settings), ADDRESS)
+    made = pipeline_of(configured(*settings), ADDRESS, map(Path, data_directories))
     assert Pipeline.from_text(made.to_text()) == made
     return made
 
@@ -85,6 +86,28 @@ def test_pipeline_of_a_long_table_has_all_of_it() -> None:
     assert "spark.driver.host" not in made.spark_conf
 
 
+@pytest.mark.parametrize(
+    ("settings", "directories", "read"),
+    [
+        ((), ("/a", "/b c"), {"localLogDirs": "/a,/b c"}),
+        (("local.files=true", "spark.master=local-cluster[2,1,1024]"), ("/a",), {"localLogDirs": "/a"}),
+        ((), ("/a,b", "/c"), {"localLogDirs": "/c"}),
+        ((), ("/a,b",), {}),
+        ((), (), {}),
+        (("local.files=false",), ("/a",), {}),
+        (("bootstrap.servers=host:1",), ("/a",), {}),
+        (("spark.master=spark://host:7077",), ("/a",), {}),
+        (("reader.options=LocalLogDirs=/x",), ("/a",), {"LocalLogDirs": "/x"}),
+        (("reader.options=LocalLogDirs=/x", "bootstrap.servers=host:1"), ("/a",), {"LocalLogDirs": "/x"}),
+    ],
+)
+def test_a_pipeline_reads_the_files_of_its_own_broker(
+    settings: tuple[str, ...], directories: tuple[str, ...], read: dict[str, str]
+) -> None:
+    found = pipeline(*PARQUET, *settings, data_directories=directories).source_options
+    assert {name: text for name, text in found.items() if name.lower() == "locallogdirs"} == read
+
+
 def test_pipeline_of_a_topic_to_a_topic_uses_the_same_broker() -> None:
     made = pipeline("topics=a", "checkpoint=/c", "format=tidelog", "writer.options=topic=b")
     assert made.output.options == {"kafka.bootstrap.servers": ADDRESS, "topic": "b"}
@@ -140,6 +163,8 @@ def test_a_key_with_a_wrong_value_is_refused(settings: tuple[str, ...], problem:
         (("reader.options=startingoffsets=latest",), "for which there is the key starting.offsets"),
         (("reader.options=subscribe=x",), "reader.options has subscribe, for which there is the key topics"),
         (("bootstrap.servers=host",), "kafka.bootstrap.servers: .*host"),
+        (("bootstrap.servers=host:1", "local.files=true"), "since bootstrap.servers is set: remove it, or"),
+        (("spark.master=yarn", "local.files=true"), "true does not fit, since spark.master is yarn"),
         (("spark.conf=driver.memory=1g",), "has driver.memory: the names of Spark's configuration begin"),
         (("spark.conf=spark.master=local",), "for which there is the key spark.master"),
         (("transform=no_such_module:f",), "transform is no_such_module:f, and there is no module no_such"),

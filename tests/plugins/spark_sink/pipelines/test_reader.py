@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.peers import running_tidelog
 from tests.plugins.spark_sink.queries import Topic, new_topic, planned_rows, stored, values
 from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.spark_sink.pipelines import reader as reader_module
@@ -42,15 +44,19 @@ class Pipeline:
             return []
         return values(planned_rows(self.reader, start, self.position))
 
+    def close(self) -> None:
+        """Close its connections and its pipe."""
+        self.reader.stop()
+        self.news.close()
+
 
 @pytest.fixture
 def pipeline(shared_tidelog: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pipeline]:
     """A pipeline with the options of the test's parameter, or over topics whose names begin with `tides`."""
     options: dict[str, str] = getattr(request, "param", {"topicsRegex": r"tides-\d+"})
     made = Pipeline(shared_tidelog, tmp_path, **options)
-    yield made
-    made.reader.stop()
-    made.news.close()
+    with closing(made):
+        yield made
 
 
 def topic(bootstrap: str, name: str) -> Any:
@@ -125,3 +131,16 @@ def test_a_position_without_ids_of_topics_is_continued(pipeline: Pipeline, share
         pipeline.position = {"tides-4": {"0": 1}}
         assert pipeline.next_values() == ["b"]
         made.delete()
+
+
+def test_the_files_of_the_broker_are_read_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_tidelog(tmp_path) as server, topic(server.bootstrap, "tides-5") as made:
+        files = {"localLogDirs": str(server.data_dir), "prefetchOffsets": "0"}
+        pipeline = Pipeline(server.bootstrap, tmp_path, topics="tides-5", **files)
+        with closing(pipeline), monkeypatch.context() as patch:
+            patch.setattr("tidelog.plugins.spark_sink.source.reading.BlockingClient", None)
+            for number in range(3):
+                made.produce(0, [f"{number}-a", f"{number}-b"])
+                assert pipeline.next_values() == [f"{number}-a", f"{number}-b"]

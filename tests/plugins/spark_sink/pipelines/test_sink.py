@@ -91,6 +91,18 @@ async def test_the_process_is_told_of_news_and_stopped_with_the_broker(tmp_path:
     assert logged(tmp_path)[-1] == "stop"
 
 
+async def test_the_process_learns_where_the_files_of_the_broker_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    there = {"storage": "file", "log.dirs": f"data,{tmp_path / 'more'}"}
+    with plugin_with(FakeKind()) as plugin:
+        sinks = {"fake": {"p": settings(tmp_path, "tells its files")}}
+        async with running_broker({"plugins": plugin, "sinks": sinks, **there}):
+            _, files = await until_logged(tmp_path, 2)
+    assert files == f"{tmp_path / 'data'},{tmp_path / 'more'}"
+
+
 async def test_news_is_only_of_its_topics(tmp_path: Path) -> None:
     with plugin_with(FakeKind()) as plugin:
         async with running(plugin, settings(tmp_path, "serves")) as broker:
