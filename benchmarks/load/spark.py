@@ -1,4 +1,4 @@
-"""Read topics with Spark, by the format `tidelog` and by Spark's own format `kafka` in turn."""
+"""Read topics with Spark, by the format `tidelog`, by Spark's own format `kafka` and from files in turn."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FORMATS = ("tidelog", "kafka")
+FILES = "files"
+"""The format `tidelog` with the broker's segment files."""
+READERS = (*FORMATS, FILES)
 READY = "ready"
 """The format of `spark_limit`, which reads from no broker."""
 SINKS = ("noop", "parquet")
@@ -23,12 +26,14 @@ CORES = 2
 
 @attrs.frozen
 class SparkSpec:
-    """Topics to read from `bootstrap`; `jars` is the folder of the format `kafka`, `folder` an empty one.
+    """Topics to read from the broker at `bootstrap`, which has its files in `data_dir`.
 
-    `repeats` is how often each one is read in each way.
+    `jars` is the folder of the format `kafka`, `folder` an empty one; `repeats` is how often each topic is
+    read in each way.
     """
 
     bootstrap: str
+    data_dir: str
     topics: list[str]
     repeats: int
     jars: str
@@ -37,7 +42,7 @@ class SparkSpec:
 
 @attrs.frozen
 class SparkResult:
-    """Records a second of each repeat, by topic, sink and format; `limits` are of rows that lie ready.
+    """Records a second of each repeat, by topic, sink and `READERS`; `limits` are of rows that lie ready.
 
     Those go into no sink, as many as a topic has.
     """
@@ -48,15 +53,16 @@ class SparkResult:
 
 @attrs.frozen
 class SparkEndlessSpec:
-    """A topic of `records` to read from `bootstrap` again and again, or as many rows of the format `READY`.
+    """A topic of `records` to read by one of `READERS` again and again, or as many rows of `READY`.
 
     `warm_file` is created after the first time.
     """
 
     bootstrap: str
+    data_dir: str
     topic: str
     records: int
-    format_name: str
+    reader: str
     jars: str
     folder: str
     warm_file: str
@@ -70,21 +76,21 @@ class SparkEndlessResult:
 def read_with_spark(spec: SparkSpec) -> SparkResult:
     """Read each topic into each sink by each format, after a query of each kind that is not measured."""
     prepare_spark()
-    reading = _Reading(spec.bootstrap, spec.folder, spark_session(spec.jars, spec.folder))
+    reading = _Reading(spec, spark_session(spec.jars, spec.folder))
     for sink in SINKS:
-        for format_name in FORMATS:
-            reading.rate(spec.topics[0], sink, format_name)
+        for reader in READERS:
+            reading.rate(spec.topics[0], sink, reader)
     records = reading.records[spec.topics[0]]
     reading.limit(records)
     rates = {
-        topic: {sink: {name: list[float]() for name in FORMATS} for sink in SINKS} for topic in spec.topics
+        topic: {sink: {name: list[float]() for name in READERS} for sink in SINKS} for topic in spec.topics
     }
     limits: list[float] = []
     for _ in range(spec.repeats):
         limits.append(reading.limit(records))
         for topic in spec.topics:
             for sink in SINKS:
-                for name in FORMATS:
+                for name in READERS:
                     rates[topic][sink][name].append(reading.rate(topic, sink, name))
     return SparkResult(rates, limits)
 
@@ -93,38 +99,41 @@ def read_endlessly(spec: SparkEndlessSpec) -> NoReturn:
     """Read into no sink with one task, all of it on the last processor of the machine."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     prepare_spark()
-    reading = _Reading(spec.bootstrap, spec.folder, spark_session(spec.jars, spec.folder, cores=1))
+    reading = _Reading(spec, spark_session(spec.jars, spec.folder, cores=1))
     while True:
-        if spec.format_name == READY:
+        if spec.reader == READY:
             reading.limit(spec.records, tasks=1)
         else:
-            reading.rate(spec.topic, "noop", spec.format_name)
+            reading.rate(spec.topic, "noop", spec.reader)
         Path(spec.warm_file).touch()
 
 
 class _Reading:
-    def __init__(self, bootstrap: str, folder: str, spark: SparkSession) -> None:
-        self._bootstrap = bootstrap
-        self._folder = Path(folder, "query")
+    def __init__(self, spec: SparkSpec | SparkEndlessSpec, spark: SparkSession) -> None:
+        self._bootstrap = spec.bootstrap
+        self._data_dir = spec.data_dir
+        self._folder = Path(spec.folder, "query")
         self._spark = spark
         self.records = dict[str, int]()
         """How many each topic has, as soon as it was read."""
 
-    def rate(self, topic: str, sink: str, format_name: str) -> float:
+    def rate(self, topic: str, sink: str, reader: str) -> float:
         """Run a query over the whole topic, with a checkpoint; records a second of its micro-batch.
 
-        Start and end of the query are not counted: the same for all formats, and large. Raises RuntimeError
+        Start and end of the query are not counted: the same for all readers, and large. Raises RuntimeError
         when it did not read as many records as the query before.
         """
         options = {
             "kafka.bootstrap.servers": self._bootstrap,
             "subscribe": topic,
             "startingOffsets": "earliest",
+            **({"localLogDirs": self._data_dir} if reader == FILES else {}),
         }
+        format_name = "tidelog" if reader == FILES else reader
         rows = self._spark.readStream.format(format_name).options(**options).load()
         records, rate = self._finish(rows, sink)
         if records != self.records.setdefault(topic, records):
-            raise RuntimeError(f"{format_name} read {records} records of {self.records[topic]} in {topic}")
+            raise RuntimeError(f"{reader} read {records} records of {self.records[topic]} in {topic}")
         return rate
 
     def limit(self, records: int, tasks: int = CORES) -> float:

@@ -10,7 +10,7 @@ from benchmarks.brokers import KAFKA
 from benchmarks.load.loads import PRODUCE, SPARK, SPARK_ENDLESS
 from benchmarks.load.process import pausable_load, run_load
 from benchmarks.load.produce import ProduceSpec
-from benchmarks.load.spark import CORES, READY, SINKS, SparkEndlessSpec, SparkSpec
+from benchmarks.load.spark import CORES, FILES, READY, SINKS, SparkEndlessSpec, SparkSpec
 from benchmarks.rows import Better, Row, Sample, value_at_least, value_at_most
 from benchmarks.topics import create_topics
 from tests.peers import find_kafka_format
@@ -44,6 +44,13 @@ _BESIDE = {
         Better.LOWER,
         (value_at_most(1.5),),
     ),
+    FILES: Row(
+        "spark-beside-files",
+        "acknowledge p99 at a fixed rate beside Spark that reads the broker's files, in p99 without",
+        "×",
+        Better.LOWER,
+        (value_at_most(1.5),),
+    ),
     "kafka": Row(
         "spark-beside-kafka",
         "acknowledge p99 at a fixed rate beside Spark with its own format kafka, in p99 without",
@@ -73,6 +80,7 @@ def _rows() -> list[Row]:
                     Better.HIGHER,
                     (value_at_least(_LEAST_TIMES[sink]),),
                 ),
+                Row(f"spark-{sink}-{codec}-files", f"{title}, from the broker's files", "M/s", Better.HIGHER),
             ]
     rows.append(Row(_LIMIT, "Spark takes rows that lie ready in Python into noop", "M/s", Better.NEITHER))
     return rows
@@ -99,7 +107,14 @@ class SparkReads:
             folder = work_dir / "spark"
             folder.mkdir()
             repeats = bench.effort.repeats
-            spec = SparkSpec(broker.server.bootstrap, list(_CODECS), repeats, str(jars), str(folder))
+            spec = SparkSpec(
+                broker.server.bootstrap,
+                str(broker.server.data_dir),
+                list(_CODECS),
+                repeats,
+                str(jars),
+                str(folder),
+            )
             found = run_load(SPARK, spec, _TIMEOUT_S * repeats)
         reads = [sample for codec in _CODECS for sink in SINKS for sample in _samples(found, codec, sink)]
         return [*reads, *(Sample(_LIMIT, limit / 1e6) for limit in found.limits)]
@@ -122,15 +137,16 @@ class BesideSpark:
         with started_broker(kind, work_dir) as broker:
             create_topics(broker.admin, {_READ: 1, _BESIDE_TOPIC: 1})
             run_load(PRODUCE, _fill(broker, _READ, "none", self.records, partitions=1), _TIMEOUT_S)
-            for format_name, row in _BESIDE.items():
-                folder = work_dir / format_name
+            for reader, row in _BESIDE.items():
+                folder = work_dir / reader
                 folder.mkdir()
                 warm_file = folder / "warm"
                 spec = SparkEndlessSpec(
                     broker.server.bootstrap,
+                    str(broker.server.data_dir),
                     _READ,
                     self.records,
-                    format_name,
+                    reader,
                     str(jars),
                     str(folder),
                     str(warm_file),
@@ -152,8 +168,9 @@ def _beside(bench: Bench, broker: RunningBroker, row: Row, reading: PausableProc
 
 def _samples(found: SparkResult, codec: str, sink: str) -> Iterator[Sample]:
     rates = found.rates[codec][sink]
-    for own, kafka in zip(rates["tidelog"], rates["kafka"], strict=True):
+    for own, kafka, files in zip(rates["tidelog"], rates["kafka"], rates[FILES], strict=True):
         yield Sample(f"spark-{sink}-{codec}", own / 1e6)
+        yield Sample(f"spark-{sink}-{codec}-files", files / 1e6)
         yield Sample(f"spark-{sink}-{codec}-times", own / kafka, {"format_kafka": kafka / 1e6})
 
 
