@@ -1,4 +1,4 @@
-"""Spark's side, a script for `tidelog spark`: its arguments are the broker's address and a folder.
+"""Spark's side, a script for `tidelog spark`: it gets the broker's address and data directory, and a folder.
 
 A table of Parquet files gets the records of the topic, and another topic gets what they become. When the
 file `finish` is there, all that remains is done, and the rows of the table are written once more, for readers
@@ -7,13 +7,14 @@ that do not know Spark's metadata.
 
 from __future__ import annotations
 
+import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark_kills.names import FINISH, RECORDS, RESULT, TABLE, TRANSFORMED
 from tests.spark_session import local_settings
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 # A micro-batch takes about as long as the pause before a kill, so kills are anywhere in it.
 MOST_OFFSETS = "2000"
 POLL_S = 0.2
+
+
+def ways_to_read(data_dir: Path) -> list[Mapping[str, str]]:
+    """Options of the source: rows come with the plan, by tasks from the broker, by tasks from its files."""
+    by_tasks = {"prefetchOffsets": "0"}
+    return [{}, by_tasks, {**by_tasks, "localLogDirs": str(data_dir)}]
 
 
 class EndlessQuery:
@@ -59,8 +66,8 @@ class EndlessQuery:
         self._query = trigger.start()
 
 
-def main(bootstrap: str, folder: Path) -> None:
-    """Run both queries at once."""
+def main(bootstrap: str, data_dir: Path, folder: Path) -> None:
+    """Run both queries at once; each start of one is another draw of how it reads."""
     spark = SparkSession.builder.master("local[2,8]").config(map=local_settings(folder)).getOrCreate()
     broker = {"kafka.bootstrap.servers": bootstrap}
     options = {
@@ -69,21 +76,25 @@ def main(bootstrap: str, folder: Path) -> None:
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": MOST_OFFSETS,
     }
-    records = spark.readStream.format("tidelog").options(**options).load()
     columns = (
         "CAST(partition AS STRING) AS key",
         "concat(`partition`, ' ', `offset`, ' ', upper(CAST(value AS STRING))) AS value",
     )
 
+    def records() -> DataFrame:
+        way = random.choice(ways_to_read(data_dir))
+        print("a query reads with", dict(way), flush=True)
+        return spark.readStream.format("tidelog").options(**options, **way).load()
+
     def into_table() -> DataStreamWriter:
-        writer = records.select("partition", "offset", "value").writeStream.format("parquet")
+        writer = records().select("partition", "offset", "value").writeStream.format("parquet")
         return writer.options(
             path=str(folder / TABLE), checkpointLocation=str(folder / f"{TABLE}-checkpoint")
         )
 
     def into_topic() -> DataStreamWriter:
         writer = (
-            records.selectExpr(*columns).writeStream.format("tidelog").options(**broker, topic=TRANSFORMED)
+            records().selectExpr(*columns).writeStream.format("tidelog").options(**broker, topic=TRANSFORMED)
         )
         return writer.option("checkpointLocation", str(folder / f"{TRANSFORMED}-checkpoint"))
 
@@ -96,4 +107,4 @@ def main(bootstrap: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))

@@ -21,6 +21,7 @@ from tests.spark_kills.names import FINISH, RECORDS, RESULT, TABLE, TRANSFORMED
 from tidelog.plugins.client import BlockingClient, NewTopic, TopicPartition, or_raise
 
 ROOT = Path(__file__).parents[2]
+DRIVER = Path(__file__).with_name("driver.py")
 PARTITIONS = {RECORDS: 2, TRANSFORMED: 3}
 Read = tuple[int, int, bytes]
 """Partition, offset and value of a record."""
@@ -31,10 +32,10 @@ class Kills(RandomKills[list[int]]):
 
     def __init__(self, place: Path, seed: int, report: Callable[[str], None]) -> None:
         super().__init__(place, seed, report)
-        script = [str(Path(__file__).with_name("driver.py")), self._broker.bootstrap, str(place)]
+        arguments = [self._broker.bootstrap, str(self._broker.data_dir), str(place)]
         self._driver = ServerProcess(
             "Spark",
-            [sys.executable, "-m", "tidelog.kernel", "spark", *script],
+            [sys.executable, "-m", "tidelog.kernel", "spark", str(DRIVER), *arguments],
             place / "spark.log",
             {**os.environ, "PYTHONPATH": str(ROOT)},
         )
