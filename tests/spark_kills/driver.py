@@ -1,4 +1,4 @@
-"""Spark's side, a script for `tidelog spark`: it gets the broker's address and data directory, and a folder.
+"""Spark's side, a script for `tidelog spark`: see `Arguments`.
 
 A table of Parquet files gets the records of the topic, and another topic gets what they become. When the
 file `finish` is there, all that remains is done, and the rows of the table are written once more, for readers
@@ -10,9 +10,9 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -28,10 +28,18 @@ MOST_OFFSETS = "2000"
 POLL_S = 0.2
 
 
-def ways_to_read(data_dir: Path) -> list[Mapping[str, str]]:
-    """Options of the source: rows come with the plan, by tasks from the broker, by tasks from its files."""
-    by_tasks = {"prefetchOffsets": "0"}
-    return [{}, by_tasks, {**by_tasks, "localLogDirs": str(data_dir)}]
+class Arguments(NamedTuple):
+    """The broker, the folder for everything, and `prefetchOffsets` of each query.
+
+    That option decides how many tasks a micro-batch has, so it must not change. Whether these tasks read the
+    broker's files is drawn at each start of a query.
+    """
+
+    bootstrap: str
+    data_dir: str
+    folder: str
+    of_table: str
+    of_topic: str
 
 
 class EndlessQuery:
@@ -66,10 +74,11 @@ class EndlessQuery:
         self._query = trigger.start()
 
 
-def main(bootstrap: str, data_dir: Path, folder: Path) -> None:
-    """Run both queries at once; each start of one is another draw of how it reads."""
+def main(given: Arguments) -> None:
+    """Run both queries at once."""
+    folder = Path(given.folder)
     spark = SparkSession.builder.master("local[2,8]").config(map=local_settings(folder)).getOrCreate()
-    broker = {"kafka.bootstrap.servers": bootstrap}
+    broker = {"kafka.bootstrap.servers": given.bootstrap}
     options = {
         **broker,
         "subscribe": RECORDS,
@@ -81,20 +90,24 @@ def main(bootstrap: str, data_dir: Path, folder: Path) -> None:
         "concat(`partition`, ' ', `offset`, ' ', upper(CAST(value AS STRING))) AS value",
     )
 
-    def records() -> DataFrame:
-        way = random.choice(ways_to_read(data_dir))
-        print("a query reads with", dict(way), flush=True)
+    def records(prefetch_offsets: str) -> DataFrame:
+        files = random.choice([{}, {"localLogDirs": given.data_dir}])
+        way = {"prefetchOffsets": prefetch_offsets, **files}
+        print("a query reads with", way, flush=True)
         return spark.readStream.format("tidelog").options(**options, **way).load()
 
     def into_table() -> DataStreamWriter:
-        writer = records().select("partition", "offset", "value").writeStream.format("parquet")
+        writer = records(given.of_table).select("partition", "offset", "value").writeStream.format("parquet")
         return writer.options(
             path=str(folder / TABLE), checkpointLocation=str(folder / f"{TABLE}-checkpoint")
         )
 
     def into_topic() -> DataStreamWriter:
         writer = (
-            records().selectExpr(*columns).writeStream.format("tidelog").options(**broker, topic=TRANSFORMED)
+            records(given.of_topic)
+            .selectExpr(*columns)
+            .writeStream.format("tidelog")
+            .options(**broker, topic=TRANSFORMED)
         )
         return writer.option("checkpointLocation", str(folder / f"{TRANSFORMED}-checkpoint"))
 
@@ -107,4 +120,4 @@ def main(bootstrap: str, data_dir: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    main(Arguments(*sys.argv[1:]))

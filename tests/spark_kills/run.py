@@ -32,7 +32,8 @@ class Kills(RandomKills[list[int]]):
 
     def __init__(self, place: Path, seed: int, report: Callable[[str], None]) -> None:
         super().__init__(place, seed, report)
-        arguments = [self._broker.bootstrap, str(self._broker.data_dir), str(place)]
+        prefetched = [self._chance.choice(["0", "8192"]) for _ in (TABLE, TRANSFORMED)]
+        arguments = [self._broker.bootstrap, str(self._broker.data_dir), str(place), *prefetched]
         self._driver = ServerProcess(
             "Spark",
             [sys.executable, "-m", "tidelog.kernel", "spark", str(DRIVER), *arguments],

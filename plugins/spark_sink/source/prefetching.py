@@ -67,10 +67,10 @@ class Prefetcher:
     def rows(self, ranges: Sequence[OffsetRange]) -> list[pa.RecordBatch] | None:
         """Return the rows of all ranges.
 
-        None if tasks are to fetch them: they are not small, or something failed or is missing, which tasks
-        report.
+        None if a task is to fetch them: they are too many bytes, or something failed or is missing, which the
+        task reports.
         """
-        if _ROWS_READER is None or sum(each.size for each in ranges) > self._options.prefetch_offsets:
+        if _ROWS_READER is None:
             return None
         try:
             return self._read(ranges)

@@ -25,7 +25,7 @@ from tidelog.plugins.spark_sink.source.options import SourceOptions
 from tidelog.plugins.spark_sink.source.planning import limited, new_offsets, ranges_between
 from tidelog.plugins.spark_sink.source.positions import from_json, to_json
 from tidelog.plugins.spark_sink.source.prefetching import HandsOverRows
-from tidelog.plugins.spark_sink.source.tasks import PrefetchedTask, RangeReader
+from tidelog.plugins.spark_sink.source.tasks import RangeReader, SmallBatchTask
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,10 +97,11 @@ class StreamReader(HandsOverRows, DataSourceStreamReader, SupportsTriggerAvailab
         stop = _positions(end)
         new = log.earliest(stop.keys() - begin.keys())
         ranges = ranges_between(begin, stop, new, self._ranges.on_loss)
-        rows = self._ranges.prefetched(ranges)
-        if rows is not None:
+        self._rows = None
+        if self._ranges.is_small(ranges):
+            rows = self._ranges.prefetched(ranges)
             self._rows = rows or None
-            return [PrefetchedTask(ranges)] if rows else []
+            return [] if rows == [] else [SmallBatchTask(ranges)]
         return self._ranges.tasks(ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

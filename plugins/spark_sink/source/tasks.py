@@ -33,10 +33,10 @@ class RangeTask(InputPartition):
         self.local_log = local_log
 
 
-class PrefetchedTask(InputPartition):
-    """All ranges of a micro-batch whose rows Spark got with the plan.
+class SmallBatchTask(InputPartition):
+    """All ranges of a small micro-batch, whose rows Spark usually got with the plan.
 
-    Only where those are lost, with the executor that kept them, the ranges are read.
+    Where it did not, or where those are lost with the executor that kept them, the task reads the ranges.
     """
 
     def __init__(self, ranges: Sequence[OffsetRange]) -> None:
@@ -78,10 +78,18 @@ class RangeReader:
         """
         report_data_loss(message, fail=self.options.fail_on_data_loss)
 
-    def prefetched(self, ranges: Sequence[OffsetRange]) -> list[pa.RecordBatch] | None:
-        """Return what `Prefetcher.rows` does; None, too, if the options say how many tasks there are."""
+    def is_small(self, ranges: Iterable[OffsetRange]) -> bool:
+        """Return whether one task is to have all ranges of a micro-batch.
+
+        That depends on nothing else than ranges and options: a micro-batch that Spark repeats after a kill
+        has to have the same tasks, by which a writer knows what it has written.
+        """
         if self.options.min_partitions is not None or self.options.max_records_per_task is not None:
-            return None
+            return False
+        return 0 < sum(each.size for each in ranges) <= self.options.prefetch_offsets
+
+    def prefetched(self, ranges: Sequence[OffsetRange]) -> list[pa.RecordBatch] | None:
+        """Return what `Prefetcher.rows` does."""
         if self._prefetcher is None:
             self._prefetcher = Prefetcher(self.options)
         return self._prefetcher.rows(ranges)
@@ -95,7 +103,7 @@ class RangeReader:
     def read(self, task: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task."""
         # Without any task Spark runs one with an input partition of its own.
-        if isinstance(task, PrefetchedTask):
+        if isinstance(task, SmallBatchTask):
             for wanted in task.ranges:
                 yield from read_range(self.options, wanted)
         elif isinstance(task, RangeTask):

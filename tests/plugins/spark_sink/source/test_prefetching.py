@@ -9,18 +9,19 @@ import pytest
 
 from tests.deadlines import wait_until
 from tests.plugins.spark_sink.queries import TAKES_ROWS, Query, Topic, new_topic, read_tasks, rows_of, values
-from tidelog.plugins.client import NewRecord
+from tidelog.plugins.client import BlockingClient, NewRecord
+from tidelog.plugins.client.errors import ClientError
+from tidelog.plugins.spark_sink.ranges import OffsetRange
+from tidelog.plugins.spark_sink.source import prefetching
 from tidelog.plugins.spark_sink.source.errors import DataLost
 from tidelog.plugins.spark_sink.source.prefetching import MOST_BYTES
-from tidelog.plugins.spark_sink.source.tasks import PrefetchedTask, RangeTask
+from tidelog.plugins.spark_sink.source.tasks import RangeTask, SmallBatchTask
 
 
 def is_prefetched(query: Query) -> bool:
-    """Whether the last micro-batch in the log is read while it is planned."""
+    """Whether the last micro-batch in the log is read while it is planned; one task has all of it then."""
     tasks, rows = query.planned(-1 % len(query.log))
-    assert [isinstance(task, PrefetchedTask) for task in tasks] == (
-        [False] * len(tasks) if rows is None else [True]
-    )
+    assert rows is None or [type(task) for task in tasks] == [SmallBatchTask]
     return rows is not None
 
 
@@ -107,7 +108,7 @@ def test_a_micro_batch_without_records_needs_no_task(real_broker: str) -> None:
         ({}, True),
         ({"prefetchOffsets": 10}, True),
         ({"prefetchOffsets": 9}, False),
-        ({"minPartitions": 1}, False),
+        ({"minPartitions": 2}, False),
         ({"maxRecordsPerPartition": 100}, False),
     ],
 )
@@ -118,6 +119,7 @@ def test_how_many_offsets_are_small(shared_tidelog: str, options: dict[str, Any]
         with Query(topic, startingOffsets="earliest", **options) as query:
             query.plan()
             assert is_prefetched(query) is prefetched
+            assert len(query.tasks(0)) == (1 if prefetched else 2)
             assert len(query.read()) == 10
 
 
@@ -133,6 +135,36 @@ def test_how_many_bytes_are_small(
             query.plan()
             assert is_prefetched(query) is prefetched
             assert len(query.read()) == records
+
+
+def test_a_micro_batch_that_is_repeated_has_the_same_tasks(
+    shared_tidelog: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer knows by the number of a task what it has written, whatever has happened since."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise ClientError("the broker is not there")
+
+    def layout(query: Query) -> list[list[OffsetRange]]:
+        return [list(task.ranges) for task in query.planned(0)[0]]
+
+    with new_topic(shared_tidelog, 2) as topic:
+        topic.produce(0, ["a0", "a1"])
+        topic.produce(1, ["b0"])
+        with Query(topic, startingOffsets="earliest") as query:
+            query.plan()
+            (first,) = layout(query)
+            assert [(each.start, each.stop) for each in first] == [(0, 2), (0, 1)]
+            for changed in (
+                (prefetching, "MOST_BYTES", 1),
+                (prefetching, "_ROWS_READER", None),
+                (BlockingClient, "fetch_partitions", fail),
+            ):
+                with monkeypatch.context() as patch:
+                    patch.setattr(*changed)
+                    assert not is_prefetched(query)
+                    assert layout(query) == [first]
+                assert values(query.read()) == ["a0", "a1", "b0"]
 
 
 def test_what_fails_while_a_micro_batch_is_planned_is_reported_by_its_tasks(shared_tidelog: str) -> None:
