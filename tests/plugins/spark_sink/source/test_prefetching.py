@@ -57,6 +57,17 @@ def test_spark_is_given_rows_only_with_the_plan_they_belong_to(shared_tidelog: s
             assert query.reader.reportLatestOffset() == {topic.name: {"0": 1}}
 
 
+def test_rows_that_spark_did_not_take_are_not_those_of_a_larger_micro_batch(shared_tidelog: str) -> None:
+    with new_topic(shared_tidelog) as topic:
+        topic.produce(0, ["a"])
+        with Query(topic, startingOffsets="earliest", prefetchOffsets=1) as query:
+            query.plan()
+            query.reader.partitions(query.start_of(0), json.loads(query.log[0]))
+            assert isinstance(query.reader, TAKES_ROWS)
+            topic.produce(0, ["b", "c"])
+            assert values(query.next_rows()) == ["b", "c"]
+
+
 def mixed(topic: Topic) -> None:
     """Plain batches of three, then an aborted, a committed and an open transaction, with headers."""
     for index in range(3):
