@@ -19,10 +19,11 @@ from tidelog.kernel.records.batch import (
     BatchHeader,
     Buffer,
 )
-from tidelog.kernel.records.columns import Column, Mask, Varints, record_starts
+from tidelog.kernel.records.columns import Column, Mask, Varints
 from tidelog.kernel.records.compression import unpack
 from tidelog.kernel.records.placed import PlacedBatch, PlacedBatches
 from tidelog.kernel.records.record import ATTRIBUTES_BYTES, MAX_RECORDS_BYTES, Record, decode_record
+from tidelog.kernel.records.record_starts import record_starts
 from tidelog.kernel.records.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, read_varint
 
 NEVER = 2**63 - 1
