@@ -68,6 +68,14 @@ class Varints:
             values[long], after[long] = self._read_long(positions[long], most_bytes)
         return values, after
 
+    def record_sizes(self, positions: Column) -> Column:
+        """Return how many bytes the records at `positions` have, as `RECORD_SIZES` says.
+
+        Raises:
+            IndexError: a length, or the byte after it, is beyond the data.
+        """
+        return RECORD_SIZES.take(self._pairs[positions])
+
     def after_records(self, positions: Column) -> Column:
         """Return where the records at `positions` end, as their lengths say.
 
@@ -75,7 +83,7 @@ class Varints:
             CorruptBatch: a length is longer than a varint, or below 0.
             IndexError: a length is beyond the data.
         """
-        sizes = RECORD_SIZES[self._pairs[positions]]
+        sizes = self.record_sizes(positions)
         if sizes.all():
             after: Column = positions + sizes
             return after
