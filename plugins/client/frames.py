@@ -2,18 +2,25 @@
 
 Small responses are received into one buffer that is reused, and copied out of it. A response longer than the
 bytes that have arrived gets a buffer of its own, into which the rest is received. That buffer grows with the
-bytes that arrive, so that a large length alone allocates nothing.
+bytes that arrive, so that a large length alone allocates nothing. Whoever reads a log gets one long response
+after the other, and new memory for each takes more time than to receive it: so buffers of former responses
+are used again as soon as nothing has a view of them.
 """
 
 from __future__ import annotations
 
 import struct
+from collections import deque
 from typing import Final
 
 READ_BYTES: Final = 64 * 1024
 """Most bytes that one read takes while no long response is being received."""
 FIRST_STEP_BYTES: Final = 1024 * 1024
 """Initial size of the buffer of a long response; it doubles whenever it is full."""
+SPARES: Final = 2
+"""Buffers that are kept: a reader may have one response while it receives the next one."""
+MOST_SPARE_BYTES: Final = 32 * 1024 * 1024
+"""Of one that is kept; twice a large fetch."""
 LEAST_RESPONSE_BYTES: Final = 4
 """Smallest length of a response: its correlation id."""
 
@@ -35,6 +42,7 @@ class ResponseFrames:
         self._long: bytearray | None = None
         self._long_length = 0
         self._long_filled = 0
+        self._spares: deque[bytearray] = deque(maxlen=SPARES)
         self._room = memoryview(b"")
 
     @property
@@ -50,7 +58,7 @@ class ResponseFrames:
             self._room = memoryview(self._buffer)[self._end :]
         else:
             self._grow(self._long)
-            self._room = memoryview(self._long)[self._long_filled :]
+            self._room = memoryview(self._long)[self._long_filled : self._long_length]
         return self._room
 
     def received(self, count: int) -> None:
@@ -62,7 +70,9 @@ class ResponseFrames:
             self._long_filled += count
 
     def next_frame(self) -> memoryview | None:
-        """Return the next whole response without its length, in its own buffer; None while bytes are missing.
+        """Return the next whole response without its length; None while bytes are missing.
+
+        Its bytes stay as they are for as long as it or another view of them is there.
 
         Raises:
             BadLength: the length is below 4 or above the limit.
@@ -90,7 +100,7 @@ class ResponseFrames:
 
     def _begin_long(self, start: int, length: int) -> None:
         arrived = self._end - start
-        self._long = bytearray(min(length, max(FIRST_STEP_BYTES, arrived)))
+        self._long = self._free_spare() or bytearray(min(length, max(FIRST_STEP_BYTES, arrived)))
         self._long[:arrived] = self._buffer[start : self._end]
         self._long_length, self._long_filled = length, arrived
         self._start = self._end = 0
@@ -99,7 +109,17 @@ class ResponseFrames:
         if self._long_filled < self._long_length:
             return None
         self._long = None
-        return memoryview(frame)
+        if len(frame) <= MOST_SPARE_BYTES:
+            self._spares.append(frame)
+        return memoryview(frame)[: self._long_length]
+
+    def _free_spare(self) -> bytearray | None:
+        """Take a buffer of which nobody has a view."""
+        for index, spare in enumerate(self._spares):
+            if _is_free(spare):
+                del self._spares[index]
+                return spare
+        return None
 
     def _grow(self, frame: bytearray) -> None:
         if self._long_filled == len(frame):
@@ -111,3 +131,12 @@ class ResponseFrames:
             pending = self._buffer[self._start : self._end]
             self._buffer[: len(pending)] = pending
             self._start, self._end = 0, len(pending)
+
+
+def _is_free(buffer: bytearray) -> bool:
+    """Return whether nobody has a view of the buffer: only then its size can change."""
+    try:
+        buffer.append(buffer.pop())
+    except BufferError:
+        return False
+    return True
