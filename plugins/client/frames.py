@@ -2,9 +2,9 @@
 
 Small responses are received into one buffer that is reused, and copied out of it. A response longer than the
 bytes that have arrived gets a buffer of its own, into which the rest is received. That buffer grows with the
-bytes that arrive, so that a large length alone allocates nothing. Whoever reads a log gets one long response
-after the other, and new memory for each takes more time than to receive it: so buffers of former responses
-are used again as soon as nothing has a view of them.
+bytes that arrive, so that a large length alone allocates nothing. A reader of a log gets one long response after
+the other, and new memory for each takes more time than to receive it: so buffers of former responses are used
+again as soon as no view of them is left.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class ResponseFrames:
         return memoryview(frame)[: self._long_length]
 
     def _free_spare(self) -> bytearray | None:
-        """Take a buffer of which nobody has a view."""
+        """Take a buffer of which no view is left."""
         for index, spare in enumerate(self._spares):
             if _is_free(spare):
                 del self._spares[index]
@@ -134,7 +134,7 @@ class ResponseFrames:
 
 
 def _is_free(buffer: bytearray) -> bool:
-    """Return whether nobody has a view of the buffer: only then its size can change."""
+    """Return whether no view of the buffer is left: only then its size can change."""
     try:
         buffer.append(buffer.pop())
     except BufferError:
