@@ -2,9 +2,9 @@
 
 Small responses are received into one buffer that is reused, and copied out of it. A response longer than the
 bytes that have arrived gets a buffer of its own, into which the rest is received. That buffer grows with the
-bytes that arrive, so that a large length alone allocates nothing. A reader of a log gets one long response after
-the other, and new memory for each takes more time than to receive it: so buffers of former responses are used
-again as soon as no view of them is left.
+bytes that arrive, so that a large length alone allocates nothing. A reader of a log gets one long response
+after the other, and new memory for each takes more time than to receive it: so buffers of former responses
+are used again as soon as no view of them is left.
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ FetchedBatch: TypeAlias = "tuple[BatchHeader, memoryview]"
 
 ROWS_BYTES: Final = 1024 * 1024
 """Bytes of records in one Arrow record batch: less costs more calls, more leaves the processor's cache."""
+_BLOCK_BYTES: Final = 2 * ROWS_BYTES
+"""Of what is decompressed at once: batches that turn out larger than those before are not split for a few."""
 _MOST_MS: Final = (2**63 - 1) // 1000
 """The latest time in milliseconds that microseconds of 64 bits can express."""
 
@@ -62,7 +64,7 @@ def rows_of(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of data batches that lie in the range, about `ROWS_BYTES` of records at a time.
 
-    No more than one such piece is held, or one batch if that is larger.
+    No more than twice as much is held, or one batch if that is larger.
 
     Raises:
         CorruptRecords: records are malformed, or their codec is unknown.
@@ -75,37 +77,49 @@ def rows_of(
 
 
 def _blocks(batches: Iterable[FetchedBatch], partition: TopicPartition) -> Iterator[RecordBlock]:
-    for group in _groups(batches):
+    groups = _Groups(batches)
+    for group in groups:
         content = b"".join(data for _, data in group)
         *starts, _ = accumulate((len(data) for _, data in group), initial=0)
         placed = PlacedBatches.read(content, starts)
         while len(placed):
             try:
-                block = RecordBlock(content, placed, ROWS_BYTES)
+                block = RecordBlock(content, placed, _BLOCK_BYTES)
             except BrokerError as error:
                 raise CorruptRecords(str(partition), str(error)) from error
+            groups.note_sizes(int(block.batches.size.sum()), len(block.data))
             placed = placed[len(block.batches) :]
             yield block
 
 
-def _groups(batches: Iterable[FetchedBatch]) -> Iterator[Sequence[FetchedBatch]]:
-    """Yield batches that together have about `ROWS_BYTES`, as they are stored."""
-    group: list[FetchedBatch] = []
-    size = 0
-    for batch in batches:
-        if group and size + len(batch[1]) > ROWS_BYTES:
+class _Groups:
+    """Batches that together have about `ROWS_BYTES` when they are decompressed, as the last ones had."""
+
+    def __init__(self, batches: Iterable[FetchedBatch]) -> None:
+        self._batches = batches
+        self._most_stored = ROWS_BYTES
+
+    def note_sizes(self, stored: int, unpacked: int) -> None:
+        """Learn how many bytes some batches have as they are stored, and decompressed."""
+        self._most_stored = ROWS_BYTES * stored // max(stored, unpacked)
+
+    def __iter__(self) -> Iterator[Sequence[FetchedBatch]]:
+        group: list[FetchedBatch] = []
+        size = 0
+        for batch in self._batches:
+            if group and size + len(batch[1]) > self._most_stored:
+                yield group
+                group, size = [], 0
+            group.append(batch)
+            size += len(batch[1])
+        if group:
             yield group
-            group, size = [], 0
-        group.append(batch)
-        size += len(batch[1])
-    if group:
-        yield group
 
 
 def _parts(block: RecordBlock) -> Iterator[RecordBlock]:
     """Yield the block in parts of about `ROWS_BYTES`: a single batch may have any size."""
     count = len(block)
-    if count and block.end[-1] - block.start[0] <= 2 * ROWS_BYTES:
+    if count and block.end[-1] - block.start[0] <= _BLOCK_BYTES:
         yield block
         return
     first = 0

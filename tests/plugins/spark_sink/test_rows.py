@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -108,6 +109,42 @@ def test_rows_of_yields_pieces_of_a_bounded_size(codec: str) -> None:
     assert sum(piece.num_rows for piece in pieces) == 8000
     assert all(value_bytes(piece) <= 2 * ROWS_BYTES for piece in pieces)
     assert len(pieces) <= 12, "but not in many small ones"
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_rows_of_yields_equal_pieces_of_batches_that_are_alike(codec: str) -> None:
+    """However well they are compressed."""
+    random = Random(1)
+    values = [random.randbytes(300).hex().encode() for _ in range(150)]
+    batch = build_batch([NewRecord(value) for value in values], now_ms=0, compression=codec)
+    many = [bytes(stamped(batch, offset * len(values))) for offset in range(120)]
+    pieces = [value_bytes(piece) for piece in rows_of(fetched(many), ALL)]
+    assert sum(pieces) == sum(map(len, values)) * len(many)
+    assert all(0.8 * ROWS_BYTES <= each <= 1.1 * ROWS_BYTES for each in pieces[2:-1])
+    assert len(pieces) >= 9
+
+
+def test_rows_of_yields_pieces_of_a_bounded_size_where_batches_are_not_alike() -> None:
+    """Zeros, of which thousands would be one piece if they were compressed, and bytes that are not."""
+    zeros = [NewRecord(bytes(1000))] * 100
+    noise = [NewRecord(Random(each).randbytes(1000)) for each in range(100)]
+    kinds = [zeros] * 40 + [noise] * 40 + [zeros] * 3 + [noise, zeros] * 20
+    many = [
+        bytes(stamped(build_batch(records, now_ms=0, compression="zstd"), offset * 100))
+        for offset, records in enumerate(kinds)
+    ]
+    pieces = list(rows_of(fetched(many), ALL))
+    assert pa.concat_arrays([each.column("offset") for each in pieces]).to_pylist() == list(
+        range(100 * len(kinds))
+    )
+    assert all(value_bytes(each) <= 2 * ROWS_BYTES for each in pieces)
+
+
+def stamped(batch: bytearray, offset: int) -> bytearray:
+    """A copy of the batch at that offset."""
+    copied = bytearray(batch)
+    stamp_offset(copied, offset, 0)
+    return copied
 
 
 def value_bytes(piece: pa.RecordBatch) -> int:
