@@ -19,7 +19,7 @@ FILES = "files"
 """The format `tidelog` with the broker's segment files."""
 READERS = (*FORMATS, FILES)
 READY = "ready"
-"""The format of `spark_limit`, which reads from no broker."""
+"""The format `ReadyRows`, which reads from no broker."""
 SINKS = ("noop", "parquet")
 CORES = 2
 

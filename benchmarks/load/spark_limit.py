@@ -11,8 +11,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, SupportsTriggerAv
 from tidelog.plugins.spark_sink.data_source import TidelogDataSource
 from tidelog.plugins.spark_sink.rows import SCHEMA
 
-from .spark import READY
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -71,7 +69,7 @@ class ReadyRows(DataSource):
     @classmethod
     def name(cls) -> str:
         """Return the name of the format."""
-        return READY
+        return "ready"
 
     def schema(self) -> StructType:
         """Return the columns of the format `tidelog`."""
