@@ -20,7 +20,7 @@ FIRST_STEP_BYTES: Final = 1024 * 1024
 SPARES: Final = 2
 """Buffers that are kept: a reader may have one response while it receives the next one."""
 MOST_SPARE_BYTES: Final = 32 * 1024 * 1024
-"""Of one that is kept; twice a large fetch."""
+"""Of one that is kept; it has `FIRST_STEP_BYTES` at least, or it would have to grow again."""
 LEAST_RESPONSE_BYTES: Final = 4
 """Smallest length of a response: its correlation id."""
 
@@ -109,7 +109,7 @@ class ResponseFrames:
         if self._long_filled < self._long_length:
             return None
         self._long = None
-        if len(frame) <= MOST_SPARE_BYTES:
+        if FIRST_STEP_BYTES <= len(frame) <= MOST_SPARE_BYTES:
             self._spares.append(frame)
         return memoryview(frame)[: self._long_length]
 
