@@ -7,6 +7,7 @@ import struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.framed_bytes import feed, framed, frames_from
 from tests.tables import for_each
 from tidelog.plugins.client.frames import FIRST_STEP_BYTES, MOST_SPARE_BYTES, SPARES, ResponseFrames
 
@@ -21,18 +22,10 @@ def pattern(number: int, size: int) -> bytes:
 
 def receive(frames: ResponseFrames, content: bytes, chunk: int = 300_000) -> memoryview:
     """Receive one response in pieces of at most `chunk` bytes."""
-    rest = memoryview(struct.pack(">i", len(content)) + content)
-    while rest:
-        room = frames.room()
-        count = min(len(room), len(rest), chunk)
-        room[:count] = rest[:count]
-        frames.received(count)
-        rest = rest[count:]
-        if (frame := frames.next_frame()) is not None:
-            assert not rest
-            assert frames.is_empty
-            return frame
-    raise AssertionError("no response was found")
+    stream = framed(content)
+    (frame,) = frames_from(frames, (stream[at : at + chunk] for at in range(0, len(stream), chunk)))
+    assert frames.is_empty
+    return frame
 
 
 sizes = st.sampled_from([4, 70_000, FIRST_STEP_BYTES - 1, FIRST_STEP_BYTES, LONG, 1_500_000, 3_000_000])
@@ -69,17 +62,7 @@ def test_a_buffer_that_is_longer_than_its_response_gets_nothing_of_the_next_one(
     frames = ResponseFrames(100_000_000)
     receive(frames, pattern(1, 2 * LONG))
     contents = [pattern(2, LONG), pattern(3, 200)]
-    stream = memoryview(b"".join(struct.pack(">i", len(each)) + each for each in contents))
-    found: list[bytes] = []
-    while stream:
-        room = frames.room()
-        count = min(len(room), len(stream))
-        room[:count] = stream[:count]
-        frames.received(count)
-        stream = stream[count:]
-        while (frame := frames.next_frame()) is not None:
-            found.append(bytes(frame))
-    assert found == contents
+    assert feed(frames, [framed(*contents)]) == contents
 
 
 def test_two_buffers_are_enough_for_who_holds_one_response_at_a_time() -> None:
@@ -103,6 +86,14 @@ def test_a_buffer_that_was_needed_for_a_while_is_used_again() -> None:
     del first
     assert receive(frames, pattern(5, LONG)).obj is buffer
     assert other == pattern(4, LONG)
+
+
+def test_the_buffer_of_a_short_response_is_not_used_for_a_long_one() -> None:
+    """It would have to grow many times, a short read each."""
+    frames = ResponseFrames(100_000_000)
+    receive(frames, pattern(1, 300), chunk=100)
+    assert feed(frames, [framed(pattern(2, LONG))[:1000]]) == []
+    assert len(frames.room()) == FIRST_STEP_BYTES - (1000 - 4)
 
 
 def test_only_some_buffers_are_kept() -> None:

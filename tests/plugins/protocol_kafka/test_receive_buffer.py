@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.framed_bytes import feed, framed, frames_in
 from tests.tables import for_each
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.connection import (
@@ -21,11 +22,6 @@ from tidelog.plugins.protocol_kafka.connection import (
 
 MAX_FRAME = 100 * 1024 * 1024
 PATTERN = bytes(range(251))
-
-
-def framed(*frames: bytes) -> bytes:
-    """These frames, each behind its length."""
-    return b"".join(struct.pack(">i", len(frame)) + frame for frame in frames)
 
 
 def pattern(size: int, seed: int = 0) -> bytes:
@@ -43,29 +39,6 @@ def receive(buffer: ReceiveBuffer, data: bytes) -> None:
         room[:count] = rest[:count]
         buffer.received(count)
         rest = rest[count:]
-
-
-def frames_in(buffer: ReceiveBuffer) -> list[memoryview]:
-    """All whole frames that are there."""
-    frames: list[memoryview] = []
-    while (frame := buffer.next_frame()) is not None:
-        frames.append(frame)
-    return frames
-
-
-def feed(buffer: ReceiveBuffer, pieces: Iterable[bytes]) -> list[bytes]:
-    """The frames that come out when these pieces go in, one read each as far as there is room."""
-    out: list[bytes] = []
-    for piece in pieces:
-        rest = piece
-        while rest:
-            room = buffer.room()
-            count = min(len(room), len(rest))
-            room[:count] = rest[:count]
-            buffer.received(count)
-            rest = rest[count:]
-            out += [bytes(frame) for frame in frames_in(buffer)]
-    return out
 
 
 def test_next_frame_returns_pipelined_frames_split_at_any_point() -> None:
