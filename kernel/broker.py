@@ -31,6 +31,7 @@ from tidelog.kernel.controller.resource_configs import ResourceConfigs
 from tidelog.kernel.controller.scram import ScramCredentials
 from tidelog.kernel.errors import CoordinatorNotAvailable, StorageError
 from tidelog.kernel.events import BrokerEvents
+from tidelog.kernel.loop_monitor import LoopMonitor
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.seams.coordination.backend import Coordinator, CoordinatorBackend
 from tidelog.kernel.seams.events import PartitionMoved, PartitionsOffline
@@ -69,7 +70,7 @@ class Broker:
     `topics` has the partitions, `metadata` records which there are, `cluster` knows who leads what,
     `producer_ids` allocates ids, `listeners` maps each listener's name to the `host:port` it is bound to.
     `log_cleaner` carries out the cleanup policies, if a plugin has registered one, `sinks` runs the sinks,
-    `load_progress` counts the logs that are still to be opened.
+    `load_progress` counts the logs that are still to be opened, `loop_monitor` what held the event loop.
     """
 
     def __init__(
@@ -85,6 +86,8 @@ class Broker:
         self.plugins = plugins
         self.clock = clock
         self.tasks = BackgroundTasks()
+        modules = {candidate.module: candidate.name for candidate in plugins.candidates}
+        self.loop_monitor = LoopMonitor(config[keys.EVENT_LOOP_STALL_MS], modules)
         self.events = BrokerEvents()
         self.peer_warnings = PeerWarnings()
         self.listeners: dict[str, str] = {}
@@ -149,6 +152,11 @@ class Broker:
     def cleanup_policies(self) -> Mapping[str, CleanupPolicy]:
         """The cleanup policies that plugins offer, by name."""
         return self.plugins.cleanup_policies()
+
+    @property
+    def loop_clock(self) -> Callable[[], float]:
+        """Return seconds by trio's clock, without the time in which the event loop stood still."""
+        return self.loop_monitor.clock
 
     def register_log_cleaner(self, cleaner: LogCleaner) -> None:
         """Note that `cleaner` carries out the cleanup policies."""
@@ -217,6 +225,7 @@ class Broker:
         async with self._storage_open():
             await self._open()
             async with trio.open_nursery() as serving:
+                serving.start_soon(self.loop_monitor.run)
                 await serving.start(self.server.run)
                 try:
                     yield self

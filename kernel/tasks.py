@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
+from tidelog.kernel.loop_monitor import set_holder
 from tidelog.kernel.seams.tasks import BackgroundTask, LifespanTask, PeriodicTask
 
 _log = logging.getLogger(__name__)
@@ -122,6 +123,7 @@ class BackgroundTasks:
         return self._statistics.setdefault(task.name, TaskStatistics())
 
     async def _run_job(self, name: str, job: Callable[[], Awaitable[object]]) -> None:
+        _hold_as("job", name)
         with trio.CancelScope(shield=True):
             try:
                 await job()
@@ -150,6 +152,7 @@ class _Lifespans:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Run a task to its end; an error is raised until the task is ready, and logged afterwards."""
+        _hold_as("task", task.name)
         lifespan = _Lifespan(self._stopping, task_status)
         self._running += 1
         try:
@@ -200,7 +203,12 @@ class _Lifespan:
         await self._stopping.wait()
 
 
+def _hold_as(kind: str, name: str) -> None:
+    set_holder(lambda: f"the background {kind} {name}")
+
+
 async def _run_once(name: str, job: Callable[[], Awaitable[None]]) -> None:
+    _hold_as("job", name)
     try:
         await job()
     except Exception:
@@ -208,6 +216,7 @@ async def _run_once(name: str, job: Callable[[], Awaitable[None]]) -> None:
 
 
 async def _repeat(task: PeriodicTask, statistics: TaskStatistics) -> None:
+    _hold_as("task", task.name)
     if task.after is not None:
         await task.after()
     await trio.sleep(_wait_seconds(task.initial_delay_ms, task.jitter_ms))

@@ -221,6 +221,13 @@ SOCKET_BUSY_POLL_US = ConfigKey(
     "of sleeping until it arrives: for one such client at a time, and only while no task of the machine "
     "waits for a processor. 0: never.",
 )
+EVENT_LOOP_STALL_MS = ConfigKey(
+    name="event.loop.stall.ms",
+    type=long(0),
+    default=500,
+    documentation="How long one request or task may hold the event loop, in milliseconds, until that is "
+    "logged and counted: no other client is served meanwhile. 0: no matter how long.",
+)
 DECOMPRESSION_MEMORY_BYTES = ConfigKey(
     name="decompression.memory.bytes",
     type=long(1024 * 1024),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tidelog.kernel.clock import Clock
     from tidelog.kernel.config import Config
@@ -39,6 +39,14 @@ class BrokerContext(Protocol):
     @property
     def clock(self) -> Clock:
         """The wall clock."""
+        ...
+
+    @property
+    def loop_clock(self) -> Callable[[], float]:
+        """Seconds by trio's clock, without the time in which the event loop stood still.
+
+        What a peer has to do in time is timed by it: what it sent meanwhile could not be read.
+        """
         ...
 
     @property

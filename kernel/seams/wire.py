@@ -156,6 +156,11 @@ class WireConnection(Protocol):
         """How many records the last request brought: its client was busy with them, and not idle."""
         ...
 
+    @property
+    def current_request(self) -> str:
+        """The request that is being served, or was last, in words for the log; empty before the first."""
+        ...
+
     def receive_buffer(self) -> memoryview:
         """Return a writable buffer of at least one byte for the next bytes of the peer."""
         ...

@@ -12,6 +12,7 @@ import trio
 
 from tidelog.kernel.config import keys
 from tidelog.kernel.logs import RateLimit
+from tidelog.kernel.loop_monitor import set_holder
 from tidelog.kernel.seams.events import BrokerConfigChanged, Event
 from tidelog.kernel.seams.wire import Peer, WireCodec, WireContext
 from tidelog.kernel.server.busy_poll import BusyPoll, Processors
@@ -200,6 +201,7 @@ class Server:
         wire = self._codecs[peer.listener_name].connect(self._broker, peer)
         connection = Connection(sock, wire, peer, self._broker.peer_warnings, self._busy_poll, self._turns)
         self._idle_sweeps[connection] = 0
+        set_holder(lambda: f"{wire.current_request or 'the connection'} of {peer}")
         if self._stopping:
             connection.finish()
         return connection

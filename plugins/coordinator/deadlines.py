@@ -2,6 +2,9 @@
 
 A deadline that is put off costs a store into a dict: the heap keeps its old place, and only when that comes
 up is the key put where it belongs. The task sleeps until the earliest place.
+
+The clock is one that stops while the event loop stands still: heartbeats that could not be read must not have
+members expelled.
 """
 
 from __future__ import annotations
@@ -33,20 +36,18 @@ class _Deadline:
 class Deadlines:
     """Callbacks by key, each called once at its time; times are those of `now_ms`."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = trio.current_time) -> None:
+        """Create it without deadlines; `now` returns seconds and never goes back."""
+        self._now = now
         self._deadlines: dict[Hashable, _Deadline] = {}
         self._heap: list[tuple[int, int, Hashable]] = []
         self._order = itertools.count()
         self._asleep_until_ms: float = -math.inf
         self._sooner = trio.Event()
-        self._clock: trio.abc.Clock | None = None
 
     def now_ms(self) -> int:
-        """Return milliseconds by trio's clock, which does not jump when the machine's is set."""
-        clock = self._clock
-        if clock is None:
-            clock = self._clock = trio.lowlevel.current_clock()
-        return round(clock.current_time() * 1000)
+        """Return milliseconds of a clock that does not jump when the machine's is set."""
+        return round(self._now() * 1000)
 
     def __len__(self) -> int:
         return len(self._deadlines)
@@ -76,7 +77,7 @@ class Deadlines:
         while True:
             self._sooner = trio.Event()
             self._asleep_until_ms = self._heap[0][0] if self._heap else math.inf
-            with trio.move_on_at(self._asleep_until_ms / 1000):
+            with trio.move_on_after(max(self._asleep_until_ms / 1000 - self._now(), 0.0)):
                 await self._sooner.wait()
             self._asleep_until_ms = -math.inf
             while self._serve_due():

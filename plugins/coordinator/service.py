@@ -45,7 +45,7 @@ class CoordinatorService:
         self._hash = StateHashes()
         self.group_log = group_log
         self.transaction_log = transaction_log
-        self.deadlines = Deadlines()
+        self.deadlines = Deadlines(broker.loop_clock)
         registry = self._registry = GroupRegistry()
         settings = group_settings(config)
         classic = ClassicGroups(

@@ -46,6 +46,8 @@ GROWTH = 4
 MAX_RETAINED_BYTES = 4 * 1024 * 1024
 """A buffer larger than this is released as soon as it is empty."""
 LENGTH_BYTES = 4
+MAX_LOGGED_CHARACTERS = 100
+"""As much of a client id as a log line shows."""
 TLS_RECORD_TYPES = range(20, 24)
 TLS_MAJOR_VERSION = 3
 
@@ -173,11 +175,19 @@ class KafkaConnection:
         self.receive_buffer = buffer.room
         self.bytes_received = buffer.received
         self.release_memory = buffer.release_memory
+        self._route: Route | None = None
 
     @property
     def records_received(self) -> int:
         """How many records the last request brought."""
         return self._context.records_received
+
+    @property
+    def current_request(self) -> str:
+        """The API, its version and the client id of the last request."""
+        route = self._route
+        client = repr(self._context.client_id)[:MAX_LOGGED_CHARACTERS]
+        return f"{route.name} (version {route.version}, client id {client})" if route else ""
 
     def close(self) -> None:
         """Forget the client instance that pushed metrics over this connection."""
@@ -194,7 +204,7 @@ class KafkaConnection:
             header = parse_request_header(frame, self._routes.first_flexible)
         except DecodeError as error:
             raise ProtocolViolation(f"a request header cannot be read: {error}") from error
-        route = self._routes[header.api_key, header.api_version]
+        route = self._route = self._routes[header.api_key, header.api_version]
         context = self._context
         context.client_id = header.client_id
         context.api_version = header.api_version

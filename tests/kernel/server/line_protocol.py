@@ -71,6 +71,7 @@ class LineConnection:
         self._room = memoryview(bytearray(ROOM_BYTES))
         self.peer = peer
         self.records_received = 0
+        self.current_request = ""
         self.released = 0
         self.closed = 0
 
@@ -90,6 +91,7 @@ class LineConnection:
         self._data[:] = rest
         command, _, argument = line.decode().partition(" ")
         self.records_received = 0
+        self.current_request = command
         self._protocol.served += 1
         match command:
             case "echo":

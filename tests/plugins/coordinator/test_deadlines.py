@@ -150,3 +150,22 @@ async def test_heartbeats_leave_one_place_and_cancelled_ones_go(
     assert len(heap) <= module.SPARE_PLACES + 3
     await trio.sleep(2)
     assert calls.made == [("member", 1999)]
+
+
+async def test_run_waits_for_a_clock_that_stands_still(mock_clock: MockClock) -> None:
+    """As the event loop's does while it is held: what is due by trio's clock is not served."""
+    lost = 0.0
+    deadlines = Deadlines(lambda: trio.current_time() - lost)
+    calls = Calls(deadlines)
+    calls.at("session", 45_000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(deadlines.run)
+        await wait_all_tasks_blocked()
+        mock_clock.jump(60)
+        lost = 59.0
+        await wait_all_tasks_blocked()
+        assert calls.made == []
+        mock_clock.jump(44)
+        await wait_all_tasks_blocked()
+        assert calls.made == [("session", 45_000)]
+        nursery.cancel_scope.cancel()
