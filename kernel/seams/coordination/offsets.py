@@ -23,8 +23,8 @@ NO_RETENTION = -1
 class OffsetToCommit(NamedTuple):
     """The position of a group in one partition, as a client commits it.
 
-    `topic_id` is 16 bytes, or None where the request has none. `commit_timestamp_ms` is -1 unless the request
-    has a timestamp (only version 1 of the protocol does).
+    `topic_id` is 16 bytes, or None where the request has none: then it is that of the topic of this name.
+    `commit_timestamp_ms` is -1 unless the request has a timestamp (only version 1 of the protocol does).
     """
 
     topic: str

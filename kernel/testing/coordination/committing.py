@@ -31,9 +31,10 @@ class Committing:
         outcome = harness.coordinator.offsets.commit(OffsetCommit(GROUP, offsets))
         assert list(outcome.errors) == [None, None]
         now_ms = harness.clock.now_ms
+        topic_id = harness.broker.topics.get(TOPIC).topic_id.bytes
         assert harness.fetch(0, 1, 2) == [
-            CommittedOffset(2**62, commit_timestamp_ms=now_ms),
-            CommittedOffset(5, 3, "half way", now_ms),
+            CommittedOffset(2**62, commit_timestamp_ms=now_ms, topic_id=topic_id),
+            CommittedOffset(5, 3, "half way", now_ms, topic_id=topic_id),
             None,
         ]
 
@@ -85,16 +86,21 @@ class Committing:
     async def test_offset_commit_with_a_commit_timestamp(self, harness: CoordinatorHarness) -> None:
         offset = OffsetToCommit(TOPIC, 0, 1, commit_timestamp_ms=12345)
         harness.coordinator.offsets.commit(OffsetCommit(GROUP, [offset]))
-        assert harness.fetch(0) == [CommittedOffset(1, commit_timestamp_ms=12345)]
-
-    async def test_offset_commit_by_topic_id_keeps_the_id(self, harness: CoordinatorHarness) -> None:
-        topic_id = harness.broker.topics.get(TOPIC).topic_id.bytes
-        harness.coordinator.offsets.commit(
-            OffsetCommit(GROUP, [OffsetToCommit(TOPIC, 0, 1, topic_id=topic_id)])
-        )
         (found,) = harness.fetch(0)
         assert isinstance(found, CommittedOffset)
-        assert found.topic_id == topic_id
+        assert found.commit_timestamp_ms == 12345
+
+    async def test_offset_commit_keeps_the_topic_id_also_of_a_topic_that_is_named(
+        self, harness: CoordinatorHarness
+    ) -> None:
+        topic_id = harness.broker.topics.get(TOPIC).topic_id.bytes
+        for named_by in (topic_id, None):
+            harness.coordinator.offsets.commit(
+                OffsetCommit(GROUP, [OffsetToCommit(TOPIC, 0, 1, topic_id=named_by)])
+            )
+            (found,) = harness.fetch(0)
+            assert isinstance(found, CommittedOffset)
+            assert found.topic_id == topic_id
 
     async def test_offset_fetch_returns_a_duplicate_partition_twice(
         self, harness: CoordinatorHarness

@@ -46,7 +46,7 @@ class Remembering:
         await harness.restart()
         known = [
             CommittedOffset(5, 3, "half way", now_ms, -1, topic_id),
-            CommittedOffset(6, commit_timestamp_ms=12345),
+            CommittedOffset(6, commit_timestamp_ms=12345, topic_id=topic_id),
         ]
         assert harness.fetch(0, 1) == (known if self.durable else [None, None])
         expiring = CommittedOffset(7, -1, "until then", now_ms, now_ms + MINUTE_MS)

@@ -40,7 +40,7 @@ from tidelog.plugins.coordinator.classic_groups.members import Member
 from tidelog.plugins.coordinator.classic_groups.requests import join, leave, sync
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
-from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_subscription
+from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_topics
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.groups.replies import Durable, WaitingReply
 from tidelog.plugins.coordinator.log import StateRecord
@@ -312,9 +312,7 @@ class LiveClassicGroup:
 def _topics_of(group: ClassicGroup) -> frozenset[str] | None:
     try:
         return frozenset(
-            topic
-            for member in group.members.values()
-            for topic in read_subscription(group.metadata_of(member)).topics
+            topic for member in group.members.values() for topic in read_topics(group.metadata_of(member))
         )
     except CodecError:
         return None

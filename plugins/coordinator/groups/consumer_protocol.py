@@ -72,6 +72,21 @@ def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
     return _read(ConsumerProtocolSubscription, data)
 
 
+def read_topics(data: bytes) -> list[str]:
+    """Return the topics of the subscription in a member's metadata, whatever version that states.
+
+    As in Kafka: the fields of version 0 begin every version, and many clients state a later one and send no
+    more than these.
+
+    Raises:
+        CodecError: it is malformed.
+    """
+    if len(data) < _VERSION_BYTES:
+        raise _no_version(ConsumerProtocolSubscription, data)
+    subscription = decoder(ConsumerProtocolSubscription, 0)(memoryview(data), _VERSION_BYTES)[0]
+    return subscription.topics
+
+
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
     """Return the assignment of a member; no bytes mean no partitions.
 
@@ -94,5 +109,9 @@ def write_assignment(assignment: ConsumerProtocolAssignment, version: int) -> by
 def _read(cls: type[T], data: bytes) -> T:
     version = protocol_version(data)
     if len(data) < _VERSION_BYTES or version < 0:
-        raise DecodeError(cls.__name__, version, "", "there is no version at the beginning")
+        raise _no_version(cls, data)
     return decoder(cls, min(version, NEWEST_VERSION))(memoryview(data), _VERSION_BYTES)[0]
+
+
+def _no_version(cls: type[object], data: bytes) -> DecodeError:
+    return DecodeError(cls.__name__, protocol_version(data), "", "there is no version at the beginning")

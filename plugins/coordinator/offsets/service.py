@@ -179,8 +179,10 @@ class Offsets:
                 )
                 continue
             commit_ms = now_ms if offset.commit_timestamp_ms == NO_TIMESTAMP else offset.commit_timestamp_ms
+            # A topic that is created again under the name has another id: the offset is not in that one.
+            topic_id = offset.topic_id or self._topics.get(offset.topic).topic_id.bytes
             committed = CommittedOffset(
-                offset.offset, offset.leader_epoch, metadata, commit_ms, expire_ms, offset.topic_id
+                offset.offset, offset.leader_epoch, metadata, commit_ms, expire_ms, topic_id
             )
             changes.append(OffsetChange(request.group_id, (offset.topic, offset.partition), committed))
         return errors, changes

@@ -30,7 +30,7 @@ from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.consumer_protocol import (
     ConsumerProtocolSubscription,
-    read_subscription,
+    read_topics,
 )
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.protocol_kafka.codecs.compiled import encode
@@ -145,11 +145,11 @@ async def test_subscribes_reads_the_metadata_of_members_once_a_generation(
 ) -> None:
     read: list[bytes] = []
 
-    def counting(metadata: bytes) -> ConsumerProtocolSubscription:
+    def counting(metadata: bytes) -> list[str]:
         read.append(metadata)
-        return read_subscription(metadata)
+        return read_topics(metadata)
 
-    monkeypatch.setattr(live, "read_subscription", counting)
+    monkeypatch.setattr(live, "read_topics", counting)
     joined = await group_in(coordinator, STABLE)
     assert [coordinator.group().subscribes(topic) for topic in ("read", "other") * 500] == [True, False] * 500
     assert len(read) == 1
@@ -157,6 +157,17 @@ async def test_subscribes_reads_the_metadata_of_members_once_a_generation(
     await coordinator.sync(await coordinator.join(member_id=joined.member_id, instance="i", metadata=other))
     assert [coordinator.group().subscribes(topic) for topic in ("read", "other")] == [False, True]
     assert len(read) == 2
+
+
+@pytest.mark.parametrize("version", [-1, 0, 1, 3, 32767])
+async def test_subscribes_reads_the_fields_of_version_0_whatever_version_is_stated(
+    autojump_clock: MockClock, coordinator: GroupCoordinator, version: int
+) -> None:
+    """Widely used clients in Go and JavaScript state version 1 and send no owned partitions."""
+    body = encode(ConsumerProtocolSubscription(topics=["read"]), 0)
+    await coordinator.sync(await coordinator.join(metadata=version.to_bytes(2, signed=True) + body))
+    assert [coordinator.group().subscribes(topic) for topic in ("read", "other")] == [True, False]
+    assert coordinator.group().expiry() == ExpiryRule()
 
 
 async def test_subscribes_is_true_for_any_topic_if_member_metadata_is_unreadable(

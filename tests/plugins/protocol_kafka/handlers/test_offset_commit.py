@@ -44,7 +44,7 @@ async def test_offset_commit_in_every_version(
         metadata="so far",
         commit_timestamp_ms=12345 if version == 1 else clock.now_ms,
         expire_timestamp_ms=clock.now_ms + 5 if version in RETENTION_VERSIONS else -1,
-        topic_id=topic.topic_id.bytes if version >= IDS_SINCE else None,
+        topic_id=topic.topic_id.bytes,
     )
 
 
