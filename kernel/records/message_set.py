@@ -29,6 +29,7 @@ from tidelog.kernel.records.batch import (
     LEAST_MESSAGE_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC_AT,
+    MAGIC_V2,
     NO_TIMESTAMP,
     BatchHeader,
     Buffer,
@@ -85,6 +86,28 @@ class Content(Protocol):
     def value(self) -> bytes | None:
         """The value, None for null."""
         ...
+
+
+def is_cut(messages: Buffer, *, wrapped: bool = False) -> bool:
+    """Return whether the first message is not there as a whole: a set ends before it.
+
+    Of one that is cut the size is validated, and the format unless it is `wrapped`, if they are there.
+    Source: Apache Kafka 3.9, `ByteBufferLogInputStream`.
+
+    Raises:
+        CorruptBatch: no message has this size or format.
+    """
+    there = len(messages)
+    if there < LOG_OVERHEAD_BYTES:
+        return True
+    size = _PLACE.unpack_from(messages)[1] + LOG_OVERHEAD_BYTES
+    if size < LEAST_MESSAGE_BYTES[MAGIC_V0]:
+        raise CorruptBatch(f"a message cannot have {size} bytes")
+    if there <= MAGIC_AT:
+        return True
+    if not wrapped and messages[MAGIC_AT] > MAGIC_V2:
+        raise CorruptBatch(f"a message has format {messages[MAGIC_AT]}, the newest is {MAGIC_V2}")
+    return bool(there < size)
 
 
 def encode_message(out: bytearray, message: Content, magic: int, *, attributes: int = 0) -> None:

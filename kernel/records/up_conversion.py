@@ -1,9 +1,9 @@
 """Up-conversion of the message sets that producers before Kafka 0.11 send to one record batch.
 
 Messages have no offsets of their own yet: whatever a producer wrote there is ignored, as in Apache Kafka,
-also inside a compressed message. All messages become one batch, with the codec that they had or another one.
-They are converted piece by piece: neither the decompressed messages nor the decompressed records are held as
-a whole.
+also inside a compressed message. So is a cut message behind others. All messages become one batch, with the
+codec that they had or another one. They are converted piece by piece: neither the decompressed messages nor
+the decompressed records are held as a whole.
 
 Source: Apache Kafka 3.9, `LogValidator` and `LegacyRecord`.
 """
@@ -51,6 +51,7 @@ from tidelog.kernel.records.message_set import (
     HEAD_BYTES,
     MAGIC_V0,
     MAGIC_V1,
+    is_cut,
     verify_message_crc,
     wrapped_value,
 )
@@ -111,8 +112,8 @@ def up_convert_in_steps(messages: Buffer, conversion: UpConversion) -> Generator
     Raises:
         MessageTooLarge: a message or the batch has more than `max_bytes`, or decompresses to 256 MiB.
         CorruptBatch: a CRC-32 is wrong, or a length cannot be.
-        InvalidRecord: messages are malformed, cut, of several formats, or more than one where the first one
-            is compressed; or keys are missing that are required.
+        InvalidRecord: messages are malformed, of several formats, or more than one where the first one is
+            compressed; no message is whole; or keys are missing that are required.
         InvalidTimestamp: timestamps are beyond the limits, or said to be LogAppendTime.
         UnsupportedCompression: the codec is unknown, or newer than these formats.
     """
@@ -175,8 +176,6 @@ class _Converter:
         if self.codec_id:
             unwrapped = unpack(self.codec_id, self._value, MAX_RECORDS_BYTES, magic=self._magic)
             yield from self._convert(unwrapped, self._wrapper_timestamp())
-            if not self._count:
-                raise InvalidRecord("a compressed message holds no message")
         else:
             yield from self._convert(iter((self._messages,)), None)
         if self._errors:
@@ -206,13 +205,13 @@ class _Converter:
         if header.size < LEAST_MESSAGE_BYTES[self._magic]:
             raise CorruptBatch(f"a message cannot have {header.size} bytes")
         if header.size > len(self._messages):
-            raise _cut(header.size, len(self._messages))
+            raise InvalidRecord(f"the message is cut: it has {header.size} bytes, {len(self._messages)} came")
         if header.size > self._conversion.max_bytes:
             raise self._too_large(header.size)
         wrapper = self._messages[: header.size]
         if not verify_message_crc(wrapper, header):
             raise _wrong_crc(header.crc)
-        if len(self._messages) > header.size:
+        if not is_cut(self._messages[header.size :]):
             raise InvalidRecord("other messages follow a compressed one; it has to be the only one")
         if self.codec_id > NEWEST_OLD_CODEC:
             raise UnsupportedCompression(
@@ -247,10 +246,11 @@ class _Converter:
                         records, after = self._convert_some(data, position, timestamp)
                         yield records
                     rest = bytes(data[position:])
-                    held.clear()
-                    held.append(rest)
-                    there, needed = len(rest), self._needed(rest)
+                    held = [rest]
+                    there = len(rest)
+                    needed = self._needed(rest) if self._wrapper else 0
                 yield b""
+            self._check_rest(b"".join(held))
         except (InvalidRecord, InvalidTimestamp, UnpackedTooLarge):
             raise
         except CorruptBatch as error:
@@ -258,11 +258,9 @@ class _Converter:
             if self._wrapper is None or isinstance(error, _WrongCrc):
                 raise
             raise InvalidRecord(str(error)) from error
-        if there:
-            raise _cut(needed, there)
 
     def _needed(self, message: bytes) -> int:
-        """Return how many bytes an incomplete message has at least.
+        """Return how many bytes an incomplete message in a wrapper has at least.
 
         Raises:
             MessageTooLarge: more than are held.
@@ -270,9 +268,21 @@ class _Converter:
         if len(message) < LOG_OVERHEAD_BYTES:
             return 1
         size: int = _PLACE.unpack_from(message, 0)[1] + LOG_OVERHEAD_BYTES
-        if size > max(self._conversion.max_bytes, MAX_WRAPPED_BYTES if self._wrapper else 0):
+        if size > max(self._conversion.max_bytes, MAX_WRAPPED_BYTES):
             raise self._too_large(size)
         return size
+
+    def _check_rest(self, rest: Buffer) -> None:
+        """Ignore a cut message behind the last one.
+
+        Raises:
+            CorruptBatch: the rest is not the begin of a message.
+            InvalidRecord: no message is whole.
+        """
+        if not is_cut(rest, wrapped=self._wrapper is not None):
+            raise CorruptBatch(f"message {self._count} cannot have {len(rest)} bytes")
+        if not self._count:
+            raise InvalidRecord("no message is whole")
 
     def _convert_some(self, data: memoryview, position: int, timestamp: int | None) -> tuple[bytes, int]:
         """Return the records of the next whole messages, and the position behind them."""
@@ -413,10 +423,6 @@ def _length(size: int) -> bytes:
 def _wrapped_to_64_bits(number: int) -> int:
     """Return the number as Java's long arithmetic has it."""
     return (number + 2**63) % 2**64 - 2**63
-
-
-def _cut(size: int, there: int) -> InvalidRecord:
-    return InvalidRecord(f"the last message is cut: it has {size} bytes, {there} arrived")
 
 
 class _WrongCrc(CorruptBatch):

@@ -23,6 +23,7 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, is_message_set
+from tidelog.kernel.records.message_set import is_cut
 from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
 from tidelog.kernel.seams.partition import AppendResult, Partition
 from tidelog.kernel.seams.storage import TopicPartition
@@ -205,7 +206,7 @@ class _Appends:
         if not 0 <= index < len(topic.partitions):
             unknown = UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {index}")
             return self._failed(topic.name, index, unknown)
-        if not records:
+        if records is None or (not records and version >= BATCHES_V2_SINCE):
             nothing = InvalidRecord(f"{topic.name}-{index}: the request carries no record batch")
             return self._failed(topic.name, index, nothing)
         if version < ZSTD_SINCE and _has_zstd(records):
@@ -215,6 +216,8 @@ class _Appends:
             return self._failed(topic.name, index, too_old)
         partition = topic.partitions[index]
         answer = PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
+        if version < BATCHES_V2_SINCE and self._is_empty_set(partition, records, answer):
+            return answer
         self._at_once -= 1
         if self._at_once < 0 or (self.delayed and partition in self._delayed_partitions):
             self._delay(DelayedAppend(partition, records, answer, None))
@@ -234,7 +237,17 @@ class _Appends:
             self._delay(DelayedAppend(partition, records, answer, appended))
         return answer
 
-    def _verify(self, partition: Partition, records: memoryview) -> Callable[[], bool] | None:
+    def _is_empty_set(
+        self, partition: Partition, records: memoryview, answer: PartitionProduceResponse
+    ) -> bool:
+        """Return whether there is nothing to append: no message, or a part of one, is no error in Kafka."""
+        try:
+            return is_cut(records)
+        except BrokerError as error:
+            self._refuse(partition, answer, error)
+            return True
+
+    def _verify(self, partition: Partition, records: memoryview) -> Callable[[], int] | None:
         """Return what verifies a batch that may be transactional."""
         if self._verification is None:
             return None

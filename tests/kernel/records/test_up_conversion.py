@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import tracemalloc
 from collections.abc import Iterable, Iterator
 
@@ -23,6 +24,7 @@ from tidelog.kernel.records import compression
 from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT, Buffer, parse_header, verify_crc
 from tidelog.kernel.records.checking import RecordRules
 from tidelog.kernel.records.compression import PACKED_PIECE_BYTES
+from tidelog.kernel.records.message_set import is_cut
 from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.records.up_conversion import MESSAGES_PER_STEP, UpConversion, up_convert_in_steps
 from tidelog.plugins.compression.gzip import GzipCodec
@@ -159,12 +161,50 @@ def test_up_convert_for_log_append_time_ignores_timestamps_but_not_their_type() 
 
 
 ONE = plain_set(ROWS[:1], 1)
+LARGE = plain_set([(1, None, bytes(5000))], 1)
+PLACE = struct.Struct(">qi")
+
+
+# As by Apache Kafka 3.9.1 (tests/clients/test_message_sets.py).
+@for_each("magic", [0, 1])
+@for_each("wrapped", [False, True])
+@for_each(
+    "rest",
+    [ONE[:1], ONE[:11], ONE[:12], ONE[:16], ONE[:17], ONE[:-1], LARGE[:100], ONE[:16] + b"\2"],
+    ids=repr,
+)
+def test_up_convert_ignores_a_cut_message_behind_others(magic: int, wrapped: bool, rest: bytes) -> None:
+    messages = plain_set(ROWS, magic)
+    limited = DEFAULT._replace(max_bytes=4000)
+    assert rows_of(converted(messages + rest, limited)) == seen(ROWS, magic)
+    cut_inside = wrapper(messages + rest, magic, GZIP) if wrapped else wrapper(messages, magic, GZIP) + rest
+    assert rows_of(converted(cut_inside, limited)) == seen(ROWS, magic)
+
+
+def test_up_convert_ignores_the_format_of_a_cut_message_in_a_wrapper() -> None:
+    cut = wrapper(plain_set(ROWS, 1) + ONE[:16] + b"\7", 1, GZIP)
+    assert rows_of(converted(cut)) == ROWS
+
+
+@for_each(
+    ("messages", "cut"),
+    [(b"", True), (b"x", True), (bytes(11), True), (ONE[:16], True), (ONE[:-1], True), (ONE, False)],
+)
+def test_is_cut_finds_whether_the_first_message_is_whole(messages: bytes, cut: bool) -> None:
+    assert is_cut(messages) is cut
+    assert is_cut(messages, wrapped=True) is cut
+
+
 REFUSED: dict[str, tuple[bytes, type[BrokerError], str]] = {
     "nothing": (b"", InvalidRecord, "0 bytes hold no message"),
-    "half a message": (ONE[:-1], InvalidRecord, "the last message is cut"),
-    "a message and a half": (ONE + ONE[:20], InvalidRecord, "the last message is cut"),
-    "a message and its first bytes": (ONE + ONE[:5], InvalidRecord, "the last message is cut"),
-    "half a wrapper": (wrapper(ONE, 1, GZIP)[:-1], InvalidRecord, "the last message is cut"),
+    "half a message": (ONE[:-1], InvalidRecord, "no message is whole"),
+    "half a wrapper": (wrapper(ONE, 1, GZIP)[:-1], InvalidRecord, "the message is cut"),
+    "zeros behind a message": (ONE + bytes(12), CorruptBatch, "cannot have 12 bytes"),
+    "a small size behind a message": (ONE + PLACE.pack(0, 13), CorruptBatch, "cannot have 25 bytes"),
+    "a small message": (ONE + PLACE.pack(0, 21) + b"\0\0\0\0\1" + bytes(16), CorruptBatch, "have 33 bytes"),
+    "format 3 behind a message": (ONE + ONE[:16] + b"\3", CorruptBatch, "has format 3"),
+    "zeros behind a wrapper": (wrapper(ONE, 1, GZIP) + bytes(12), CorruptBatch, "cannot have 12 bytes"),
+    "zeros in a wrapper": (wrapper(ONE + bytes(12), 1, GZIP), InvalidRecord, "cannot have 12 bytes"),
     "a wrong CRC": (ONE[:12] + b"0" + ONE[13:], CorruptBatch, "CRC-32"),
     "a wrong CRC of a wrapper": (wrapper(ONE, 1, GZIP)[:-1] + b"0", CorruptBatch, "CRC-32"),
     "a wrong CRC inside": (wrapper(ONE[:-1] + b"0", 1, GZIP), CorruptBatch, "CRC-32"),
@@ -177,12 +217,12 @@ REFUSED: dict[str, tuple[bytes, type[BrokerError], str]] = {
     "two wrappers": (wrapper(ONE, 1, GZIP) * 2, InvalidRecord, "the only one"),
     "a wrapper behind a message": (ONE + wrapper(ONE, 1, GZIP), InvalidRecord, "the only one"),
     "a wrapper in a wrapper": (wrapper(wrapper(ONE, 1, GZIP), 1, GZIP), InvalidRecord, "compressed itself"),
-    "an empty wrapper": (wrapper(b"", 1, GZIP), InvalidRecord, "holds no message"),
+    "an empty wrapper": (wrapper(b"", 1, GZIP), InvalidRecord, "no message is whole"),
+    "half a message in a wrapper": (wrapper(ONE[:-1], 1, GZIP), InvalidRecord, "no message is whole"),
     "a wrapper without a value": (
         plain_set([(1, None, None)], 1, attributes=GZIP), InvalidRecord, "has no value",
     ),
     "nonsense in a wrapper": (plain_set([(1, None, b"no")], 1, attributes=GZIP), InvalidRecord, "gzip"),
-    "half a message in a wrapper": (wrapper(ONE + ONE[:9], 1, GZIP), InvalidRecord, "cut"),
     "zstd": (wrapper(ONE, 1, 4), UnsupportedCompression, "format 1 cannot have compression codec 4"),
     "codec 7": (plain_set(ROWS[:1], 0, attributes=7), UnsupportedCompression, "codec 7"),
 }  # fmt: skip

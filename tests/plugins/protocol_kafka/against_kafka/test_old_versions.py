@@ -24,6 +24,7 @@ from .asking import TEXTS, Asker, message, plain
 TOPIC: Final = "old-versions"
 GROUP: Final = "old-versions-group"
 NOW_MS: Final = 1_700_000_000_000
+FAR_MS: Final = 2**62
 ANY: Final = 1
 ACL: Final = {"resource_type": 2, "resource_name": "t", "principal": "User:a", "host": "*"}
 OPERATION: Final = {"operation": 3, "permission_type": 3}
@@ -116,7 +117,7 @@ RECORDS: Final[list[Question]] = [
     producing(2, messages(1, b"x"), acks=5),
     *(fetching(version, offset) for version in range(4) for offset in (0, 1, 6, 7, 8, -1)),
     *(fetching(version, 0, 9) for version in range(4)),
-    *(asking_for_offsets(time, most=most) for time in (-1, -2) for most in (1, 5)),
+    *(asking_for_offsets(time, most=most) for time in (-1, -2, -3, 0, FAR_MS) for most in (0, 1, 5)),
     asking_for_offsets(-1, partition=9),
     *(epochs(version, 0, epoch) for version in (0, 1) for epoch in (0, 5, -1)),
     *(epochs(version, 9, 0) for version in (0, 1)),

@@ -10,8 +10,10 @@ import pytest
 from tests.kernel.partition.parts import open_partition
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.partition import Partition
 from tidelog.kernel.records.batch import pack_batch, parse_header
 from tidelog.kernel.seams.partition import AppendOrigin
+from tidelog.kernel.seams.storage import SegmentView
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topics import Topic
@@ -133,6 +135,26 @@ async def test_list_offsets_refuses_unknown_special_timestamps(
     assert (await ask(client, version, time)).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
+@pytest.mark.parametrize("version", versions_of(LIST_OFFSETS, 2))
+async def test_list_offsets_by_time_shows_committed_readers_nothing_above_the_last_stable_offset(
+    client: Client, broker: Broker, version: int
+) -> None:
+    (partition,) = (await filled(broker)).partitions
+    undecided = make_batch(
+        timestamps=BASE + 50, producer_id=5, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    partition.append_nowait(undecided, in_transaction=True)
+    partition.append_nowait(make_batch(timestamps=BASE + 60))
+
+    async def found(isolation_level: int) -> list[int]:
+        times = [BASE + 40, BASE + 41, BASE + 60, *([MAX_TIMESTAMP] if version >= 7 else [])]
+        asked = [request(time, isolation_level=isolation_level) for time in times]
+        return [parts_of(await client.ask(LIST_OFFSETS, version, each))[0].offset for each in asked]
+
+    assert await found(0) == [3, 6, 7, 7][: 4 if version >= 7 else 3]
+    assert await found(1) == [3, -1, -1, -1][: 4 if version >= 7 else 3]
+
+
 async def test_list_offsets_returns_the_log_start_offset_as_earliest(client: Client, broker: Broker) -> None:
     topic = await filled(broker)
     topic.partitions[0].raise_log_start(5)
@@ -148,7 +170,15 @@ async def test_list_offsets_of_unknown_partitions(client: Client, broker: Broker
         assert (part.partition_index, part.error_code) == (index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-@pytest.mark.parametrize("version", versions_of(LIST_OFFSETS))
+async def test_list_offsets_in_version_0_returns_a_duplicate_partition_once(
+    client: Client, broker: Broker
+) -> None:
+    await new_topic(broker, partitions=2)
+    parts = parts_of(await client.ask(LIST_OFFSETS, 0, request(-1, indexes=(0, 1, 0), max_num_offsets=9)))
+    assert [(part.partition_index, part.old_style_offsets) for part in parts] == [(0, [0]), (1, [0])]
+
+
+@pytest.mark.parametrize("version", versions_of(LIST_OFFSETS, 1))
 async def test_list_offsets_refuses_a_duplicate_partition(
     client: Client, broker: Broker, version: int
 ) -> None:
@@ -190,6 +220,8 @@ async def test_list_offsets_with_an_unknown_isolation_level(
         (150, 10, [1, 0]),
         (150, 1, [1]),
         (-150, 10, []),
+        (400, 10, [4, 3, 2, 1, 0]),
+        (399, 10, [3, 2, 1, 0]),
     ],
 )
 async def test_list_offsets_in_version_0_returns_segment_offsets(
@@ -206,19 +238,86 @@ async def test_list_offsets_in_version_0_returns_segment_offsets(
     assert (part.error_code, part.old_style_offsets) == (0, expected)
 
 
-def test_segment_offsets_before() -> None:
+@pytest.mark.parametrize(
+    ("time", "most", "expected"),
+    [
+        # What Apache Kafka 3.9.1 returned of such a log, whose times are those of the appends.
+        (150, 10, [2, 2]),
+        (250, 10, [2, 2, 2]),
+        (350, 10, [3, 2, 2, 2]),
+        (10_000, 10, [4, 3, 2, 2, 2]),
+        (10_000, 3, [4, 3, 2]),
+        (50, 10, [2]),
+        (LATEST_TIMESTAMP, 10, [4, 3, 2, 2, 2]),
+        (EARLIEST_TIMESTAMP, 10, [2]),
+        # A segment that was last changed at that very moment counts.
+        (100, 10, [2, 2]),
+    ],
+)
+def test_segment_offsets_before_have_no_offset_below_the_log_start(
+    time: int, most: int, expected: list[int]
+) -> None:
+    partition, clock = of_four_segments()
+    partition.raise_log_start(2)
+    time += 0 if time in (LATEST_TIMESTAMP, EARLIEST_TIMESTAMP) else BASE
+    assert segment_offsets_before(partition, time, most, clock.now_ms) == expected
+
+
+def test_segment_offsets_before_count_all_below_the_newest_match() -> None:
+    """A replaced segment is newer than those that follow it."""
+    partition, clock = of_four_segments()
+    times = [BASE + 9_000, BASE + 100, BASE + 9_000, BASE + 300]
+    views = [
+        view._replace(last_modified_ms=time) for view, time in zip(segments_of(partition), times, strict=True)
+    ]
+    partition.store.segments = lambda: views  # type: ignore[method-assign]
+    assert segment_offsets_before(partition, BASE + 150, 10, clock.now_ms) == [1, 0]
+    assert segment_offsets_before(partition, BASE + 350, 10, clock.now_ms) == [3, 2, 1, 0]
+    assert segment_offsets_before(partition, BASE + 50, 10, clock.now_ms) == []
+
+
+def test_segment_offsets_before_an_empty_last_segment_have_no_log_end_of_now() -> None:
+    partition, clock = of_four_segments()
+    views = segments_of(partition)
+    views[-1] = views[-1]._replace(size_bytes=0, last_modified_ms=BASE + 300)
+    partition.store.segments = lambda: views  # type: ignore[method-assign]
+    assert segment_offsets_before(partition, LATEST_TIMESTAMP, 10, clock.now_ms) == [3, 2, 1, 0]
+
+
+@pytest.mark.parametrize(("replica_id", "expected"), [(-1, [2, 2, 1, 0]), (-2, [4, 3, 2, 1, 0])])
+async def test_list_offsets_in_version_0_shows_consumers_nothing_above_the_high_watermark(
+    client: Client, broker: Broker, replica_id: int, expected: list[int]
+) -> None:
+    topic = await new_topic(broker, config={"segment.bytes": str(2**20), "max.message.bytes": str(2**20)})
+    for _ in range(4):
+        topic.partitions[0].append_nowait(make_batch([b"x" * 800_000]))
+    topic.partitions[0].watermarks.high_watermark = 2
+    asked = request(LATEST_TIMESTAMP, max_num_offsets=10)
+    asked.replica_id = replica_id
+    (part,) = parts_of(await client.ask(LIST_OFFSETS, 0, asked))
+    assert part.old_style_offsets == expected
+
+
+async def test_list_offsets_in_version_0_refuses_other_special_timestamps(
+    client: Client, broker: Broker
+) -> None:
+    await new_topic(broker)
+    (part,) = parts_of(await client.ask(LIST_OFFSETS, 0, request(MAX_TIMESTAMP, max_num_offsets=10)))
+    assert (part.error_code, part.old_style_offsets) == (ErrorCode.UNSUPPORTED_VERSION, [])
+
+
+def of_four_segments() -> tuple[Partition, FakeClock]:
+    """A record in each of four segments, last changed 0, 100, 200 and 300 ms after BASE; and the clock."""
     clock = FakeClock(BASE)
     partition = open_partition(config=TopicConfig({"segment.bytes": 300}), clock=clock)
     for _ in range(4):
         partition.append_nowait(make_batch([b"x" * 200], timestamps=BASE))
         clock.advance(100)
-    assert segment_offsets_before(partition, BASE + 150, 10) == [1, 0]
-    assert segment_offsets_before(partition, BASE + 1000, 10) == [3, 2, 1, 0]
-    assert segment_offsets_before(partition, BASE + 1000, 2) == [3, 2]
-    assert segment_offsets_before(partition, BASE - 1, 10) == []
-    assert segment_offsets_before(partition, BASE + 1000, 0) == []
-    # The first one was last changed at that very moment.
-    assert segment_offsets_before(partition, BASE, 10) == [0]
+    return partition, clock
+
+
+def segments_of(partition: Partition) -> list[SegmentView]:
+    return list(partition.store.segments())
 
 
 async def test_list_offsets_in_version_0_of_an_empty_partition(client: Client, broker: Broker) -> None:

@@ -158,7 +158,8 @@ REFUSED: dict[str, tuple[Callable[[], Buffer | None], int, ErrorCode]] = {
     "two batches": (lambda: make_batch() * 2, 8, ErrorCode.INVALID_RECORD),
     "format 0 in a new version": (lambda: old_message(0), 8, ErrorCode.INVALID_RECORD),
     "format 1 in a new version": (lambda: old_message(1), 8, ErrorCode.INVALID_RECORD),
-    "half a message": (lambda: old_message(1)[:-1], 2, ErrorCode.INVALID_RECORD),
+    "null in an old version": (lambda: None, 2, ErrorCode.INVALID_RECORD),
+    "zeros": (lambda: bytes(12), 2, ErrorCode.CORRUPT_MESSAGE),
     "two formats": (lambda: old_message(0) + old_message(1), 2, ErrorCode.INVALID_RECORD),
     "a flipped bit in a message": (lambda: old_message(1)[:-1] + b"X", 2, ErrorCode.CORRUPT_MESSAGE),
     "format 3": (other_magic, 8, ErrorCode.CORRUPT_MESSAGE),
@@ -182,6 +183,28 @@ async def test_produce_refuses_invalid_batches(
     answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {0: make()})))
     assert (answer.error_code, answer.base_offset) == (code, -1)
     assert topic.partitions[0].log_end_offset == 0
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_produce_of_a_set_without_a_whole_message_is_no_error(
+    client: Client, broker: Broker, version: int
+) -> None:
+    topic = await new_topic(broker)
+    for records in (b"", b"x", old_message(1)[:-1], make_batch()[:40]):
+        answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {0: records})))
+        assert (answer.error_code, answer.base_offset) == (0, -1)
+    assert topic.partitions[0].log_end_offset == 0
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_produce_ignores_a_cut_message_behind_others(
+    client: Client, broker: Broker, version: int
+) -> None:
+    topic = await new_topic(broker)
+    records = old_message(1) + old_message(1)[:-1]
+    answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {0: records})))
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+    assert topic.partitions[0].log_end_offset == 1
 
 
 @pytest.mark.parametrize(("codec", "version"), [(1, 3), (2, 3), (3, 3), (4, 7), (4, 13), (0, 3)])
