@@ -42,6 +42,7 @@ from tidelog.kernel.records.batch import (
     stamp_offset,
 )
 from tidelog.kernel.records.control import EndMarker, marker_batch
+from tidelog.kernel.seams.coordination.transactions import FIRST_TRANSACTION_VERSION, NO_TRANSACTION
 from tidelog.kernel.seams.partition import AppendOrigin, AppendResult
 
 if TYPE_CHECKING:
@@ -96,11 +97,11 @@ class Appends:
         self._check_online = check_online
 
     def append(
-        self, batch: bytearray | memoryview, verify: Callable[[], bool] | None = None
+        self, batch: bytearray | memoryview, verify: Callable[[], int] | None = None
     ) -> AppendResult | Awaitable[AppendResult]:
         """Append one batch of a client; return an awaitable if checking its records takes long."""
         try:
-            return self._append(batch, RecordChecks.QUICK, in_transaction=verify is not None and verify())
+            return self._append(batch, RecordChecks.QUICK, verify() if verify else NO_TRANSACTION)
         except ChecksTakeLong as checks:
             return CheckedAppend(partial(self._append_checked, batch, checks.header, verify))
 
@@ -112,9 +113,10 @@ class Appends:
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
         """Append one batch at once, however long its records take to check."""
+        transaction_version = FIRST_TRANSACTION_VERSION if in_transaction else NO_TRANSACTION
         if origin is AppendOrigin.COORDINATOR:
-            return self._append(batch, RecordChecks.DONE, in_transaction=in_transaction, sequenced=False)
-        return self._append(batch, RecordChecks.ALL, in_transaction=in_transaction)
+            return self._append(batch, RecordChecks.DONE, transaction_version, sequenced=False)
+        return self._append(batch, RecordChecks.ALL, transaction_version)
 
     def append_message_set(self, messages: bytearray | memoryview) -> AppendResult | Awaitable[AppendResult]:
         """Append the messages of a client before Kafka 0.11; return an awaitable if converting takes long."""
@@ -134,10 +136,10 @@ class Appends:
     def _append_converted(self, batch: bytearray) -> AppendResult:
         header = parse_header(batch)
         checked = CheckedBatch(header, header.max_timestamp)
-        return self._append(batch, RecordChecks.DONE, in_transaction=False, checked=checked)
+        return self._append(batch, RecordChecks.DONE, NO_TRANSACTION, checked=checked)
 
     async def _append_checked(
-        self, batch: bytearray | memoryview, header: BatchHeader, verify: Callable[[], bool] | None
+        self, batch: bytearray | memoryview, header: BatchHeader, verify: Callable[[], int] | None
     ) -> AppendResult:
         """Check the records step by step, and append the batch."""
         config, now_ms = self.config, self._clock()
@@ -147,20 +149,22 @@ class Appends:
         if config.recompresses(header):
             batch = await recompress(batch, header, config, self._unpacking)
             header = parse_header(batch)
-        in_transaction = verify is not None and verify()
+        transaction_version = verify() if verify else NO_TRANSACTION
         checked = CheckedBatch(header, max_timestamp)
-        return self._append(batch, RecordChecks.DONE, in_transaction=in_transaction, checked=checked)
+        return self._append(batch, RecordChecks.DONE, transaction_version, checked=checked)
 
     def _append(
         self,
         batch: bytearray | memoryview,
         checks: RecordChecks,
+        transaction_version: int,
         *,
-        in_transaction: bool,
         sequenced: bool = True,
         checked: CheckedBatch | None = None,
     ) -> AppendResult:
         """Append one batch, whose header and records were perhaps checked before.
+
+        `transaction_version` is that of the transaction which includes the partition, or NO_TRANSACTION.
 
         Raises:
             ChecksTakeLong: with `RecordChecks.QUICK`; nothing was appended.
@@ -169,12 +173,12 @@ class Appends:
         self._check_online()
         config = self.config
         header = checked.header if checked else validate_batch(batch, config, sequenced=sequenced)
-        if header.attributes & TRANSACTIONAL_BIT and not in_transaction:
+        if header.attributes & TRANSACTIONAL_BIT and transaction_version == NO_TRANSACTION:
             raise InvalidTransactionState(
                 f"{self._name} was not added to a transaction of producer {header.producer_id}"
             )
         if header.producer_id > NO_PRODUCER_ID:
-            sent = self._producers.check(header, sequenced=sequenced)
+            sent = self._producers.check(header, transaction_version, sequenced=sequenced)
             if sent is not None:
                 return self._as_answered_then(sent)
         now_ms = self._clock()

@@ -177,7 +177,7 @@ class Partition:
         self.store.configure(config)
 
     def append(
-        self, batch: bytearray | memoryview, verify: Callable[[], bool] | None = None
+        self, batch: bytearray | memoryview, verify: Callable[[], int] | None = None
     ) -> AppendResult | Awaitable[AppendResult]:
         """Append one batch of a client; return an awaitable if checking its records takes long."""
         return self._appends.append(batch, verify)

@@ -22,6 +22,7 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.partition.transactions import Transactions
 from tidelog.kernel.records.batch import NO_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
 from tidelog.kernel.records.control import EndMarker
+from tidelog.kernel.seams.coordination.transactions import NO_TRANSACTION
 from tidelog.kernel.seams.storage import AbortedTransaction
 
 BATCHES_TO_RETAIN = 5
@@ -82,10 +83,15 @@ class ProducerStates:
             if entry.current_txn_first_offset != NO_OFFSET
         )
 
-    def check(self, header: BatchHeader, *, sequenced: bool) -> SentBatch | None:
+    def check(
+        self, header: BatchHeader, transaction_version: int = NO_TRANSACTION, *, sequenced: bool
+    ) -> SentBatch | None:
         """Check whether a batch may be appended; return the earlier one if it is a retry of it.
 
-        Without `sequenced` only the epoch counts: a coordinator writes for the producer, without sequences.
+        A producer that is not known here may begin with any sequence: what it sent before may be deleted. In
+        a transaction with an epoch of its own it begins with 0, since nothing of that is deleted while it is
+        open. Without `sequenced` only the epoch counts: a coordinator writes for the producer, without
+        sequences.
 
         Raises:
             InvalidProducerEpoch: a newer epoch of this producer was seen, or it is below -1.
@@ -97,6 +103,11 @@ class ProducerStates:
             if header.producer_epoch < NO_PRODUCER_EPOCH:
                 raise InvalidProducerEpoch(
                     f"producer {header.producer_id} cannot have epoch {header.producer_epoch}"
+                )
+            if sequenced and transaction_version >= FENCED_BY_ITS_OWN_EPOCH_SINCE and header.base_sequence:
+                raise OutOfOrderSequence(
+                    f"producer {header.producer_id} begins its transaction here with sequence "
+                    f"{header.base_sequence} instead of 0"
                 )
             return None
         if header.producer_epoch != entry.epoch:

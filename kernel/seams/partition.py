@@ -247,7 +247,7 @@ class Partition(Watermarks, Protocol):
         ...
 
     def append(
-        self, batch: bytearray | memoryview, verify: Callable[[], bool] | None = None
+        self, batch: bytearray | memoryview, verify: Callable[[], int] | None = None
     ) -> AppendResult | Awaitable[AppendResult]:
         """Append one batch that a client sent; the header is stamped in place, so `batch` must be writable.
 
@@ -255,8 +255,9 @@ class Partition(Watermarks, Protocol):
         Nearly always the batch is in the log when this returns. If its records take long to check, it is
         appended by awaiting what is returned; nothing is done before, and others are served meanwhile.
 
-        `verify`, of a transactional request, returns whether the coordinator has the partition in the
-        producer's transaction, or raises why not (KIP-890). It is called before any other check, and once
+        `verify`, of a transactional request, returns the version of the producer's transaction if the
+        coordinator has the partition in it, -1 for a batch without a transaction, or raises why it has not
+        (KIP-890). It is called before any other check, and once
         more after checks that were awaited: no checkpoint lies between it and the write.
 
         Raises:

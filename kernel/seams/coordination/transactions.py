@@ -16,6 +16,8 @@ from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.features import SECOND_TRANSACTION_VERSION
 from tidelog.kernel.seams.storage import TopicPartition
 
+NO_TRANSACTION = -1
+"""Stands for the version where there is no transaction."""
 FIRST_TRANSACTION_VERSION = 0
 EPOCH_PER_TRANSACTION = SECOND_TRANSACTION_VERSION
 """The transaction version from which on every transaction has a producer epoch of its own (KIP-890)."""

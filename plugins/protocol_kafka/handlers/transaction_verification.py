@@ -22,7 +22,12 @@ from tidelog.kernel.errors import (
     TransactionAbortable,
 )
 from tidelog.kernel.records.batch import HEADER_BYTES, MAGIC_V2, NO_PRODUCER_ID, TRANSACTIONAL_BIT
-from tidelog.kernel.seams.coordination.transactions import EPOCH_PER_TRANSACTION, ProducerIdentity
+from tidelog.kernel.seams.coordination.transactions import (
+    EPOCH_PER_TRANSACTION,
+    FIRST_TRANSACTION_VERSION,
+    NO_TRANSACTION,
+    ProducerIdentity,
+)
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.handlers.common_fields import find_topic
 
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
 
 ABORTABLE_SINCE: Final = 11
 IMPLICIT_SINCE: Final = 12
+"""First version of Produce by clients whose transactions have an epoch each."""
 TOPIC_IDS_SINCE: Final = 13
 
 _MAGIC_AT: Final = 16
@@ -84,19 +90,19 @@ class TransactionVerification:
             except BrokerError as error:
                 self._refused[producer] = error
 
-    def verify(self, partition: TopicPartition, records: memoryview) -> bool:
-        """Return whether the batch is transactional, if the partition is part of its transaction.
+    def verify(self, partition: TopicPartition, records: memoryview) -> int:
+        """Return the version of the batch's transaction if that includes the partition, -1 without one.
 
         Raises:
             BrokerError: the batch is transactional, and the partition is not part of its transaction.
         """
         producer = _producer(records)
         if producer is None:
-            return False
+            return NO_TRANSACTION
         try:
             transactions = self._context.broker.coordinator.transactions
             if transactions.includes_partition(*producer, partition):
-                return True
+                return EPOCH_PER_TRANSACTION if self._version >= IMPLICIT_SINCE else FIRST_TRANSACTION_VERSION
             refused = self._refused.get(producer)
             if refused is None:
                 verified = transactions.verify_partitions(self._transactional_id, producer, (partition,))

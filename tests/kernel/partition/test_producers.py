@@ -16,6 +16,8 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import BrokerError, InvalidProducerEpoch, OutOfOrderSequence
 from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.partition.snapshots import snapshot_offsets
+from tidelog.kernel.seams.coordination.transactions import EPOCH_PER_TRANSACTION
+from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.testing import FakeClock, make_batch
 
 from .parts import new_store, offsets_in, open_partition, sent
@@ -291,3 +293,24 @@ def test_expire_keeps_a_producer_with_an_open_transaction() -> None:
     partition.append_nowait(sent(1, 0, 0))
     partition.producers.entries[1].current_txn_first_offset = 0
     assert partition.producers.expire(2**62) == 0
+
+
+def test_check_wants_sequence_0_of_an_unknown_producer_whose_transaction_has_its_own_epoch() -> None:
+    partition = open_partition()
+
+    def append(sequence: int, version: int) -> AppendResult:
+        batch = make_batch(producer_id=1, producer_epoch=0, base_sequence=sequence, transactional=True)
+        appended = partition.append(batch, lambda: version)
+        assert isinstance(appended, AppendResult)
+        return appended
+
+    with pytest.raises(OutOfOrderSequence, match="begins its transaction here with sequence 5 instead of 0"):
+        append(5, EPOCH_PER_TRANSACTION)
+    assert append(0, EPOCH_PER_TRANSACTION).base_offset == 0
+    assert append(1, EPOCH_PER_TRANSACTION).base_offset == 1
+
+
+def test_check_takes_any_first_sequence_in_transactions_without_an_epoch_of_their_own() -> None:
+    partition = open_partition()
+    batch = make_batch(producer_id=1, producer_epoch=0, base_sequence=5, transactional=True)
+    assert isinstance(partition.append(batch, lambda: EPOCH_PER_TRANSACTION - 1), AppendResult)

@@ -110,10 +110,18 @@ async def end(client: Client, version: int, producer_id: int, epoch: int, *, com
 
 
 async def produce(
-    client: Client, broker: Broker, version: int, producer_id: int, epoch: int, indexes: Sequence[int] = (0,)
+    client: Client,
+    broker: Broker,
+    version: int,
+    producer_id: int,
+    epoch: int,
+    indexes: Sequence[int] = (0,),
+    sequence: int = 0,
 ) -> list[int]:
     """One transactional batch to each partition; codes."""
-    batch = make_batch(producer_id=producer_id, producer_epoch=epoch, base_sequence=0, transactional=True)
+    batch = make_batch(
+        producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True
+    )
     data = [PartitionProduceData(index=index, records=memoryview(bytes(batch))) for index in indexes]
     topic = TopicProduceData(
         name=TOPIC, topic_id=broker.topics.get(TOPIC).topic_id.bytes, partition_data=data
@@ -344,6 +352,28 @@ async def test_write_txn_markers_of_a_tool(client: Client, broker: Broker, versi
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
     assert readable(broker) == 2
+
+
+@pytest.mark.parametrize("version", versions_of(PRODUCE, 12))
+async def test_produce_that_adds_its_partition_begins_with_sequence_0(
+    client: Client, broker: Broker, version: int
+) -> None:
+    """As Apache Kafka 4.4.0 does; a retry that comes first would have its predecessor refused."""
+    producer_id = (await init(client)).producer_id
+    codes = [
+        await produce(client, broker, version, producer_id, 0, sequence=sequence)
+        for sequence in (5, 1, 0, 1, 5)
+    ]
+    refused = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    assert codes == [refused, refused, [0], [0], refused]
+
+
+async def test_produce_in_a_transaction_without_its_own_epoch_begins_with_any_sequence(
+    client: Client, broker: Broker
+) -> None:
+    producer_id = (await init(client)).producer_id
+    await add(client, 3, producer_id, 0, {TOPIC: [0]})
+    assert await produce(client, broker, 11, producer_id, 0, sequence=5) == [0]
 
 
 async def test_describe_transactions_and_describe_producers(client: Client, broker: Broker) -> None:
