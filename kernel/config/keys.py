@@ -234,7 +234,8 @@ DECOMPRESSION_MEMORY_BYTES = ConfigKey(
     default=128 * 1024 * 1024,
     documentation="How many bytes of memory may be used at the same time to decompress records: to validate "
     "batches of producers, to find offsets by timestamp, and to convert batches for old consumers. What does "
-    "not fit waits; a batch that takes more than that is decompressed alone.",
+    "not fit waits; a batch that takes more than that is decompressed alone. Half as many more keep batches "
+    "open while they are sent to old consumers; what does not fit is decompressed again for each 256 KiB.",
 )
 
 # Topics: each broker key is followed by the topic key whose default it gives.

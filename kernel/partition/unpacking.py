@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 CHECKS = 2
 """How many batches of producers are checked at the same time, other than small ones."""
+KEPT_SHARE = 2
+"""For every so many bytes that decompression may use, one more keeps batches open between two pieces."""
 READ_THREADS = 4
 """Threads that read records for consumers: other work in threads does not wait for them."""
 
@@ -82,6 +84,10 @@ class Unpacking:
 
     def __init__(self, memory_bytes: int = keys.DECOMPRESSION_MEMORY_BYTES.default) -> None:
         self.memory = MemoryBudget(memory_bytes)
+        # Apart from `memory`, for which producers wait: a client may take as long as it likes for a piece.
+        self.kept = MemoryBudget(memory_bytes // KEPT_SHARE)
+        """The limit on batches that are open between two pieces of a response; one that is not held by then
+        is decompressed again."""
         self.checks = trio.CapacityLimiter(CHECKS)
         """Held while records are checked, so that a task that holds memory never waits for a thread."""
         self._check_threads = trio.CapacityLimiter(CHECKS)

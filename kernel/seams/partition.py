@@ -96,6 +96,14 @@ class MemoryBudget(Protocol):
         """Blocking: wait for `size` bytes, and hold them until the block ends."""
         ...
 
+    def try_hold(self, size: int) -> bool:
+        """Hold `size` bytes if they are free and no request waits; return whether they are held."""
+        ...
+
+    def release(self, size: int) -> None:
+        """Free `size` bytes that were held."""
+        ...
+
 
 class Unpacking(Protocol):
     """Memory and threads for decompression, which all partitions of a broker share."""
@@ -103,6 +111,11 @@ class Unpacking(Protocol):
     @property
     def memory(self) -> MemoryBudget:
         """The limit on memory."""
+        ...
+
+    @property
+    def kept(self) -> MemoryBudget:
+        """The limit on what stays in memory while a client takes its time; it is held by `try_hold` alone."""
         ...
 
     async def read(self, job: Callable[[], T]) -> T:

@@ -17,7 +17,7 @@ from attrs import evolve
 
 from tests.kernel.records.message_sets import Row, plain_set, wrapper
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.partition.unpacking import MemoryBudget
+from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.records.batch import LEAST_MESSAGE_BYTES, LOG_OVERHEAD_BYTES, MAGIC_AT, parse_header
 from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.records.checking import RecordRules
@@ -160,7 +160,7 @@ def _down_converted(stored: bytes) -> None:
     for version in (0, 2):
         slices = iter([LogSlice((stored,), len(stored))])
         read = partial(_next_of, slices)
-        conversion = Conversion(read, 0, version, MemoryBudget(_MEMORY_BYTES))
+        conversion = Conversion(read, 0, version, Unpacking(_MEMORY_BYTES))
         while piece := conversion.more(_PIECE_BYTES):
             found = list(iter_verified(memoryview(piece)))
             assert sum(header.size for header, _ in found) == len(piece)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import struct
+import weakref
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
@@ -27,7 +28,7 @@ from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.records.batch import HEADER_BYTES, TIMESTAMP_TYPE_BIT, BatchHeader
 from tidelog.kernel.records.message_set import MAGIC_V0, MAGIC_V1, Content, encode_message
 from tidelog.kernel.records.stored import iter_stored, iter_stored_contents, unpacking_memory
-from tidelog.kernel.seams.partition import MemoryBudget
+from tidelog.kernel.seams.partition import Unpacking
 from tidelog.kernel.seams.storage import LogSlice, Region, region_bytes
 from tidelog.kernel.seams.wire import Part, StreamedBytes
 
@@ -39,10 +40,8 @@ PIECE_BYTES = 256 * 1024
 MAX_RECORD_BYTES = 4 * 1024 * 1024
 """The largest record that is converted, which is in memory as a whole."""
 MAX_FIRST_BYTES = 4 * 1024 * 1024
-"""Most bytes of the first pieces of all partitions, which are in memory until they are sent."""
-KEPT_OPEN_BYTES = 1024 * 1024
-"""A batch whose decompression takes more memory is decompressed again for each piece: between two of them a
-client may wait for as long as it likes."""
+"""Bytes of the first pieces of all partitions, which are in memory until they are sent; beyond that one more
+message is."""
 _HOLD_SECONDS: Final = 50e-6
 """How long a conversion holds the interpreter's lock.
 
@@ -57,12 +56,23 @@ T = TypeVar("T")
 
 @attrs.define
 class _OpenBatch:
-    """A batch whose records are not all converted; `held_back` is the next one if it was read already."""
+    """A batch whose records are not all converted; `held_back` is the next one if it was read already.
+
+    `memory_bytes` are what decompression takes, `read_bytes` what was read of the log.
+    """
 
     header: BatchHeader
     contents: Iterator[Content]
     memory_bytes: int
+    read_bytes: int
     held_back: Content | None = None
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes that stay in memory until the next piece."""
+        record = self.held_back
+        held_back_bytes = len(record.key or b"") + len(record.value or b"") if record else 0
+        return self.memory_bytes + self.read_bytes + held_back_bytes
 
 
 class Conversion:
@@ -72,14 +82,17 @@ class Conversion:
     """
 
     def __init__(
-        self, read: Callable[[int], LogSlice], offset: int, fetch_version: int, memory: MemoryBudget
+        self, read: Callable[[int], LogSlice], offset: int, fetch_version: int, unpacking: Unpacking
     ) -> None:
-        """`read(offset)` returns batches of the log from there; decompression waits for `memory`."""
+        """`read(offset)` returns batches of the log from there, which are decompressed by `unpacking`."""
         self.next_offset = offset
         self._read = read
         self._magic = MAGIC_V1 if fetch_version >= FORMAT_1_SINCE else MAGIC_V0
-        self._memory = memory
+        self._memory = unpacking.memory
+        self._kept = unpacking.kept
+        self._release_kept: Callable[[], object] = _nothing_is_held
         self._stored: Iterator[tuple[BatchHeader, memoryview]] = iter(())
+        self._read_bytes = 0
         self._batch: _OpenBatch | None = None
 
     def more(self, max_bytes: int) -> bytes:
@@ -91,6 +104,7 @@ class Conversion:
         """
         out = bytearray()
         pace = ThreadPace(_HOLD_SECONDS)
+        self._release_kept()
         try:
             while (batch := self._batch or self._next_batch()) is not None:
                 self._batch = batch
@@ -100,27 +114,40 @@ class Conversion:
                 self._batch = None
         except MessageTooLarge:
             # What comes before it is returned first.
-            self._close()
+            self.restart(self.next_offset)
             if not out:
                 raise
-        if self._batch is not None and self._batch.memory_bytes > KEPT_OPEN_BYTES:
-            self._close()
+        self._keep_open()
         return bytes(out)
 
-    def _close(self) -> None:
-        """Have the next piece read its batch again."""
-        self._batch, self._stored = None, iter(())
+    def restart(self, offset: int) -> None:
+        """Begin again at `offset`; the next piece reads its batch again."""
+        self._release_kept()
+        self.next_offset, self._batch, self._stored = offset, None, iter(())
+
+    def _keep_open(self) -> None:
+        """Keep the batch for the next piece if there is memory for it; until then a client may take long."""
+        batch = self._batch
+        if batch is None:
+            self._stored = iter(())
+        elif self._kept.try_hold(kept_bytes := batch.kept_bytes):
+            # A conversion ends without a call where its client leaves in the middle of a response.
+            self._release_kept = release = weakref.finalize(self, self._kept.release, kept_bytes)
+            release.atexit = False
+        else:
+            self.restart(self.next_offset)
 
     def _next_batch(self) -> _OpenBatch | None:
         while True:
             for header, batch in self._stored:
                 if not header.is_control:
                     contents = iter_stored_contents(batch, header, MAX_RECORD_BYTES)
-                    return _OpenBatch(header, contents, unpacking_memory(batch, header))
+                    return _OpenBatch(header, contents, unpacking_memory(batch, header), self._read_bytes)
                 self.next_offset = header.next_offset
             content = _content(self._read(self.next_offset))
             if not content:
                 return None
+            self._read_bytes = len(content)
             self._stored = iter_stored(content)
 
     def _convert(self, out: bytearray, batch: _OpenBatch, max_bytes: int, pace: ThreadPace) -> bool:
@@ -165,21 +192,32 @@ def converted(
     stored: LogSlice,
     max_bytes: int,
     in_thread: Callable[[Callable[[], bytes]], Awaitable[bytes]],
+    first_bytes: int = PIECE_BYTES,
 ) -> ConvertedRecords:
     """Blocking: return the messages of a partition in a response of up to `max_bytes`, or one message.
 
-    `stored` are the batches that they are made of. `in_thread` runs the conversion of what is streamed.
+    `stored` are the batches that they are made of. `in_thread` runs the conversion of what is streamed: all
+    but the first `first_bytes`. With 0 of them nothing is in memory; that there is a message is only checked.
 
     Raises as `Conversion.more`.
     """
-    first = conversion.more(min(max_bytes, PIECE_BYTES))
+    offset = conversion.next_offset
+    first = conversion.more(min(max_bytes, first_bytes))
     if not first:
         return NO_MESSAGES
     size = max(min(stored.size, max_bytes), len(first))
-    if max_bytes <= PIECE_BYTES or size == len(first) or conversion.next_offset >= stored.end_offset:
+    if not first_bytes:
+        conversion.restart(offset)
+        first = b""
+    elif max_bytes <= first_bytes or size == len(first) or conversion.next_offset >= stored.end_offset:
         return ConvertedRecords((first,), len(first), len(first))
     rest = _Rest(conversion, size - len(first), in_thread)
-    return ConvertedRecords((first, StreamedBytes(rest.left, rest.next_piece)), size, len(first))
+    streamed = StreamedBytes(rest.left, rest.next_piece)
+    return ConvertedRecords((first, streamed) if first else (streamed,), size, len(first))
+
+
+def _nothing_is_held() -> None:
+    """Stands for the release of memory that is not held."""
 
 
 class _Rest:

@@ -54,11 +54,11 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Aw
     """
     if request.session_epoch not in WITHOUT_SESSION:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
-    topics, is_large = request.topics, False
+    topics, count = request.topics, 1
     if len(topics) != 1 or len(topics[0].partitions) != 1:
-        is_large = partition_count(topics, "partitions") > FEW_ELEMENTS
+        count = partition_count(topics, "partitions")
         _name_each_once(request)
-    read = _Read(context, request, is_large=is_large)
+    read = _Read(context, request, count)
     try:
         response = read.once(wait=False)
     except WouldBlock:
@@ -116,8 +116,11 @@ async def _read_again(read: _Read) -> FetchResponse:
 class _Read:
     """Passes over the partitions of a request."""
 
-    def __init__(self, context: RequestContext, request: FetchRequest, *, is_large: bool) -> None:
-        self._is_large = is_large
+    def __init__(self, context: RequestContext, request: FetchRequest, count: int) -> None:
+        """`count` is how many partitions the request has."""
+        self._is_large = count > FEW_ELEMENTS
+        # All partitions get their share of what is converted before a response is sent.
+        self._first_bytes = min(PIECE_BYTES, MAX_FIRST_BYTES // max(count, 1))
         self._topics = context.broker.topics
         self._max_bytes = min(request.max_bytes, context.fetch_max_bytes)
         self._max_idle_ms = context.max_idle_ms
@@ -241,11 +244,12 @@ class _Read:
             return partition.read(start, max_bytes, self.isolation, wait=True)
 
         stored = read(offset, max(allowed, 1))
-        if self._held_bytes >= MAX_FIRST_BYTES:
+        if not stored.size:
             return NO_MESSAGES
         unpacking = partition.unpacking
-        conversion = Conversion(read, offset, self._version, unpacking.memory)
-        records = converted(conversion, stored, allowed, unpacking.read)
+        conversion = Conversion(read, offset, self._version, unpacking)
+        first_bytes = self._first_bytes if self._held_bytes < MAX_FIRST_BYTES else 0
+        records = converted(conversion, stored, allowed, unpacking.read, first_bytes)
         self._held_bytes += records.held_bytes
         return records
 

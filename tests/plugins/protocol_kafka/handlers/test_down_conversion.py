@@ -6,10 +6,9 @@ import struct
 import threading
 import tracemalloc
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from typing import Any
-from unittest import mock
 
 import pytest
 import trio
@@ -21,12 +20,20 @@ from kafka.record.legacy_records import LegacyRecordBatch as OtherRecordBatch
 
 from tidelog.kernel import pace
 from tidelog.kernel.errors import MessageTooLarge
-from tidelog.kernel.partition.unpacking import MemoryBudget
-from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header, stamp_offset
+from tidelog.kernel.partition.unpacking import Unpacking
+from tidelog.kernel.records.batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    Buffer,
+    pack_batch,
+    parse_header,
+    stamp_offset,
+)
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.control import EndMarker, marker_batch
-from tidelog.kernel.records.message_set import encode_message
+from tidelog.kernel.records.message_set import Content, encode_message
 from tidelog.kernel.records.record import Record
+from tidelog.kernel.records.stored import iter_stored_contents, unpacking_memory
 from tidelog.kernel.seams.storage import FileRegion, LogSlice
 from tidelog.kernel.seams.wire import StreamedBytes
 from tidelog.kernel.testing import make_batch
@@ -34,7 +41,6 @@ from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.protocol_kafka.handlers import down_conversion
 from tidelog.plugins.protocol_kafka.handlers.down_conversion import (
-    KEPT_OPEN_BYTES,
     PIECE_BYTES,
     Conversion,
     ConvertedRecords,
@@ -45,6 +51,7 @@ from tidelog.plugins.protocol_kafka.messages.fetch import FetchPartition, FetchR
 
 from .client import Client, streamed
 
+MIB = 1 << 20
 maybe_bytes = st.none() | st.binary(max_size=50)
 records = st.builds(
     Record,
@@ -129,7 +136,7 @@ def test_conversion_of_many_small_batches_is_done_in_one_go(monkeypatch: pytest.
     monkeypatch.setattr(pace, "yield_interpreter", lambda: releases.append(None))
     monkeypatch.setattr(pace, "perf_counter", lambda: 0.0)
     log = [make_batch([b"%d" % offset], offset) for offset in range(200)]
-    conversion = Conversion(log_of(log), 3, 2, MemoryBudget(1 << 20))
+    conversion = Conversion(log_of(log), 3, 2, Unpacking(1 << 20))
     assert values_in(conversion.more(1 << 20)) == [b"%d" % offset for offset in range(3, 200)]
     assert conversion.next_offset == 200
     assert conversion.more(1 << 20) == b""
@@ -154,10 +161,96 @@ def test_conversion_releases_the_interpreter_before_the_event_loop_waits_for_lon
 
     monkeypatch.setattr(pace, "yield_interpreter", release)
     monkeypatch.setattr(pace, "perf_counter", tick)
-    conversion = Conversion(log_of([make_batch([b"v"] * 200)]), 0, 2, MemoryBudget(1 << 20))
+    conversion = Conversion(log_of([make_batch([b"v"] * 200)]), 0, 2, Unpacking(1 << 20))
     assert len(values_in(conversion.more(1 << 20))) == 200
     assert held
     assert max(held) <= 75e-6
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The offsets of all records that are decoded from now on."""
+    decoded: list[int] = []
+
+    def noted(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[Content]:
+        for record in iter_stored_contents(batch, header, most_bytes):
+            decoded.append(record.offset)
+            yield record
+
+    monkeypatch.setattr(down_conversion, "iter_stored_contents", noted)
+    return decoded
+
+
+def of_many_records(codec: int) -> bytearray:
+    """A batch of 4000 records, which takes more than a dozen pieces."""
+    return recompressed(make_batch([b"%04d" % number * 250 for number in range(4000)]), codec)
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_conversion_in_pieces_decodes_each_record_once(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = counting(monkeypatch)
+    unpacking = Unpacking()
+    free = unpacking.kept.free_bytes
+    conversion = Conversion(log_of([of_many_records(codec)]), 0, 2, unpacking)
+    pieces = [conversion.more(PIECE_BYTES)]
+    while pieces[-1]:
+        # Memory for decompression is not held between two pieces.
+        assert unpacking.memory.free_bytes == Unpacking().memory.free_bytes
+        assert (unpacking.kept.free_bytes < free) == (len(decoded) < 4000)
+        pieces.append(conversion.more(PIECE_BYTES))
+    assert len(pieces) > 12
+    assert decoded == list(range(4000))
+    assert unpacking.kept.free_bytes == free
+
+
+def test_conversion_in_pieces_keeps_no_batch_open_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = counting(monkeypatch)
+    batch = of_many_records(1)
+    unpacking = Unpacking(8 << 20)
+    one, other = (Conversion(log_of([batch]), 0, 2, unpacking) for _ in range(2))
+    assert one.more(PIECE_BYTES)
+    held = 4 * MIB - unpacking.kept.free_bytes
+    # What it decompresses, what it has read, and the record that the next piece begins with.
+    assert held >= unpacking_memory(batch, parse_header(batch)) + len(batch) + 1000
+    assert unpacking.kept.try_hold(unpacking.kept.free_bytes)
+    assert other.more(PIECE_BYTES)
+    decoded.clear()
+    assert other.more(PIECE_BYTES)
+    assert decoded[0] == 0
+    decoded.clear()
+    assert one.more(PIECE_BYTES)
+    assert decoded[0] > 200
+
+
+@pytest.mark.parametrize("codec", [1, 4])
+def test_conversion_holds_the_memory_of_a_batch_while_it_is_decompressed(
+    codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = of_many_records(codec)
+    unpacking = Unpacking()
+    total = unpacking.memory.free_bytes
+    held: set[int] = set()
+
+    def noted(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[Content]:
+        for record in iter_stored_contents(batch, header, most_bytes):
+            held.add(total - unpacking.memory.free_bytes)
+            yield record
+
+    monkeypatch.setattr(down_conversion, "iter_stored_contents", noted)
+    conversion = Conversion(log_of([batch]), 0, 2, unpacking)
+    assert conversion.more(PIECE_BYTES)
+    assert conversion.more(PIECE_BYTES)
+    assert held == {unpacking_memory(batch, parse_header(batch))}
+    assert held != {0}
+
+
+def test_conversion_that_its_client_has_left_releases_what_it_kept() -> None:
+    unpacking = Unpacking()
+    free = unpacking.kept.free_bytes
+    conversion = Conversion(log_of([of_many_records(4)]), 0, 2, unpacking)
+    assert conversion.more(PIECE_BYTES)
+    assert unpacking.kept.free_bytes < free
+    del conversion
+    assert unpacking.kept.free_bytes == free
 
 
 @settings(max_examples=50)
@@ -165,10 +258,10 @@ def test_conversion_releases_the_interpreter_before_the_event_loop_waits_for_lon
     st.lists(st.tuples(st.integers(1, 6), st.integers(0, 4), st.booleans()), max_size=6),
     st.integers(0, 20),
     st.lists(st.integers(1, 400), min_size=1, max_size=5),
-    st.sampled_from([0, KEPT_OPEN_BYTES]),
+    st.booleans(),
 )
 def test_conversion_in_pieces_returns_each_message_once(
-    drawn: list[tuple[int, int, bool]], offset: int, sizes: list[int], kept_open_bytes: int
+    drawn: list[tuple[int, int, bool]], offset: int, sizes: list[int], keeps_open: bool
 ) -> None:
     log: list[bytearray] = []
     expected: list[bytes] = []
@@ -184,20 +277,23 @@ def test_conversion_in_pieces_returns_each_message_once(
         log.append(recompressed(make_batch(values, end), codec))
         expected += values[max(offset - end, 0) :]
         end += count
-    budget = MemoryBudget(1 << 20)
-    conversion = Conversion(log_of(log), offset, 0, budget)
+    unpacking = Unpacking(1 << 20)
+    if not keeps_open:
+        assert unpacking.kept.try_hold(unpacking.kept.free_bytes)
+    kept_bytes = unpacking.kept.free_bytes
+    conversion = Conversion(log_of(log), offset, 0, unpacking)
     found: list[bytes] = []
-    with mock.patch.object(down_conversion, "KEPT_OPEN_BYTES", kept_open_bytes):
-        for size in cycle(sizes):
-            piece = conversion.more(size)
-            if not piece:
-                break
-            values = values_in(piece)
-            assert values
-            assert len(piece) <= size or len(values) == 1
-            found += values
-            assert budget.free_bytes == 1 << 20
+    for size in cycle(sizes):
+        piece = conversion.more(size)
+        if not piece:
+            break
+        values = values_in(piece)
+        assert values
+        assert len(piece) <= size or len(values) == 1
+        found += values
+        assert unpacking.memory.free_bytes == 1 << 20
     assert found == expected
+    assert unpacking.kept.free_bytes == kept_bytes
     assert conversion.next_offset == max(end, offset)
 
 
@@ -226,7 +322,7 @@ STORED = sum(map(len, BIG))
 
 def big_conversion(read: Callable[[int], LogSlice], version: int = 2) -> Conversion:
     """Of the log `BIG`."""
-    return Conversion(read, 10, version, MemoryBudget(1 << 20))
+    return Conversion(read, 10, version, Unpacking(1 << 20))
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -280,7 +376,40 @@ async def test_converted_ends_with_a_cut_message_at_a_record_that_is_not_convert
     records = converted(big_conversion(read), read(10), 2**30, in_thread)
     assert len(values_in(await drained(records))) == len(BIG)
     with pytest.raises(MessageTooLarge):
-        converted(Conversion(read, 60, 2, MemoryBudget(1 << 20)), read(60), 2**30, in_thread)
+        converted(Conversion(read, 60, 2, Unpacking(1 << 20)), read(60), 2**30, in_thread)
+
+
+@pytest.mark.parametrize("max_bytes", [1000, 1_000_000, 2**30])
+async def test_converted_without_first_bytes_returns_the_same_and_holds_nothing(max_bytes: int) -> None:
+    read = log_of(BIG)
+    there = converted(big_conversion(read), read(10), max_bytes, in_thread)
+    streamed_only = converted(big_conversion(read), read(10), max_bytes, in_thread, 0)
+    assert (streamed_only.size, streamed_only.held_bytes) == (there.size, 0)
+    assert all(isinstance(region, StreamedBytes) for region in streamed_only.regions)
+    assert values_in(await drained(streamed_only)) == values_in(await drained(there)) != []
+    assert converted(big_conversion(log_of([])), read(10), max_bytes, in_thread, 0).size == 0
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_fetch_returns_messages_of_all_of_many_partitions(version: int) -> None:
+    """They share what is in memory before the response is sent, as they share `fetch.max.bytes`."""
+    value = bytes(100_000)
+    async with running_broker({"storage": "memory"}) as broker:
+        topic = await broker.topics.create(NewTopic("many", 50, config={"max.message.bytes": "1000000"}))
+        for partition in topic.partitions:
+            for _ in range(5):
+                partition.append_nowait(make_batch([value] * 2))
+        wanted = [FetchPartition(partition=n, fetch_offset=0, partition_max_bytes=MIB) for n in range(50)]
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=2**31 - 1,
+            topics=[FetchTopic(topic="many", partitions=wanted)],
+        )
+        answer = await Client(broker).ask(FETCH, version, request)
+    found = [values_in(bytes(part.records)) for part in answer.responses[0].partitions]
+    # The size is that of the log, which has fewer bytes than ten messages.
+    assert [len(values) for values in found] == [9 + (version < 2)] * 50
 
 
 async def test_converted_runs_in_threads() -> None:
