@@ -13,6 +13,7 @@ import trio
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.clock import Clock, wall_clock_ms
 from tidelog.kernel.config import Sources, settings_from_mapping
+from tidelog.kernel.config.config import DEFAULT_CODEC
 from tidelog.kernel.plugins import configure
 
 FOR_A_TEST = {"listeners": "PLAINTEXT://127.0.0.1:0", "storage": "memory", "log.retention.ms": -1}
@@ -24,7 +25,10 @@ Records are kept however old: those of a test have times of their own.
 
 @attrs.frozen
 class ThreadedBroker:
-    """A broker in a thread of its own; clients connect to `bootstrap`, `token` is that of its trio run."""
+    """A broker in a thread of its own; `token` is that of its trio run.
+
+    `bootstrap` has the addresses of the listeners for Kafka's protocol, `broker.listeners` has all by name.
+    """
 
     broker: Broker
     bootstrap: str
@@ -73,7 +77,12 @@ def broker_in_thread(values: Mapping[str, object] | None = None) -> Generator[Th
         raise outcome
     broker, token = outcome
     try:
-        yield ThreadedBroker(broker, ",".join(broker.listeners.values()), token)
+        yield ThreadedBroker(broker, ",".join(_kafka_addresses(broker)), token)
     finally:
         token.run_sync_soon(broker.request_stop)
         thread.join()
+
+
+def _kafka_addresses(broker: Broker) -> list[str]:
+    served = broker.config.served_listeners()
+    return [broker.listeners[each.name] for each in served if each.codec == DEFAULT_CODEC]

@@ -29,6 +29,7 @@ from tidelog.plugins.client.operations import (
     or_raise,
 )
 from tidelog.plugins.client.producers import IdempotentProducer, TransactionalProducer
+from tidelog.plugins.client.requests import PluginApi
 from tidelog.plugins.client.settings import ClientSettings, RetryPolicy
 from tidelog.plugins.compression import tidelog_compression_codecs
 from tidelog.plugins.protocol_kafka.messages.list_offsets import (
@@ -59,6 +60,7 @@ __all__ = [
     "NewRecord",
     "NewTopic",
     "PartitionReader",
+    "PluginApi",
     "Produced",
     "RetryPolicy",
     "TopicPartition",

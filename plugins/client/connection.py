@@ -28,15 +28,17 @@ from tidelog.plugins.client.errors import BrokerClosed, ClientError, ProtocolErr
 from tidelog.plugins.client.frames import BadLength, ResponseFrames
 from tidelog.plugins.client.requests import (
     SOFTWARE_NAME,
+    AnyApi,
     BrokerVersions,
     Response,
     api_of,
+    first_flexible,
     message_for,
     version_to_retry,
     versions_request,
 )
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, EncodeError, Part, decode
-from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, PRODUCE, Api
+from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, PRODUCE
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.header import encode_request, parse_response_header
 
@@ -56,7 +58,7 @@ _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big", s
 @attrs.frozen
 class _InFlight:
     correlation_id: int
-    api: Api
+    api: AnyApi
     version: int
 
     def __str__(self) -> str:
@@ -213,11 +215,12 @@ class ClientConnection:
     def _send_versions_request(self, version: int) -> None:
         self._queue(self._encode(API_VERSIONS, version, versions_request()))
 
-    def _encode(self, api: Api, version: int, message: Any) -> _Outgoing:
+    def _encode(self, api: AnyApi, version: int, message: Any) -> _Outgoing:
         correlation_id = self._next_id
         self._next_id = (correlation_id + 1) & _MAX_CORRELATION_ID
         try:
-            parts = encode_request(api.key, version, correlation_id, self._client_id, message)
+            flexible = first_flexible(api)
+            parts = encode_request(api.key, version, correlation_id, self._client_id, message, flexible)
         except EncodeError as error:
             raise UnsendableRequest(self.peer, str(error)) from error
         answered = api is not PRODUCE or message.acks != 0
@@ -235,7 +238,8 @@ class ClientConnection:
             self._fail_and_raise(self._protocol_error(f"a response of {len(frame)} bytes", None))
         expected = self._in_flight[0]
         try:
-            correlation_id, position = parse_response_header(expected.api.key, expected.version, frame)
+            api, version = expected.api, expected.version
+            correlation_id, position = parse_response_header(api.key, version, frame, first_flexible(api))
             if correlation_id != expected.correlation_id:
                 reason = f"its correlation id is {correlation_id}, not {expected.correlation_id}"
                 self._fail_and_raise(self._protocol_error(reason, expected))

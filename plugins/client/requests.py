@@ -9,30 +9,108 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import attrs
 
 from tidelog.plugins.client.errors import ErrorResponse, UnsupportedByBroker
+from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, Api
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.header import FIRST_FLEXIBLE, NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tidelog.plugins.protocol_kafka.messages.api import Api
+    from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan
     from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsResponse
 
 _API_OF: Final = {f"{api.name}Request": api for api in APIS.values()}
+
+
+class DeclaredApi(Protocol):
+    """API that a plugin adds to the protocol; a `KafkaApi` of a plugin of the broker is one."""
+
+    @property
+    def key(self) -> int:
+        """Its number in request headers."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name, for messages."""
+        ...
+
+    @property
+    def request(self) -> type[Any]:
+        """The class of its requests."""
+        ...
+
+    @property
+    def response(self) -> type[Any]:
+        """The class of its responses."""
+        ...
+
+
+@attrs.frozen
+class PluginApi:
+    """API that a plugin adds to the protocol, declared for a client that has only its messages.
+
+    `request` and `response` are the classes of the messages, whose versions are those of the API.
+    """
+
+    key: int
+    name: str
+    request: type[Any]
+    response: type[Any]
+
+    @property
+    def versions(self) -> VersionSpan:
+        """The versions of its messages."""
+        return versions_of(self.request)
+
+    @property
+    def newest_stable(self) -> int:
+        """The highest version."""
+        return self.versions.high
+
+    @property
+    def response_class(self) -> type[Any]:
+        """The class of its responses."""
+        return self.response
+
+
+AnyApi: TypeAlias = Api | PluginApi
+
+
+def first_flexible(api: AnyApi) -> Mapping[int, int]:
+    """Return the first version whose headers have tagged fields, by the key of the API."""
+    if isinstance(api, Api):
+        return FIRST_FLEXIBLE
+    flexible = api.versions.flexible
+    return {api.key: NEVER if flexible is None else flexible}
 
 
 @attrs.frozen
 class ByVersion:
     """Request whose fields depend on the version in which it is sent."""
 
-    api: Api
+    api: AnyApi
     build: Callable[[int], Any]
+
+
+def of_plugin(api: DeclaredApi, message: object) -> ByVersion:
+    """Return a request of an API that a plugin adds.
+
+    Raises:
+        TypeError: `message` is no request of that API.
+    """
+    if not isinstance(message, api.request):
+        raise TypeError(
+            f"{type(message).__name__} is no request of {api.name}: that is {api.request.__name__}"
+        )
+    return ByVersion(PluginApi(api.key, api.name, api.request, api.response), lambda _version: message)
 
 
 @attrs.frozen
@@ -40,12 +118,12 @@ class Response:
     """Decoded response; `message` is of the API's response class. Records in it are views, not copies."""
 
     correlation_id: int
-    api: Api
+    api: AnyApi
     version: int
     message: Any
 
 
-def api_of(request: object) -> Api:
+def api_of(request: object) -> AnyApi:
     """Return the API of a request message or a `ByVersion`.
 
     Raises:
@@ -55,7 +133,10 @@ def api_of(request: object) -> Api:
         return request.api
     api = _API_OF.get(type(request).__name__)
     if api is None:
-        raise TypeError(f"{type(request).__name__} is no request message")
+        raise TypeError(
+            f"{type(request).__name__} is no request of Kafka's; for one of a plugin name its API: "
+            "request(..., api=...)"
+        )
     return api
 
 
@@ -79,7 +160,7 @@ class BrokerVersions:
         """Convert an ApiVersions response."""
         return cls(peer, {api.api_key: (api.min_version, api.max_version) for api in response.api_keys})
 
-    def newest(self, api: Api, at_most: int | None = None) -> int:
+    def newest(self, api: AnyApi, at_most: int | None = None) -> int:
         """Return the newest stable version that both sides support, not above `at_most`.
 
         Raises:

@@ -121,9 +121,7 @@ def test_nothing_acknowledged_is_lost_or_doubled(broker: TidelogServer, rounds: 
     topics = {"durable": {"flush.messages": "1"}, "lazy": {}}
     configs = {name: {"segment.bytes": SEGMENT_BYTES, **config} for name, config in topics.items()}
     with BlockingClient(broker.bootstrap) as client:
-        or_raise(
-            client.create_topics([NewTopic(name, 2, configs=config) for name, config in configs.items()])
-        )
+        or_raise(client.create_topics([NewTopic(name, 2, config=config) for name, config in configs.items()]))
     writers = [
         Writer(TopicPartition("durable", 0), "none", 1),
         Writer(TopicPartition("durable", 1), "zstd", 5),

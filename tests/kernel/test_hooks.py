@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import struct
 import sys
 from collections.abc import Callable, Generator
 from contextlib import closing
@@ -45,7 +44,8 @@ from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.testing.compression import CompressionCodecConformance
 from tidelog.kernel.testing.indexes import IndexFormatConformance
 from tidelog.kernel.topics import NewTopic
-from tidelog.plugins.protocol_kafka.codecs import decode, encode
+from tidelog.plugins.client import BlockingClient, PluginApi
+from tidelog.plugins.client.errors import UnsupportedByBroker
 from tidelog.plugins.protocol_kafka.messages.api import (
     API_VERSIONS,
     GET_TELEMETRY_SUBSCRIPTIONS,
@@ -54,11 +54,11 @@ from tidelog.plugins.protocol_kafka.messages.api import (
 from tidelog.plugins.protocol_kafka.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
-    ApiVersionsResponse,
 )
 from tidelog.plugins.protocol_kafka.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
 )
+from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest
 from tidelog.plugins.protocol_kafka.messages.push_telemetry import PushTelemetryRequest
 
 Example = Callable[[str], str]
@@ -290,11 +290,14 @@ class TestTidelogIndexFormats(IndexFormatConformance, plugin=loaded("tidelog_ind
 def test_tidelog_wire_codecs(example: Example) -> None:
     settings = {
         "plugins": example("tidelog_wire_codecs"),
-        "listeners": "LINES://127.0.0.1:0",
+        "listeners": "LINES://127.0.0.1:0,PLAINTEXT://127.0.0.1:0,LAN://127.0.0.1:0",
         "listener.codec.map": "LINES:lines",
+        "listener.security.protocol.map": "LAN:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     }
     with broker_in_thread(settings) as running:
-        host, _, port = running.broker.listeners["LINES"].rpartition(":")
+        listeners = running.broker.listeners
+        assert running.bootstrap == f"{listeners['PLAINTEXT']},{listeners['LAN']}"
+        host, _, port = listeners["LINES"].rpartition(":")
         with socket.create_connection((host, int(port)), timeout=DEADLINE_S) as connection:
             connection.sendall(b"how many?\nand n")
             assert connection.recv(100) == b"0 topics\n"
@@ -381,33 +384,30 @@ async def test_tidelog_event_listeners(installed: Example) -> None:
         assert sys.modules[plugin].names == {"b"}
 
 
-def ask_api(connection: socket.socket, key: int, version: int, request: object, answer: type[T]) -> T:
-    """A request of an API whose versions from 1 on are flexible, and its answer."""
-    tags = b"\0" if version else b""
-    frame = struct.pack(">hhih", key, version, 7, -1) + tags + encode(request, version)
-    connection.sendall(struct.pack(">i", len(frame)) + frame)
-    (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
-    response = connection.recv(size, socket.MSG_WAITALL)
-    assert response[: 4 + len(tags)] == struct.pack(">i", 7) + tags
-    return decode(answer, version, response[4 + len(tags) :])
-
-
 def test_tidelog_kafka_apis(installed: Example) -> None:
     plugin = installed("tidelog_kafka_apis")
-    with broker_in_thread() as running:
+    with broker_in_thread() as running, BlockingClient(running.bootstrap) as client:
         trio.from_thread.run(running.broker.topics.ensure, "t", trio_token=running.token)
         (partition,) = running.broker.topics.get("t").partitions
         trio.from_thread.run_sync(partition.append, make_batch([b"a", b"b"]), trio_token=running.token)
         module = sys.modules[plugin]
-        host, _, port = running.bootstrap.rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=DEADLINE_S) as connection:
-            served = ask_api(connection, 18, 0, ApiVersionsRequest(), ApiVersionsResponse)
-            assert ApiVersion(api_key=20_000, min_version=0, max_version=1) in served.api_keys
-            for version in (0, 1):
+        served = client.request(ApiVersionsRequest(client_software_name="tests", client_software_version="1"))
+        assert ApiVersion(api_key=20_000, min_version=0, max_version=1) in served.api_keys
+        (offered,) = module.tidelog_kafka_apis()
+        declared = PluginApi(20_000, "TideLevel", module.TideLevelRequest, module.TideLevelResponse)
+        for api in (offered, declared):
+            for at_most in (0, None):
                 for topic, code, records in (("t", 0, 2), ("u", 3, -1)):
                     request = module.TideLevelRequest(topic=topic)
-                    answer = ask_api(connection, 20_000, version, request, module.TideLevelResponse)
+                    answer = client.request(request, api=api, at_most=at_most)
                     assert (answer.error_code, answer.records) == (code, records)
+        with pytest.raises(
+            TypeError, match="MetadataRequest is no request of TideLevel: that is TideLevelRequest"
+        ):
+            client.request(MetadataRequest(topics=[]), api=declared)
+        absent = PluginApi(20_001, "EbbLevel", module.TideLevelRequest, module.TideLevelResponse)
+        with pytest.raises(UnsupportedByBroker, match="EbbLevel"):
+            client.request(module.TideLevelRequest(topic="t"), api=absent)
 
 
 def test_tidelog_client_telemetry_receivers(example: Example, caplog: pytest.LogCaptureFixture) -> None:

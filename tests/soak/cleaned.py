@@ -74,7 +74,7 @@ class Cleaned:
         with BlockingClient(at) as client:
             or_raise(
                 client.create_topics(
-                    [NewTopic(name, PARTITIONS, configs=configs) for name, configs in TOPICS.items()]
+                    [NewTopic(name, PARTITIONS, config=config) for name, config in TOPICS.items()]
                 )
             )
         self._trimmed = Writer("confluent_kafka", at, self.folder, TRIMMED)

@@ -11,6 +11,7 @@ import attrs
 
 from tidelog.plugins.client.cluster import ClusterMetadata
 from tidelog.plugins.client.errors import ClientError, ErrorResponse, UnknownNode
+from tidelog.plugins.client.requests import of_plugin
 from tidelog.plugins.client.steps import Exchange, Pause
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.metadata import (
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tidelog.plugins.client.cluster import Address
+    from tidelog.plugins.client.requests import DeclaredApi
     from tidelog.plugins.client.steps import Session, Steps
 
 K = TypeVar("K")
@@ -37,6 +39,7 @@ def send_request(
     session: Session,
     request: object,
     *,
+    api: DeclaredApi | None = None,
     node: int | None = None,
     at_most: int | None = None,
     max_delay_s: float = 0.0,
@@ -46,14 +49,18 @@ def send_request(
     Args:
         session: the client's session
         request: a message or a `ByVersion`
+        api: the API of the message if a plugin of the broker adds it: its `KafkaApi`, or a `PluginApi`
         node: the broker's node id, None for any broker
         at_most: the highest version to use
         max_delay_s: how long the broker may delay the response on purpose, in seconds
 
     Raises:
+        TypeError: the message is no request, or not one of `api`.
         UnknownNode: the cluster has no such broker.
         ClientError: see `tidelog.plugins.client.errors`.
     """
+    if api is not None:
+        request = of_plugin(api, request)
     answers = yield from send_requests(
         session, [request], node=node, at_most=at_most, max_delay_s=max_delay_s
     )

@@ -38,19 +38,19 @@ _RETRIABLE_REFUSALS: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUO
 
 @attrs.frozen
 class NewTopic:
-    """Topic to create; -1 means the broker's default."""
+    """Topic to create; -1 means the broker's default. `config` has the topic's own values by key."""
 
     name: str
     partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
-    configs: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    config: Mapping[str, str] = attrs.field(factory=dict[str, str])
 
 
 @attrs.frozen
 class CreatedTopic:
     """Topic that was created from a `NewTopic`.
 
-    The id is all zeros, counts are -1 and `configs` (values by key, with the defaults) is None when the
+    The id is all zeros, counts are -1 and `config` (values by key, with the defaults) is None when the
     broker does not send them.
     """
 
@@ -58,7 +58,7 @@ class CreatedTopic:
     topic_id: UUID
     partitions: int
     replication_factor: int
-    configs: Mapping[str, str | None] | None
+    config: Mapping[str, str | None] | None
 
 
 def create_topics(
@@ -178,7 +178,7 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
         num_partitions=topic.partitions,
         replication_factor=topic.replication_factor,
         assignments=[],
-        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.config.items()],
     )
 
 

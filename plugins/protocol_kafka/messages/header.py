@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.plugins.protocol_kafka.codecs.compiled import encoder
 from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError, EncodeError, Malformed
 from tidelog.plugins.protocol_kafka.codecs.types import skip_tagged_fields, total_size
-from tidelog.plugins.protocol_kafka.messages.api import APIS
+from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS
 
 if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.codecs.types import Part
@@ -79,15 +79,19 @@ def parse_request_header(
 
 
 def encode_request_header(
-    api_key: int, api_version: int, correlation_id: int, client_id: str | None
+    api_key: int,
+    api_version: int,
+    correlation_id: int,
+    client_id: str | None,
+    first_flexible: Mapping[int, int] = FIRST_FLEXIBLE,
 ) -> bytes:
     """Return the encoded header of a request, in the header version of the API's version.
 
     Raises:
         EncodeError: a number or the client id is too large, or the client id is no text.
-        KeyError: no API here has that key.
+        KeyError: `first_flexible` has no such API.
     """
-    tagged = b"\0" if APIS[api_key].request_header_version(api_version) == 2 else b""
+    tagged = b"\0" if api_version >= first_flexible[api_key] else b""
     try:
         text = b"" if client_id is None else client_id.encode()
         length = -1 if client_id is None else len(text)
@@ -106,17 +110,22 @@ def encode_response_header(api_key: int, api_version: int, correlation_id: int) 
     return _RESPONSE.pack(correlation_id) + tagged
 
 
-def parse_response_header(api_key: int, api_version: int, frame: bytes | memoryview) -> tuple[int, int]:
+def parse_response_header(
+    api_key: int,
+    api_version: int,
+    frame: bytes | memoryview,
+    first_flexible: Mapping[int, int] = FIRST_FLEXIBLE,
+) -> tuple[int, int]:
     """Return the correlation id of a response (without its size), and where its body starts.
 
     Raises:
         DecodeError: the frame ends too early.
-        KeyError: no API here has that key.
+        KeyError: `first_flexible` has no such API.
     """
     try:
         (correlation_id,) = _RESPONSE.unpack_from(frame)
         position = 4
-        if APIS[api_key].response_header_version(api_version):
+        if api_version >= first_flexible[api_key] and api_key != API_VERSIONS.key:
             position = skip_tagged_fields(frame, 5, frame[4], len(frame))
     except (struct.error, IndexError, Malformed) as fault:
         raise _broken("ResponseHeader", fault) from None
@@ -141,16 +150,21 @@ def encode_response(api_key: int, api_version: int, correlation_id: int, respons
 
 
 def encode_request(
-    api_key: int, api_version: int, correlation_id: int, client_id: str | None, request: object
+    api_key: int,
+    api_version: int,
+    correlation_id: int,
+    client_id: str | None,
+    request: object,
+    first_flexible: Mapping[int, int] = FIRST_FLEXIBLE,
 ) -> list[Part]:
     """Return a request's frame as few parts, the first of which is bytes.
 
     Raises:
         EncodeError: the version cannot carry a value.
-        KeyError: no API here has that key.
+        KeyError: `first_flexible` has no such API.
         ValueError: the API has no such version.
     """
-    header = encode_request_header(api_key, api_version, correlation_id, client_id)
+    header = encode_request_header(api_key, api_version, correlation_id, client_id, first_flexible)
     return _framed(header, request, api_version)
 
 

@@ -56,7 +56,7 @@ def now_ms() -> int:
 
 async def new_topic(client: Driven, partitions: int = 1, configs: dict[str, str] | None = None) -> str:
     name = f"t-{uuid.uuid4()}"
-    outcomes = await client.call("create_topics", [NewTopic(name, partitions, configs=configs or {})])
+    outcomes = await client.call("create_topics", [NewTopic(name, partitions, config=configs or {})])
     assert isinstance(or_raise(outcomes)[name], CreatedTopic)
     await there(client, [TopicPartition(name, index) for index in range(partitions)])
     return name
@@ -103,7 +103,7 @@ async def test_each_topic_of_a_request_has_its_own_outcome(connect: Any, real_br
                 NewTopic(good, 2),
                 NewTopic("a/b"),
                 NewTopic(f"{good}-replicated", 1, 3),
-                NewTopic(f"{good}-configured", configs={"max.message.bytes": "many"}),
+                NewTopic(f"{good}-configured", config={"max.message.bytes": "many"}),
                 NewTopic(colliding.replace(".", "_")),
             ],
             validate_only=True,

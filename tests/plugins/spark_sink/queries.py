@@ -99,7 +99,7 @@ def new_topic(
         topic = Topic(bootstrap, name or f"t-{uuid.uuid4()}", client)
         # Rows may have any time: retention must not delete them before they are read.
         named = {"retention.ms": "-1", **{key.replace("_", "."): value for key, value in configs.items()}}
-        or_raise(client.create_topics([NewTopic(topic.name, partitions, configs=named)]))
+        or_raise(client.create_topics([NewTopic(topic.name, partitions, config=named)]))
         topic.wait_for(partitions)
         yield topic
 

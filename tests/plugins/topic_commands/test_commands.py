@@ -36,7 +36,7 @@ def client(real_broker: str) -> Iterator[BlockingClient]:
 
 def created(client: BlockingClient, name: str, partitions: int = 1, **configs: str) -> str:
     """A topic that is there, also by the broker's own metadata."""
-    or_raise(client.create_topics([NewTopic(name, partitions, configs=configs)]))
+    or_raise(client.create_topics([NewTopic(name, partitions, config=configs)]))
     or_raise(client.list_offsets([TopicPartition(name, index) for index in range(partitions)]))
     return name
 

@@ -114,7 +114,7 @@ def test_create_topics_returns_partitions_and_configs_of_the_created_topic() -> 
     new = NewTopic("orders", 3, 1, {"a.key": "1"})
     outcome = memory.run(create_topics, [new])["orders"]
     assert isinstance(outcome, CreatedTopic)
-    assert (outcome.partitions, outcome.replication_factor, outcome.configs) == (3, 1, {"a.key": "1"})
+    assert (outcome.partitions, outcome.replication_factor, outcome.config) == (3, 1, {"a.key": "1"})
     (request,) = requests(memory.brokers[ADDRESS], "CreateTopics")
     (topic,) = request.topics
     assert (topic.name, topic.num_partitions, topic.replication_factor) == ("orders", 3, 1)

@@ -41,7 +41,7 @@ def values_of(*blocks: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
 def create(client: BlockingClient, name: str, partitions: int, **configs: str) -> list[TopicPartition]:
     named = {key.replace("_", "."): value for key, value in configs.items()}
-    or_raise(client.create_topics([NewTopic(name, partitions, configs=named)]))
+    or_raise(client.create_topics([NewTopic(name, partitions, config=named)]))
     parts = [TopicPartition(name, index) for index in range(partitions)]
     or_raise(client.list_offsets(parts))
     return parts
