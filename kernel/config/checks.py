@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from typing import Any
 
 from tidelog.kernel.config import keys
 from tidelog.kernel.config.key import ConfigKey
@@ -12,31 +13,58 @@ from tidelog.kernel.config.types import T
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-def problems(values: Mapping[str, object]) -> list[str]:
-    """Return the contradictions between broker keys; each of `values` is valid by itself."""
-    served = served_listeners(values)
-    if not served:
-        return ["listeners: all of them are in controller.listener.names, so none is left for clients."]
-    found: list[str] = []
-    for listener in served:
+def problems(values: Mapping[str, object], invalid: Container[str] = ()) -> list[str]:
+    """Return the contradictions between broker keys; each of `values` is valid by itself.
+
+    A check of a key in `invalid`, which has its default instead of what was set, is left out.
+    """
+    return [
+        problem
+        for keys_of_check, check in _CHECKS
+        if not any(key.name in invalid for key in keys_of_check)
+        for problem in check(values)
+    ]
+
+
+def _no_listener_for_clients(values: Mapping[str, object]) -> Iterator[str]:
+    if not served_listeners(values):
+        yield "listeners: all of them are in controller.listener.names, so none is left for clients."
+
+
+def _unserved_protocols(values: Mapping[str, object]) -> Iterator[str]:
+    for listener in served_listeners(values):
         protocol = _protocol(values, listener)
         if protocol not in SECURITY_PROTOCOLS:
-            found.append(
+            yield (
                 f"listener.security.protocol.map: gives the listener {listener.name} the protocol "
                 f"{protocol}, which is none of {', '.join(SECURITY_PROTOCOLS)}."
             )
         elif protocol != "PLAINTEXT":
-            found.append(
-                f"listeners: {listener} needs {protocol}, which this broker has no part for; use PLAINTEXT."
-            )
+            yield f"listeners: {listener} needs {protocol}, which this broker has no part for; use PLAINTEXT."
+
+
+def _unknown_advertised_listeners(values: Mapping[str, object]) -> Iterator[str]:
     names = {listener.name for listener in _value(values, keys.LISTENERS)}
     for advertised in _value(values, keys.ADVERTISED_LISTENERS) or ():
         if advertised.name not in names:
-            found.append(f"advertised.listeners: {advertised} has a name that is not in listeners.")
+            yield f"advertised.listeners: {advertised} has a name that is not in listeners."
+
+
+def _codecs_of_unknown_listeners(values: Mapping[str, object]) -> Iterator[str]:
+    names = {listener.name for listener in _value(values, keys.LISTENERS)}
     for name in _value(values, keys.LISTENER_CODEC_MAP):
         if name not in names:
-            found.append(f"listener.codec.map: {name} is not in listeners.")
-    return found
+            yield f"listener.codec.map: {name} is not in listeners."
+
+
+_SERVED = (keys.LISTENERS, keys.CONTROLLER_LISTENER_NAMES)
+_CHECKS: tuple[tuple[tuple[ConfigKey[Any], ...], Callable[[Mapping[str, object]], Iterator[str]]], ...] = (
+    (_SERVED, _no_listener_for_clients),
+    ((*_SERVED, keys.LISTENER_SECURITY_PROTOCOL_MAP), _unserved_protocols),
+    ((keys.LISTENERS, keys.ADVERTISED_LISTENERS), _unknown_advertised_listeners),
+    ((keys.LISTENERS, keys.LISTENER_CODEC_MAP), _codecs_of_unknown_listeners),
+)
+"""The checks, each with the keys that it reads."""
 
 
 def warnings(values: Mapping[str, object]) -> list[str]:

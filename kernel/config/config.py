@@ -52,8 +52,10 @@ class Config:
     def _use(self, sources: Sources) -> None:
         resolved = resolve(sources, self.keys)
         topic_defaults = resolve_topic_defaults(resolved, self.keys)
-        refuse(resolved.problems + topic_defaults.problems)
-        self.sinks = self._sinks(resolved)
+        sinks = self._sinks(resolved)
+        of_sinks = tuple(problem for sink in sinks for problem in sink.problems(resolved.invalid))
+        refuse(resolved.problems + topic_defaults.problems + of_sinks)
+        self.sinks = sinks
         self.warnings: tuple[str, ...] = resolved.warnings + topic_defaults.warnings
         self.topic_defaults = topic_defaults.by_name
         self.default_topic_config = topic_defaults.config
@@ -62,12 +64,13 @@ class Config:
         self._sources = sources
 
     def _sinks(self, resolved: Resolved) -> tuple[SinkConfig, ...]:
+        """Return the sinks of known kinds; others are problems already."""
         kinds = self.keys.sink_kinds
-        sinks = [
-            SinkConfig(name, kinds[name.kind], resolved.values, resolved.origins) for name in self._sink_names
-        ]
-        refuse([problem for sink in sinks for problem in sink.problems()])
-        return tuple(sinks)
+        return tuple(
+            SinkConfig(name, kinds[name.kind], resolved.values, resolved.origins)
+            for name in self._sink_names
+            if name.kind in kinds
+        )
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object], added: Iterable[ConfigKey[object]] = ()) -> Config:

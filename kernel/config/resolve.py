@@ -18,12 +18,16 @@ from tidelog.kernel.errors import ConfigError
 
 
 class Resolved(NamedTuple):
-    """A value and an origin for every broker key, by name; problems, and settings without effect."""
+    """A value and an origin for every broker key, by name; problems, and settings without effect.
+
+    The keys in `invalid` were set to something that is no value of theirs, or by a misspelt name.
+    """
 
     values: dict[str, object]
     origins: dict[str, Origin]
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
+    invalid: frozenset[str] = frozenset()
 
 
 @attrs.define
@@ -32,6 +36,12 @@ class _Findings:
     values: dict[str, object] = attrs.field(factory=dict[str, object])
     origins: dict[str, Origin] = attrs.field(factory=dict[str, Origin])
     warnings: list[str] = attrs.field(factory=list[str])
+    invalid: set[str] = attrs.field(factory=set[str])
+
+    def meant(self, name: str | None) -> None:
+        """Note that a key was set under another name: what its default contradicts is no problem."""
+        if name is not None:
+            self.invalid.add(name)
 
 
 def resolve(sources: Sources, keys: ConfigKeys) -> Resolved:
@@ -42,11 +52,12 @@ def resolve(sources: Sources, keys: ConfigKeys) -> Resolved:
     for key in keys.of_scope("broker"):
         found.values.setdefault(key.name, key.default)
         found.origins.setdefault(key.name, DEFAULT_ORIGIN)
-    if not found.problems:
-        found.problems += checks.problems(found.values)
+    found.problems += checks.problems(found.values, found.invalid)
     found.warnings += checks.warnings(found.values)
     found.warnings += _set_in_vain(keys, found)
-    return Resolved(found.values, found.origins, tuple(found.problems), tuple(found.warnings))
+    return Resolved(
+        found.values, found.origins, tuple(found.problems), tuple(found.warnings), frozenset(found.invalid)
+    )
 
 
 def early_value(sources: Sources, key: ConfigKey[T]) -> T:
@@ -94,6 +105,7 @@ def _take_layer(layer: Layer, keys: ConfigKeys, found: _Findings) -> None:
             value = key.type.parse(setting.text)
         except ValueError as error:
             found.problems.append(f"{_shown(setting, key)}: {error}")
+            found.invalid.add(key.name)
             continue
         other = names_here.setdefault(key.name, setting)
         if other is not setting:
@@ -118,9 +130,10 @@ def _find_key(setting: Setting, keys: ConfigKeys) -> tuple[ConfigKey[object] | N
 
 def _take_unknown(setting: Setting, name: str, keys: ConfigKeys, found: _Findings) -> None:
     if is_sink_setting(name):
-        problem, beginning = unknown_setting(name, setting.origin, keys.sink_kinds)
-        if not any(other.startswith(beginning) for other in found.problems):
-            found.problems.append(problem)
+        unknown = unknown_setting(name, setting.origin, keys.sink_kinds)
+        if not any(other.startswith(unknown.beginning) for other in found.problems):
+            found.problems.append(unknown.problem)
+        found.meant(unknown.meant)
         return
     judgement = keys.judge(name, setting.text, "broker")
     if judgement is not None:
@@ -141,6 +154,7 @@ def _take_unknown(setting: Setting, name: str, keys: ConfigKeys, found: _Finding
         found.problems.append(f"{setting.origin}: there is no key before {setting.text!r}; write key=value")
         return
     nearest = keys.nearest(name, "broker")
+    found.meant(nearest)
     hint = f"did you mean {nearest}?" if nearest else "`tidelog config` lists all keys."
     found.problems.append(f"{name} ({setting.origin}) is no key; {hint}")
 

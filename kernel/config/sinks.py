@@ -7,7 +7,7 @@ full names, so that they come from the same sources, are validated in the same w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar, cast
 
 import attrs
@@ -165,19 +165,30 @@ def _sink_of(setting: str) -> SinkName | None:
     return SinkName(parts[1], parts[2])
 
 
+class UnknownSetting(NamedTuple):
+    """What is wrong with a setting of no sink's key, and the beginning that later ones repeat.
+
+    `meant` is the full name of the key that it seems to mean.
+    """
+
+    problem: str
+    beginning: str
+    meant: str | None = None
+
+
 def unknown_setting(
     name: str, origin: Origin, kinds: Mapping[str, Sequence[ConfigKey[object]]]
-) -> tuple[str, str]:
-    """Return what is wrong with a setting of no sink's key, and the beginning that later ones repeat."""
+) -> UnknownSetting:
+    """Return what is wrong with a setting of no sink's key."""
     if origin.kind is OriginKind.ENVIRONMENT:
         problem = (
             f"{origin} sets no key of a configured sink; a sink is configured in a file or by --set, and "
             "variables only add to its settings."
         )
-        return problem, problem
+        return UnknownSetting(problem, problem)
     sink = _sink_of(name)
     if sink is None:
-        return (
+        return UnknownSetting(
             f"{name} ({origin}) is no key; the settings of a sink are {SINKS}.KIND.NAME.KEY, in TOML a table "
             f"[{SINKS}.KIND.NAME], with letters, digits, _ and - in KIND and NAME.",
             name,
@@ -189,13 +200,16 @@ def unknown_setting(
         )
         hint = f"did you mean {near}?" if near else listing
         beginning = f"{sink.table} ("
-        return f"{beginning}{origin}): there is no kind of sink named {sink.kind}; {hint}", beginning
+        problem = f"{beginning}{origin}): there is no kind of sink named {sink.kind}; {hint}"
+        return UnknownSetting(problem, beginning)
     short = name[len(sink.table) + 1 :]
     if not short:
-        return f"{sink.table} ({origin}) has no settings; it needs topics or topics.regex.", name
+        problem = f"{sink.table} ({origin}) has no settings; it needs topics or topics.regex."
+        return UnknownSetting(problem, name, f"{sink.table}.{TOPICS.name}")
     near = nearest_name(short, [key.name for key in (*COMMON_SINK_KEYS, *kinds[sink.kind])])
     hint = f"did you mean {near}?" if near else "`tidelog sinks` lists its keys."
-    return f"{name} ({origin}) is no key of a sink of the kind {sink.kind}; {hint}", name
+    problem = f"{name} ({origin}) is no key of a sink of the kind {sink.kind}; {hint}"
+    return UnknownSetting(problem, name, f"{sink.table}.{near}" if near else None)
 
 
 class SinkConfig:
@@ -221,19 +235,29 @@ class SinkConfig:
         """Return whether some source sets the key, be it to its default."""
         return self._origins[key.name] is not DEFAULT_ORIGIN
 
-    def problems(self) -> Iterator[str]:
-        """Yield what is missing, and the values that exclude each other; each is valid by itself."""
+    def problems(self, invalid: Container[str] = ()) -> Iterator[str]:
+        """Yield what is missing, and the values that exclude each other; each is valid by itself.
+
+        The keys in `invalid`, by full names, were set, but to no value of theirs: nothing is said of them.
+        """
+        table = self.name.table
+        bad = {key.name for key in self.keys if f"{table}.{key.name}" in invalid}
+        if bad.isdisjoint((TOPICS.name, TOPICS_REGEX.name)):
+            yield from self._problems_of_topics()
+        backoffs = (RETRY_BACKOFF_MS, RETRY_BACKOFF_MAX_MS)
+        if bad.isdisjoint(key.name for key in backoffs) and self[backoffs[0]] > self[backoffs[1]]:
+            yield (
+                f"{table}.{RETRY_BACKOFF_MS} ({self[RETRY_BACKOFF_MS]}) is above {RETRY_BACKOFF_MAX_MS} "
+                f"({self[RETRY_BACKOFF_MAX_MS]})."
+            )
+        for key in self.keys:
+            if key.required and key.name not in bad and not self.is_set(key):
+                yield f"[{table}] needs {key.name}: {key.documentation}"
+
+    def _problems_of_topics(self) -> Iterator[str]:
         table = self.name.table
         if self.is_set(TOPICS) == self.is_set(TOPICS_REGEX):
             which = "one of the two, not both" if self.is_set(TOPICS) else "either of the two"
             yield f"[{table}] needs topics or topics.regex: {which}."
         elif not self[TOPICS] and self[TOPICS_REGEX] is None:
             yield f"[{table}] receives no topic: {TOPICS if self.is_set(TOPICS) else TOPICS_REGEX} is empty."
-        if self[RETRY_BACKOFF_MS] > self[RETRY_BACKOFF_MAX_MS]:
-            yield (
-                f"{table}.{RETRY_BACKOFF_MS} ({self[RETRY_BACKOFF_MS]}) is above {RETRY_BACKOFF_MAX_MS} "
-                f"({self[RETRY_BACKOFF_MAX_MS]})."
-            )
-        for key in self.keys:
-            if key.required and not self.is_set(key):
-                yield f"[{table}] needs {key.name}: {key.documentation}"

@@ -150,7 +150,8 @@ class SinkFeed(Protocol):
     """The changes for one run of a sink, to be iterated over by one task.
 
     Yields sequences of changes, at least one each, in their order: a partition is added before its ranges
-    and removed after them. When the broker stops, what is left is yielded, and the iteration ends.
+    and removed after them. When the broker stops, what is left is yielded, and the iteration ends. A sink is
+    shown as starting until it begins to iterate.
     """
 
     def __aiter__(self) -> AsyncIterator[Sequence[SinkChange]]: ...

@@ -19,7 +19,7 @@ from tidelog.kernel.seams.sinks import Committed, PartitionAdded, PartitionRemov
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.topics import Topic
 from tidelog.kernel.sinks.committed_log import PartitionLog
-from tidelog.kernel.sinks.statistics import SinkStatistics
+from tidelog.kernel.sinks.statistics import SinkState, SinkStatistics
 from tidelog.kernel.topic_names import INTERNAL_TOPICS
 
 
@@ -69,6 +69,7 @@ class Feed:
         return self
 
     async def __anext__(self) -> Sequence[SinkChange]:
+        self._statistics.state = SinkState.RUNNING
         while True:
             if self._due or self.stopping:
                 await trio.lowlevel.checkpoint()

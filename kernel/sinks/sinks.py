@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from tidelog.kernel.config.resolve import refuse
+from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
 
 if TYPE_CHECKING:
@@ -42,11 +44,16 @@ class Sinks:
         """Create all sinks, before the broker opens anything.
 
         Raises:
-            ConfigError: a sink cannot be used as it is configured.
+            ConfigError: sinks cannot be used as they are configured; lists all of them.
             PluginError: a kind of sink is broken.
         """
+        problems: list[str] = []
         for sink in self._sinks:
-            sink.create()
+            try:
+                sink.create()
+            except ConfigError as error:
+                problems.append(str(error))
+        refuse(problems)
 
     def background_tasks(self) -> Sequence[BackgroundTask]:
         """Return a task for each sink, and one that supervises all of them."""

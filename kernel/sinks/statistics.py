@@ -17,6 +17,8 @@ class SinkState(Enum):
 
     WAITING = "waiting"
     """Its broker is not ready yet, or it has failed and runs again soon."""
+    STARTING = "starting"
+    """It runs, but has not asked its feed for changes yet."""
     RUNNING = "running"
     ENDED = "ended"
     """It has returned by itself and is not run again, or the broker stops."""

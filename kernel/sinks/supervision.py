@@ -112,7 +112,7 @@ class SupervisedSink:
         except (ConfigError, PluginError) as error:
             return error
         feed = self._new_feed()
-        self._feed, self._statistics.state = feed, SinkState.RUNNING
+        self._feed, self._statistics.state = feed, SinkState.STARTING
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_stop_with_broker, feed, lifespan)

@@ -39,6 +39,7 @@ class PipelineSink:
         self._context = context
         self._command = command
         self._last = Report("starting")
+        self._started = trio.Event()
         self._position: dict[str, Any] = {}
 
     async def run(self, feed: SinkFeed) -> None:
@@ -64,7 +65,8 @@ class PipelineSink:
             raise PipelineFailed(self._last.error or f"its process {_ended(code)}")
 
     async def _inform(self, driver: DriverProcess, feed: SinkFeed) -> None:
-        """Report news to the process, and stop it with the broker."""
+        """Report news to the process once its query runs, and stop it with the broker."""
+        await self._wait_started(feed)
         async for _ in feed:
             self._note_delivered(feed)
             await driver.write(NEWS)
@@ -78,11 +80,25 @@ class PipelineSink:
         )
         driver.kill()
 
+    async def _wait_started(self, feed: SinkFeed) -> None:
+        """Wait until the query has started, or the broker stops."""
+
+        async def start_with_stop() -> None:
+            await feed.wait_stopping()
+            self._started.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(start_with_stop)
+            await self._started.wait()
+            nursery.cancel_scope.cancel()
+
     async def _watch(self, driver: DriverProcess, feed: SinkFeed) -> None:
         details: dict[str, str | int] = {"process_id": driver.process_id}
         try:
             while (report := await driver.read()) is not None:
                 self._last = report
+                if report.state != "starting":
+                    self._started.set()
                 details |= report.details()
                 feed.report(**details)
                 if report.position is not None:

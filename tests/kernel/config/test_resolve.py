@@ -103,6 +103,22 @@ def test_resolve_reports_all_problems_at_once() -> None:
     ]
 
 
+def test_resolve_reports_contradictions_beside_other_problems_but_not_those_of_a_bad_value() -> None:
+    listeners = "listeners=SSL://127.0.0.1:0"
+    assignments = [listeners, "authorizer.class.name=x", "advertised.listeners=OTHER://a:1"]
+    with pytest.raises(ConfigError) as caught:
+        Config(read_sources(assignments=assignments), BUNDLE)
+    assert str(caught.value).splitlines()[1:] == [
+        "  authorizer.class.name (--set) is a Kafka key that this broker has no part for (authorization).",
+        "  listeners: SSL://127.0.0.1:0 needs SSL, which this broker has no part for; use PLAINTEXT.",
+        "  advertised.listeners: OTHER://a:1 has a name that is not in listeners.",
+    ]
+    for bad in ("listeners=OTHER", "listenrs=OTHER://127.0.0.1:0"):
+        with pytest.raises(ConfigError) as caught:
+            Config(read_sources(assignments=[bad, "advertised.listeners=OTHER://a:1"]), BUNDLE)
+        assert "\n" not in str(caught.value)
+
+
 def test_a_bad_value_is_refused_even_where_a_stronger_source_overrides_it() -> None:
     with pytest.raises(ConfigError, match="TIDELOG_NODE_ID = 'one'"):
         Config(read_sources(environment={"TIDELOG_NODE_ID": "one"}, assignments=["node.id=1"]), BUNDLE)

@@ -214,3 +214,16 @@ def test_a_secret_is_hidden(tmp_path: Path) -> None:
     key = config.keys.find("sinks.files.flights.secret", "broker")
     assert key is not None
     assert key.type.format(config[key]) == "[hidden]"
+
+
+def test_problems_of_sinks_are_in_one_report_with_all_others(tmp_path: Path) -> None:
+    sinks = "[sinks.files.a]\ntopics = 'x'\n[sinks.files.b]\ntopics = 'x'\npth = 'y'\n[sinks.fils.c]\n"
+    text = f"'num.partitons' = 3\n{sinks}"
+    with pytest.raises(ConfigError) as caught:
+        from_toml(tmp_path, text)
+    assert [line.split(" (")[0].strip() for line in str(caught.value).splitlines()[1:]] == [
+        "num.partitons",
+        "sinks.files.b.pth",
+        "sinks.fils.c",
+        "[sinks.files.a] needs path: The directory to write to.",
+    ]

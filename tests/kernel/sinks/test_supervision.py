@@ -261,9 +261,15 @@ async def test_a_configuration_that_a_sink_refuses_stops_the_start() -> None:
 
     with plugin_with(FunctionKind(refuse)) as plugin:
         broker = new_broker(settings(plugin))
-        with pytest.raises(ConfigError, match=r"^\[sinks.probe.test\]: path names a file"):
+        with pytest.raises(ConfigError, match=r"problem: \[sinks.probe.test\]: path names a file"):
             async with broker.running():
                 pass
+        two = new_broker(settings(plugin, one={}, other={}))
+        with pytest.raises(ConfigError) as caught:
+            async with two.running():
+                pass
+    reasons = ["  [sinks.probe.one]: path names a file", "  [sinks.probe.other]: path names a file"]
+    assert [line.partition(",")[0] for line in str(caught.value).splitlines()[1:]] == reasons
 
 
 @pytest.mark.parametrize(

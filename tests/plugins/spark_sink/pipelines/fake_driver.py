@@ -39,6 +39,12 @@ def main() -> int:
         case "garbles":
             print("this is no report", flush=True)
             signal.pause()
+        case "starts":
+            report(state="starting")
+            for line in sys.stdin:
+                note(json.loads(line))
+                if json.loads(line) == "stop":
+                    return 0
         case _:
             report(state="running", position={"t": {"0": 1}}, batch=7, batch_rows=1)
             for line in sys.stdin:

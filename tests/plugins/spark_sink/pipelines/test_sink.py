@@ -84,6 +84,7 @@ async def test_the_process_is_told_of_news_and_stopped_with_the_broker(tmp_path:
             assert await until_logged(tmp_path, 2) == ["started", "news"]
             partition.append_nowait(make_batch([b"x"] * 3))
             assert (await until_logged(tmp_path, 3))[2:] == ["news"]
+            assert statistics(broker).state is SinkState.RUNNING
             # It reports that one record is delivered, before there is a topic or after.
             await until(lambda: statistics(broker).lag == 2, "the report")
         assert statistics(broker).state is SinkState.ENDED
@@ -101,6 +102,21 @@ async def test_the_process_learns_where_the_files_of_the_broker_are(
         async with running_broker({"plugins": plugin, "sinks": sinks, **there}):
             _, files = await until_logged(tmp_path, 2)
     assert files == f"{tmp_path / 'data'},{tmp_path / 'more'}"
+
+
+async def test_a_pipeline_is_starting_until_its_query_runs_and_can_be_stopped_then(tmp_path: Path) -> None:
+    with plugin_with(FakeKind()) as plugin:
+        async with running(plugin, settings(tmp_path, "starts")) as broker:
+            (partition,) = (await broker.topics.ensure("t")).partitions
+            partition.append_nowait(make_batch([b"x"]))
+            await until(lambda: "process" in statistics(broker).details, "the report")
+            found = statistics(broker)
+            assert (found.state, found.details["process"], found.failures) == (
+                SinkState.STARTING,
+                "starting",
+                0,
+            )
+    assert logged(tmp_path)[-1] == "stop"
 
 
 async def test_news_is_only_of_its_topics(tmp_path: Path) -> None:
