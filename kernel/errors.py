@@ -20,7 +20,14 @@ class ConfigError(TidelogError):
 
 
 class PluginError(TidelogError):
-    """A plugin is missing, doubled or broken; the message lists what is installed."""
+    """A plugin is missing, doubled or broken; the message lists what is installed.
+
+    `plugin` is the name of the plugin without which the rest can be used, None if there is no such one.
+    """
+
+    def __init__(self, message: str, plugin: str | None = None) -> None:
+        super().__init__(message)
+        self.plugin = plugin
 
 
 class BrokerError(TidelogError):

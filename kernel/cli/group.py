@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -26,10 +27,11 @@ class CommandGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names, for the help; a broken plugin is reported on standard error."""
         try:
-            added = list(_plugin_commands())
+            added, refused = _plugin_commands()
         except TidelogError as error:
-            print(f"tidelog: {error}", file=sys.stderr)
-            added = []
+            added, refused = {}, (error,)
+        for each in refused:
+            print(f"tidelog: {each}", file=sys.stderr)
         return sorted([*_OWN_COMMANDS, *added])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -37,7 +39,11 @@ class CommandGroup(click.Group):
         if cmd_name in _OWN_COMMANDS:
             command: click.Command = import_module(f"tidelog.kernel.cli.{cmd_name}").command
             return command
-        return _plugin_commands().get(cmd_name)
+        added, refused = _plugin_commands()
+        if cmd_name not in added and refused:
+            # It may be a command of that plugin.
+            raise refused[0]
+        return added.get(cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -52,16 +58,22 @@ class CommandGroup(click.Group):
 
 
 @cache
-def _plugin_commands() -> dict[str, click.Command]:
+def _plugin_commands() -> tuple[Mapping[str, click.Command], Sequence[TidelogError]]:
+    """Return the commands of plugins by name, and the errors of plugins that cannot be used."""
     from tidelog.kernel.cli.options import CONFIG_VARIABLE, sources_of
-    from tidelog.kernel.plugins.load import load_wanted_plugins
+    from tidelog.kernel.plugins.load import load_usable_plugins, load_wanted_plugins
 
     named = os.environ.get(CONFIG_VARIABLE)
-    file = Path(named) if named else None
-    commands = {
-        command.name or "": command for command in load_wanted_plugins(sources_of(file, ())).commands()
-    }
+    sources = sources_of(Path(named) if named else None, ())
+    refused: Sequence[TidelogError] = ()
+    try:
+        found = load_wanted_plugins(sources).commands()
+    except PluginError:
+        # Not at once: it checks all that plugins offer, which takes longer.
+        plugins, errors = load_usable_plugins(sources)
+        found, refused = plugins.commands(), tuple(errors.values())
+    commands = {command.name or "": command for command in found}
     for name in _OWN_COMMANDS:
         if name in commands:
             raise PluginError(f"A plugin offers a command {name}, which is one of tidelog's own.")
-    return commands
+    return commands, refused

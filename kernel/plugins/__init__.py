@@ -5,7 +5,7 @@ The default bundle is loaded like any other plugin: by the entry-point group `ti
 
 from __future__ import annotations
 
-from tidelog.kernel.plugins.load import configure, load_plugins
+from tidelog.kernel.plugins.load import configure, load_plugins, load_usable_plugins
 from tidelog.kernel.plugins.loaded import Plugins
 
-__all__ = ["Plugins", "configure", "load_plugins"]
+__all__ = ["Plugins", "configure", "load_plugins", "load_usable_plugins"]

@@ -43,7 +43,7 @@ class Candidate:
         try:
             return importlib.import_module(self.module)
         except Exception as error:
-            raise PluginError(self._failure(error)) from error
+            raise PluginError(self._failure(error), self.name) from error
 
     def _failure(self, error: Exception) -> str:
         cause = f"{type(error).__name__}: {error}"

@@ -50,6 +50,26 @@ def load_plugins(blocked: Sequence[str] = (), extra: Sequence[str] = ()) -> Plug
     return plugins
 
 
+def load_usable_plugins(sources: Sources) -> tuple[Plugins, Mapping[str, PluginError]]:
+    """Return the plugins that `sources` name without those that a broker refuses, and their errors by name.
+
+    Raises:
+        PluginError: none of the plugins is at fault alone, or a blocked name is none.
+    """
+    refused: dict[str, PluginError] = {}
+    blocked, extra = early_value(sources, PLUGINS_BLOCKED), early_value(sources, PLUGINS)
+    while True:
+        try:
+            plugins = load_plugins((*blocked, *refused), extra)
+            plugins.check()
+        except PluginError as error:
+            if error.plugin is None or error.plugin in refused:
+                raise
+            refused[error.plugin] = error
+        else:
+            return plugins, refused
+
+
 def configure(settings: Sources | Mapping[str, object]) -> tuple[Config, Plugins]:
     """Return the plugins that `settings` name, and the configuration, checked against all keys.
 
@@ -88,7 +108,7 @@ def _add_hookspecs(manager: pluggy.PluginManager, plugins: Plugins) -> None:
                 manager.add_hookspecs(cast("ModuleType", module))
             except ValueError as error:
                 raise PluginError(
-                    f"The plugin {plugin} hands over {module!r}, which declares no hook."
+                    f"The plugin {plugin} hands over {module!r}, which declares no hook.", plugin
                 ) from error
 
 
@@ -96,11 +116,13 @@ def _refuse_without_hooks(manager: pluggy.PluginManager, module: object, candida
     if not manager.get_hookcallers(module):
         raise PluginError(
             f"The plugin {candidate} implements no hook. Its hooks have to be functions in the module "
-            "itself, marked with tidelog.kernel.hookimpl."
+            "itself, marked with tidelog.kernel.hookimpl.",
+            candidate.name,
         )
 
 
 def _misfit(candidate: Candidate, reason: object) -> PluginError:
     return PluginError(
-        f"The plugin {candidate} does not fit the hooks of this version: {' '.join(str(reason).split())}"
+        f"The plugin {candidate} does not fit the hooks of this version: {' '.join(str(reason).split())}",
+        candidate.name,
     )

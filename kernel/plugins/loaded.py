@@ -18,6 +18,8 @@ from tidelog.kernel.records.compression import MAX_CODEC_ID, NO_COMPRESSION
 from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import click
     import pluggy
 
@@ -37,6 +39,20 @@ if TYPE_CHECKING:
 
 NOT_CODECS = (NO_COMPRESSION, COMPRESSION_OF_PRODUCER, UNCOMPRESSED)
 """What stands for no codec, in clients and as a value of `compression.type`."""
+NAMED_SEAMS = {
+    "tidelog_storage_backends": "storage",
+    "tidelog_metadata_stores": "metadata store",
+    "tidelog_index_formats": "index format",
+    "tidelog_cleanup_policies": "cleanup policy",
+    "tidelog_compression_codecs": "compression codec",
+    "tidelog_wire_codecs": "wire codec",
+    "tidelog_group_coordinators": "coordinator",
+    "tidelog_partition_assignors": "partition assignor",
+    "tidelog_sinks": "sink",
+    "tidelog_commands": "command",
+}
+"""The seams whose objects have names, by the hooks that return them."""
+_SINKS = "tidelog_sinks"
 _POLICY_NAME = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 
 
@@ -54,6 +70,13 @@ class Plugins:
         self.blocked = frozenset(blocked)
         self._manager = manager
         self._offered: dict[str, dict[str, object]] = {}
+        self._owners: dict[tuple[str, str], str] = {}
+
+    def check(self) -> None:
+        """Check all that plugins offer, also what no configuration has chosen."""
+        self.known_keys()
+        for hook, seam in NAMED_SEAMS.items():
+            self._by_name(seam, hook)
 
     def config_keys(self) -> tuple[ConfigKey[object], ...]:
         """Return the configuration keys of the kernel and of plugins."""
@@ -86,7 +109,7 @@ class Plugins:
             )
             for plugin, items in self._returned_keys
         )
-        ConfigKeys(key for _, keys in found for key in keys)
+        _check_declared_once(found)
         return found
 
     @cached_property
@@ -119,30 +142,35 @@ class Plugins:
 
     def cleanup_policies(self) -> dict[str, CleanupPolicy]:
         """Return all cleanup policies by name."""
-        found = self._by_name("cleanup policy", "tidelog_cleanup_policies")
+        hook = "tidelog_cleanup_policies"
+        found = self._by_name("cleanup policy", hook)
         for name in found:
             if not _POLICY_NAME.fullmatch(name):
                 # It is an item of a list, and a part of the name of a file.
-                raise PluginError(f"The cleanup policy {name!r} has a name with other than a-z A-Z 0-9 . _ -")
+                raise PluginError(
+                    f"The cleanup policy {name!r} has a name with other than a-z A-Z 0-9 . _ -",
+                    self._owners[hook, name],
+                )
         return cast("dict[str, CleanupPolicy]", found)
 
     def compression_codecs(self) -> dict[str, CompressionCodec]:
         """Return all compression codecs by name."""
-        found = cast(
-            "dict[str, CompressionCodec]", self._by_name("compression codec", "tidelog_compression_codecs")
-        )
+        hook = "tidelog_compression_codecs"
+        found = cast("dict[str, CompressionCodec]", self._by_name("compression codec", hook))
         by_id: dict[int, CompressionCodec] = {}
         for codec in found.values():
             if not 1 <= codec.id <= MAX_CODEC_ID or codec.name in NOT_CODECS:
                 raise PluginError(
                     f"The compression codec {codec.name!r} has the id {codec.id}: ids are 1 to "
-                    f"{MAX_CODEC_ID}, and no codec is named {', '.join(NOT_CODECS)}."
+                    f"{MAX_CODEC_ID}, and no codec is named {', '.join(NOT_CODECS)}.",
+                    self._owners[hook, codec.name],
                 )
             other = by_id.setdefault(codec.id, codec)
             if other is not codec:
                 raise PluginError(
                     f"The compression codecs {other.name} and {codec.name} have the same id {codec.id}; "
-                    "block the plugin of one of them with plugins.blocked."
+                    "block the plugin of one of them with plugins.blocked.",
+                    self._owners[hook, codec.name],
                 )
         return found
 
@@ -166,9 +194,9 @@ class Plugins:
 
     def sink_kinds(self) -> dict[str, SinkKind]:
         """Return all kinds of sinks by name."""
-        found = cast("dict[str, SinkKind]", self._by_name("kind of sink", "tidelog_sinks"))
+        found = cast("dict[str, SinkKind]", self._by_name("kind of sink", _SINKS))
         for kind in found.values():
-            _check_sink_kind(kind)
+            _check_sink_kind(kind, self._owners[_SINKS, kind.name])
         return found
 
     def background_tasks(self, broker: BrokerContext) -> list[BackgroundTask]:
@@ -178,7 +206,7 @@ class Plugins:
             for task in returned:
                 if not isinstance(task, PeriodicTask | LifespanTask):
                     raise PluginError(
-                        f"The plugin {plugin} hands over {task!r}, which is no background task."
+                        f"The plugin {plugin} hands over {task!r}, which is no background task.", plugin
                     )
                 found.append(task)
         return found
@@ -190,7 +218,7 @@ class Plugins:
             for listener in returned:
                 if not callable(listener):
                     raise PluginError(
-                        f"The plugin {plugin} hands over {listener!r}, which is no event listener."
+                        f"The plugin {plugin} hands over {listener!r}, which is no event listener.", plugin
                     )
                 found.append(cast("EventListener", listener))
         return found
@@ -208,14 +236,33 @@ class Plugins:
                 (returned,) = self._manager.subset_hook_caller(hook, others)(**arguments) or ((),)
                 yield callee.plugin_name, list(returned)
             except Exception as error:
+                if isinstance(error, PluginError) and error.plugin is not None:
+                    # A hook of that plugin, which this one has called.
+                    raise
                 raise PluginError(
-                    f"The plugin {callee.plugin_name} failed in {hook}: {type(error).__name__}: {error}"
+                    f"The plugin {callee.plugin_name} failed in {hook}: {type(error).__name__}: {error}",
+                    callee.plugin_name,
                 ) from error
 
     def offered(self, hook: str) -> Iterator[tuple[str, list[object]]]:
         """Call a hook as `ask` does, which takes no argument, or the plugins."""
         takes_plugins = hook == "tidelog_wire_codecs"
         return self.ask(hook, plugins=self) if takes_plugins else self.ask(hook)
+
+    def declared_hooks(self) -> list[tuple[str, str]]:
+        """Return the hooks that plugins declare: (name of the plugin, name of the hook)."""
+        return [
+            (plugin, name)
+            for plugin, modules in self.ask("tidelog_hookspecs")
+            for module in modules
+            for name in dir(module)
+            if self._manager.parse_hookspec_opts(cast("ModuleType", module), name) is not None
+        ]
+
+    def takes_arguments(self, hook: str) -> bool:
+        """Return whether a hook is called with arguments."""
+        spec = getattr(self._manager.hook, hook).spec
+        return spec is not None and bool(spec.argnames)
 
     def implementers(self, hook: str) -> list[str]:
         """Return the names of the plugins that implement a hook, in the order of loading."""
@@ -232,20 +279,21 @@ class Plugins:
 
     def _named_objects(self, seam: str, hook: str) -> dict[str, object]:
         found: dict[str, object] = {}
-        owners: dict[str, str] = {}
         for plugin, returned in self.offered(hook):
             for item in returned:
                 name = getattr(item, "name", None)
                 if not isinstance(name, str):
                     raise PluginError(
-                        f"The plugin {plugin} hands over {item!r} as a {seam}, but it has no name."
+                        f"The plugin {plugin} hands over {item!r} as a {seam}, but it has no name.", plugin
                     )
-                if name in owners:
+                if name in found:
+                    other = self._owners[hook, name]
                     raise PluginError(
-                        f"The plugins {owners[name]} and {plugin} both offer a {seam} named {name}; block "
-                        f"one of them: plugins.blocked={plugin}"
+                        f"The plugins {other} and {plugin} both offer a {seam} named {name}; block one of "
+                        f"them: plugins.blocked={plugin}",
+                        plugin,
                     )
-                owners[name] = plugin
+                self._owners[hook, name] = plugin
                 found[name] = item
         return found
 
@@ -265,29 +313,49 @@ def default_metadata_store(storage: StorageBackend) -> str:
     return "kraft" if storage.durable else "memory"
 
 
-def _check_sink_kind(kind: SinkKind) -> None:
+def _check_sink_kind(kind: SinkKind, plugin: str) -> None:
     if not SINK_NAME.fullmatch(kind.name):
-        raise PluginError(f"The kind of sink {kind.name!r} has a name with other than a-z A-Z 0-9 _ -")
+        raise PluginError(
+            f"The kind of sink {kind.name!r} has a name with other than a-z A-Z 0-9 _ -", plugin
+        )
     taken = {key.name for key in COMMON_SINK_KEYS}
     items: Iterable[object] = getattr(kind, "keys", ())
     for item in items:
-        key = _config_key(f"with the kind of sink {kind.name}", item)
+        key = _config_key(plugin, item)
         if key.scope != "broker" or key.dynamic:
             raise PluginError(
                 f"The kind of sink {kind.name} has the key {key.name}, which is one of topics, or can be "
-                "changed while the broker runs: a sink's keys are read when it is created."
+                "changed while the broker runs: a sink's keys are read when it is created.",
+                plugin,
             )
         if key.name in taken:
             raise PluginError(
                 f"The kind of sink {kind.name} declares the key {key.name}, which it has already: every sink "
-                f"has {', '.join(common.name for common in COMMON_SINK_KEYS)}."
+                f"has {', '.join(common.name for common in COMMON_SINK_KEYS)}.",
+                plugin,
             )
         taken.add(key.name)
     if not callable(getattr(kind, "create", None)):
-        raise PluginError(f"The kind of sink {kind.name} has no method create.")
+        raise PluginError(f"The kind of sink {kind.name} has no method create.", plugin)
+
+
+def _check_declared_once(found: Sequence[tuple[str, Sequence[ConfigKey[object]]]]) -> None:
+    """Check that no two plugins declare one key differently; the later one is at fault.
+
+    Raises:
+        PluginError: two do.
+    """
+    try:
+        ConfigKeys(key for _, keys in found for key in keys)
+    except PluginError as error:
+        for count, (plugin, _) in enumerate(found, 1):
+            try:
+                ConfigKeys(key for _, keys in found[:count] for key in keys)
+            except PluginError:
+                raise PluginError(str(error), plugin) from error
 
 
 def _config_key(plugin: str, item: object) -> ConfigKey[object]:
     if not isinstance(item, ConfigKey):
-        raise PluginError(f"The plugin {plugin} hands over {item!r}, which is no configuration key.")
+        raise PluginError(f"The plugin {plugin} hands over {item!r}, which is no configuration key.", plugin)
     return cast("ConfigKey[object]", item)

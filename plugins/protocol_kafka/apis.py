@@ -72,11 +72,14 @@ def checked_apis(offered: Iterable[tuple[str, Sequence[object]]]) -> Sequence[Ka
     for plugin, handed_over in offered:
         for api in handed_over:
             if not isinstance(api, KafkaApi):
-                raise PluginError(f"The plugin {plugin} hands over {api!r}, which is no API of the protocol.")
+                raise PluginError(
+                    f"The plugin {plugin} hands over {api!r}, which is no API of the protocol.", plugin
+                )
             if api.key in found:
                 raise PluginError(
                     f"The plugins {found[api.key][0]} and {plugin} both serve API key {api.key}; block one "
-                    f"of them: plugins.blocked={plugin}"
+                    f"of them: plugins.blocked={plugin}",
+                    plugin,
                 )
             found[api.key] = plugin, api
     return [api for _, api in found.values()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -185,8 +186,10 @@ def test_plugins_as_json_tells_a_strangers_plugin_too(tmp_path: Path) -> None:
         "distribution": None,
         "version": None,
         "blocked": False,
+        "refused": None,
         "offers": [],
         "keys": ["vault.token"],
+        "state": "active",
         "active": True,
         "seams": [],
     }
@@ -195,6 +198,119 @@ def test_plugins_as_json_tells_a_strangers_plugin_too(tmp_path: Path) -> None:
         {"seam": "storage", "name": "file", "active": True},
         {"seam": "index format", "name": "sparse", "active": True},
     ]
+
+
+REFUSED = {
+    "cannot be imported": ("1 / 0", "cannot be imported: ZeroDivisionError"),
+    "has no hook": ("x = 1", "implements no hook"),
+    "has a hook that raises": (
+        """
+        from tidelog.kernel import hookimpl
+
+        @hookimpl
+        def tidelog_sinks():
+            raise RuntimeError("no luck")
+        """,
+        "failed in tidelog_sinks: RuntimeError: no luck",
+    ),
+    "takes a name": (
+        """
+        from tidelog.kernel import hookimpl
+
+        class Storage:
+            name = "file"
+            durable = True
+
+        @hookimpl
+        def tidelog_storage_backends():
+            return [Storage()]
+        """,
+        "both offer a storage named file",
+    ),
+    "takes a key of Kafka's protocol": (
+        """
+        from tidelog.kernel import hookimpl
+        from tidelog.plugins.protocol_kafka.apis import KafkaApi
+        from tidelog.plugins.protocol_kafka.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+        @hookimpl
+        def tidelog_kafka_apis():
+            return [KafkaApi(12, "Pulse", HeartbeatRequest, HeartbeatResponse, print)]
+        """,
+        "failed in tidelog_kafka_apis: ValueError: API key 12 is that of Kafka's Heartbeat",
+    ),
+    "declares a key differently": (
+        """
+        from tidelog.kernel import ConfigKey, hookimpl
+        from tidelog.kernel.config import integer
+
+        @hookimpl
+        def tidelog_config_keys():
+            return [ConfigKey(name="num.partitions", type=integer(5), default=7, documentation="Other.")]
+        """,
+        "'num.partitions' is declared twice, differently",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_plugins_lists_all_others_beside_one_that_is_refused(fault: str, tmp_path: Path) -> None:
+    source, reason = REFUSED[fault]
+    greeter = write_plugin(tmp_path, "greeter", COMMANDING.replace("NAME", "greet"))
+    environment = {**greeter, **write_plugin(tmp_path, "stranger", source)}
+    environment["TIDELOG_PLUGINS"] = "stranger,greeter"
+    done = tidelog("plugins", **environment)
+    assert done.returncode == 2
+    rows = {line.split()[0]: line.split() for line in done.stdout.splitlines()}
+    assert rows["stranger"][1:3] == ["refused", "-"]
+    assert (rows["greeter"][1], rows["storage_file"][1]) == ("active", "active")
+    assert reason in done.stderr
+    assert "Traceback" not in done.stderr
+    listed = json.loads(tidelog("plugins", "--json", **environment).stdout)
+    (stranger,) = [item for item in listed if item["name"] == "stranger"]
+    assert (stranger["state"], stranger["active"]) == ("refused", False)
+    assert reason in stranger["refused"]
+    # It does not take away the commands of others either.
+    assert tidelog("greet", **environment).stdout == "hello\n"
+
+
+def test_plugins_with_a_configuration_that_is_refused(tmp_path: Path) -> None:
+    done = tidelog("plugins", "--set", "metadata=memory")
+    assert done.returncode == 2
+    rows = {line.split()[0]: line.split() for line in done.stdout.splitlines()}
+    assert (rows["metadata_memory"][1], rows["metadata_kraft"][1]) == ("idle", "idle")
+    assert "metadata = memory loses all topics when the broker stops" in done.stderr
+    # The key of a plugin that cannot be loaded is unknown then.
+    broken = write_plugin(tmp_path, "vault", "1 / 0")
+    done = tidelog("plugins", "--set", "vault.token=x", **broken)
+    assert done.returncode == 2
+    assert "vault            refused" in done.stdout
+    assert "The plugin vault (named in the key `plugins`) cannot be imported" in done.stderr
+    assert "vault.token (--set) is no key" in done.stderr
+
+
+TIDE_LEVEL = """
+    from tidelog.kernel import hookimpl
+    from tidelog.plugins.protocol_kafka.apis import KafkaApi
+    from tidelog.plugins.protocol_kafka.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+    @hookimpl
+    def tidelog_kafka_apis():
+        return [KafkaApi(20_000, "TideLevel", HeartbeatRequest, HeartbeatResponse, print)]
+
+    @hookimpl
+    def tidelog_client_telemetry_receivers():
+        return [print]
+"""
+
+
+def test_plugins_shows_what_is_offered_to_hooks_of_other_plugins(tmp_path: Path) -> None:
+    environment = write_plugin(tmp_path, "tides", TIDE_LEVEL)
+    (row,) = [
+        line for line in tidelog("plugins", **environment).stdout.splitlines() if line.startswith("tides")
+    ]
+    assert row.split()[1] == "active"
+    assert "client telemetry receivers*, kafka api TideLevel*" in row
 
 
 COMMANDING = """
