@@ -22,6 +22,7 @@ from tidelog.kernel.clock import Clock, wall_clock_ms
 from tidelog.kernel.collector import frozen_survivors, thaw_task
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.listeners import format_address
+from tidelog.kernel.controller.broker_loggers import BrokerLoggers
 from tidelog.kernel.controller.client_quotas import ClientQuotas
 from tidelog.kernel.controller.cluster import Cluster, advertised_addresses
 from tidelog.kernel.controller.dynamic_config import DynamicConfig
@@ -116,6 +117,7 @@ class Broker:
         self.dynamic_config = DynamicConfig(
             config, self.metadata, self.topics, config[keys.NODE_ID], self.events
         )
+        self.loggers = BrokerLoggers()
         self.client_quotas = ClientQuotas(self.metadata)
         self.scram_credentials = ScramCredentials(self.metadata)
         self._stop_requested = trio.Event()

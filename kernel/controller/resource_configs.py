@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, cast
 import trio
 
 from tidelog.kernel.config import Alter, Config, TopicConfig
-from tidelog.kernel.errors import InvalidConfig, InvalidRequest, StorageError
+from tidelog.kernel.errors import BrokerError, InvalidConfig, InvalidRequest, StorageError
+from tidelog.kernel.pace import Pace
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.metadata import MetadataStore
@@ -51,22 +52,52 @@ class ResourceConfigs:
         self, scope: ResourceScope, name: str, alter: Alter, *, validate_only: bool = False
     ) -> None:
         """Change what is set for a resource, durably."""
-        if not name:
-            raise InvalidRequest(f"the name of a {_TITLES[scope]} must not be empty")
+        (refused,) = await self.alter_all(scope, [(name, alter)], validate_only=validate_only)
+        if refused is not None:
+            raise refused
+
+    async def alter_all(
+        self, scope: ResourceScope, changes: Sequence[tuple[str, Alter]], *, validate_only: bool = False
+    ) -> Sequence[BrokerError | None]:
+        """Change what is set for resources, durably, in one change; for each return why it was refused."""
+        results: list[BrokerError | None] = []
+        altered: dict[str, dict[str, str]] = {}
+        pace = Pace()
         async with self._changing:
-            before = dict(self.settings(scope, name))
-            after = alter(before)
-            self._check(scope, before, after)
-            if validate_only or after == before:
-                return
+            for name, alter in changes:
+                try:
+                    after = self._altered(scope, name, alter)
+                except BrokerError as error:
+                    results.append(error)
+                else:
+                    results.append(None)
+                    if not validate_only and after != self.settings(scope, name):
+                        altered[name] = after
+                await pace.turn()
+            if not altered:
+                return results
             with trio.CancelScope(shield=True):
                 try:
-                    await self._metadata.put_resource_config(scope, name, after)
+                    await self._metadata.put_resource_configs(scope, altered)
                 except (OSError, StorageError) as error:
-                    raise StorageError(f"{_TITLES[scope]} {name!r} cannot be configured: {error}") from error
-            self._typed.pop((scope, name), None)
+                    refused = StorageError(f"a {_TITLES[scope]} cannot be configured: {error}")
+                    return [
+                        refused if name in altered else result
+                        for (name, _), result in zip(changes, results, strict=True)
+                    ]
+            for name in altered:
+                self._typed.pop((scope, name), None)
+                _log.info("changed the configuration of the %s %r", _TITLES[scope], name)
             self.version += 1
-            _log.info("changed the configuration of the %s %r", _TITLES[scope], name)
+        return results
+
+    def _altered(self, scope: ResourceScope, name: str, alter: Alter) -> dict[str, str]:
+        if not name:
+            raise InvalidRequest(f"the name of a {_TITLES[scope]} must not be empty")
+        before = dict(self.settings(scope, name))
+        after = alter(before)
+        self._check(scope, before, after)
+        return after
 
     def _check(self, scope: ResourceScope, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         changed = [name for name in sorted(after) if after[name] != before.get(name)]

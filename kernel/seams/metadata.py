@@ -95,21 +95,21 @@ class MetadataStore(StorageMetadata, Protocol):
         """Return all topics, those to be adopted with the next `activate` included."""
         ...
 
-    async def put_topic(self, record: TopicRecord) -> None:
-        """Add a topic, or change its configuration, number of partitions or epochs; durable on return.
+    async def put_topics(self, *records: TopicRecord) -> None:
+        """Add topics, or change their configuration, number of partitions or epochs; durable on return.
 
-        A topic of that name with another id is replaced.
+        The topics are different ones. A topic of one's name with another id is replaced.
 
         Raises:
-            OSError, StorageError: the disk refused; the topic is as before.
+            OSError, StorageError: the disk refused; all topics are as before.
         """
         ...
 
-    async def remove_topic(self, name: str) -> None:
-        """Remove a topic, if there is one; durable on return.
+    async def remove_topics(self, *names: str) -> None:
+        """Remove topics, as far as there are any of these names; durable on return.
 
         Raises:
-            OSError: the disk refused; the topic is still there.
+            OSError, StorageError: the disk refused; the topics are still there.
         """
         ...
 
@@ -133,11 +133,13 @@ class MetadataStore(StorageMetadata, Protocol):
         """Return the configuration of a group or of a subscription to client metrics."""
         ...
 
-    async def put_resource_config(self, scope: ResourceScope, name: str, config: Mapping[str, str]) -> None:
-        """Replace what `resource_config` returns; durable on return.
+    async def put_resource_configs(
+        self, scope: ResourceScope, configs: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        """Replace what `resource_config` returns for each name; durable on return.
 
         Raises:
-            OSError, StorageError: the disk refused; the configuration is as before.
+            OSError, StorageError: the disk refused; the configurations are as before.
         """
         ...
 
@@ -238,7 +240,9 @@ class MetadataStoreBase:
         """Return none."""
         return {}
 
-    async def put_resource_config(self, scope: ResourceScope, name: str, config: Mapping[str, str]) -> None:
+    async def put_resource_configs(
+        self, scope: ResourceScope, configs: Mapping[str, Mapping[str, str]]
+    ) -> None:
         """Refuse every configuration."""
         raise StorageError(f"the metadata store {type(self).__name__} stores no configuration of a {scope}")
 

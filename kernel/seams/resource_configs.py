@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Alter, TopicConfig
+    from tidelog.kernel.errors import BrokerError
 
 ResourceScope: TypeAlias = Literal["group", "client-metrics"]
 """The kinds of resources beside topics and brokers; their keys are those of that scope."""
@@ -45,5 +46,14 @@ class ResourceConfigs(Protocol):
             InvalidConfig: an unknown key or a bad value is new.
             BrokerError: what `alter` raises.
             StorageError: the disk refused; the configuration is as before.
+        """
+        ...
+
+    async def alter_all(
+        self, scope: ResourceScope, changes: Sequence[tuple[str, Alter]], *, validate_only: bool = False
+    ) -> Sequence[BrokerError | None]:
+        """Change what is set for different resources, durably, in one change.
+
+        For each return None, or what `alter` would raise.
         """
         ...

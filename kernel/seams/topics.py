@@ -9,6 +9,7 @@ from uuid import UUID
 import attrs
 
 from tidelog.kernel.config import Alter, TopicConfig
+from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.partition import Partition, Unpacking
 
@@ -120,6 +121,10 @@ class Topics(Protocol):
         """
         ...
 
+    async def create_all(self, wanted: Sequence[NewTopic]) -> Sequence[Topic | BrokerError]:
+        """Create topics, durably, in one change; for each return it, or what `create` would raise."""
+        ...
+
     def check(self, new: NewTopic) -> tuple[TopicRecord, TopicConfig]:
         """Return what `create` would create.
 
@@ -152,6 +157,15 @@ class Topics(Protocol):
         """
         ...
 
+    async def alter_configs(
+        self, changes: Sequence[tuple[str, Alter]], *, validate_only: bool = False
+    ) -> Sequence[BrokerError | None]:
+        """Change the configurations of different topics, durably, in one change.
+
+        For each return None, or what `alter_config` would raise.
+        """
+        ...
+
     def check_growth(self, name: str, count: int) -> Topic:
         """Return the topic, if it can have that many partitions.
 
@@ -169,6 +183,13 @@ class Topics(Protocol):
         """
         ...
 
+    async def grow_all(self, wanted: Sequence[tuple[str, int]]) -> Sequence[BrokerError | None]:
+        """Give different topics more partitions, durably, in one change.
+
+        For each return None, or what `grow` would raise.
+        """
+        ...
+
     async def delete(self, name: str) -> None:
         """Delete a topic, durably.
 
@@ -176,4 +197,8 @@ class Topics(Protocol):
             UnknownTopicOrPartition: there is none.
             StorageError: the disk refused; the topic is as before.
         """
+        ...
+
+    async def delete_all(self, names: Sequence[str]) -> Sequence[BrokerError | None]:
+        """Delete topics, durably, in one change; for each return None, or what `delete` would raise."""
         ...

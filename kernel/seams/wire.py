@@ -93,6 +93,24 @@ class PeerWarnings(Protocol):
         ...
 
 
+class BrokerLoggers(Protocol):
+    """The levels of the broker's loggers, by Kafka's names (KIP-412)."""
+
+    def levels(self) -> Mapping[str, str]:
+        """Return the level in force of each logger; `root` is above all others."""
+        ...
+
+    def alter(self, alter: Alter, *, validate_only: bool = False) -> None:
+        """Change levels until the broker stops; `alter` gives the new ones from those that are set.
+
+        Raises:
+            InvalidConfig: there is no such logger, or no such level.
+            InvalidRequest: the level of `root` is removed.
+            BrokerError: what `alter` raises.
+        """
+        ...
+
+
 class WireContext(BrokerContext, Protocol):
     """What a wire codec may use of its broker; connections are accepted once all of it is open."""
 
@@ -127,6 +145,11 @@ class WireContext(BrokerContext, Protocol):
     @property
     def client_quotas(self) -> ClientQuotas:
         """The quotas of users, client ids and addresses."""
+        ...
+
+    @property
+    def loggers(self) -> BrokerLoggers:
+        """The levels of the broker's loggers."""
         ...
 
     @property

@@ -11,6 +11,7 @@ import trio
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.loading import load_partition
 from tidelog.kernel.partition.side_writes import SideWrites
@@ -22,6 +23,8 @@ from tidelog.kernel.seams.tasks import Tasks
 _log = logging.getLogger(__name__)
 
 LOADS_PER_THREAD_HOP = 64
+NAMED = 10
+"""Most topics that one message names."""
 
 
 class PartitionKeeper:
@@ -42,7 +45,12 @@ class PartitionKeeper:
             OSError, StorageError: the disk refused; none is open, and none was created.
         """
         stores = await self._storage.open_partitions(specs, progress)
-        return [self._partition(spec, store) for spec, store in zip(specs, stores, strict=True)]
+        partitions: list[Partition] = []
+        pace = Pace()
+        for spec, store in zip(specs, stores, strict=True):
+            partitions.append(self._partition(spec, store))
+            await pace.turn()
+        return partitions
 
     def _partition(self, spec: PartitionSpec, store: PartitionStore) -> Partition:
         tasks = self._tasks
@@ -78,10 +86,12 @@ class PartitionKeeper:
             [(partition.topic_partition, partial(_close, partition)) for partition in partitions]
         )
 
-    async def discard(self, name: str, partitions: Sequence[Partition]) -> None:
+    async def discard(self, partitions: Sequence[Partition]) -> None:
         """Delete partitions that belong to no topic (any more); a disk error is only logged."""
+        pace = Pace()
         for partition in partitions:
             partition.take_offline()
+            await pace.turn()
         # Background writes must not run in a directory that is renamed, or in that of a new topic of the same
         # name.
         busy = [partition.side_writes for partition in partitions if partition.side_writes.close()]
@@ -92,14 +102,16 @@ class PartitionKeeper:
                 [(partition.topic_partition, partition.store) for partition in partitions]
             )
         except (OSError, StorageError) as error:
-            _log.error("partitions of topic %s are left on the disk: %s", name, error)
+            names = [*dict.fromkeys(partition.topic_partition.topic for partition in partitions)]
+            shown = ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
+            _log.error("partitions of topic %s are left on the disk: %s", shown, error)
 
 
-def partition_specs(record: TopicRecord, config: TopicConfig) -> list[PartitionSpec]:
-    """Return the partitions of a topic, to be opened."""
+def partition_specs(record: TopicRecord, config: TopicConfig, first: int = 0) -> list[PartitionSpec]:
+    """Return the partitions of a topic from number `first` on, to be opened."""
     return [
         PartitionSpec(TopicPartition(record.name, index), record.topic_id, config)
-        for index in range(record.partitions)
+        for index in range(first, record.partitions)
     ]
 
 

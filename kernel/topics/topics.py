@@ -21,15 +21,18 @@ from tidelog.kernel.config import (
     topic_config,
 )
 from tidelog.kernel.errors import (
+    BrokerError,
     InvalidPartitions,
     InvalidReplicationFactor,
     InvalidRequest,
+    InvalidTopic,
     StorageError,
     TopicAlreadyExists,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.events import BrokerEvents
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.seams.events import PartitionsOpened, TopicConfigChanged, TopicCreated, TopicDeleted
@@ -37,8 +40,9 @@ from tidelog.kernel.seams.metadata import MetadataStore, TopicRecord
 from tidelog.kernel.seams.storage import Storage, TopicPartition
 from tidelog.kernel.seams.tasks import Tasks
 from tidelog.kernel.seams.topics import NewTopic
-from tidelog.kernel.topic_names import METADATA_TOPIC, check_collision, check_topic_name
+from tidelog.kernel.topic_names import METADATA_TOPIC, check_topic_name, metric_name
 from tidelog.kernel.topics.auto_creation import AutoCreation
+from tidelog.kernel.topics.new_partitions import NewPartitions, create_partitions
 from tidelog.kernel.topics.partitions import PartitionKeeper, partition_specs
 from tidelog.kernel.topics.topic import Topic, record_of
 
@@ -70,6 +74,8 @@ class Topics:
         self._auto_creation = AutoCreation(self, tasks)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
+        # The topics, and those that are being created, by their names in metrics: no two may have the same.
+        self._names: dict[str, str] = {}
         self._internal: dict[str, NewTopic] = {}
         self._changing = trio.Lock()
         self._closed_at: Mapping[TopicPartition, int] | None = None
@@ -137,40 +143,61 @@ class Topics:
         """Store leader epochs that were learned from the partitions' logs."""
         epochs = tuple(partition.leader_epoch for partition in topic.partitions)
         if record.leader_epochs and epochs != record.leader_epochs:
-            await self._metadata.put_topic(attrs.evolve(record, leader_epochs=epochs))
+            await self._metadata.put_topics(attrs.evolve(record, leader_epochs=epochs))
 
     async def create(self, new: NewTopic) -> Topic:
         """Create a topic, durably; cancelling the caller does not interrupt a creation that has begun."""
-        async with self._changing:
-            record, config = self.check(new)
-            with trio.CancelScope(shield=True):
-                await self._make(record, config)
-            _log.info("created topic %s with %d partitions", record.name, record.partitions)
-            topic = self._by_name[record.name]
-            self._events.publish(TopicCreated(topic))
-            self._events.publish(PartitionsOpened(topic, tuple(topic.partitions)))
-            return topic
+        (created,) = await self.create_all([new])
+        if isinstance(created, BrokerError):
+            raise created
+        return created
 
-    async def _make(self, record: TopicRecord, config: TopicConfig) -> None:
-        partitions: list[Partition] = []
-        try:
-            partitions += await self._keeper.open(partition_specs(record, config))
-            await self._keeper.load_state(partitions)
-            epochs = tuple(partition.leader_epoch for partition in partitions)
-            await self._metadata.put_topic(attrs.evolve(record, leader_epochs=epochs))
-        except (OSError, StorageError) as error:
-            await self._keeper.discard(record.name, partitions)
-            raise StorageError(f"topic {record.name!r} cannot be created: {error}") from error
-        self._add(record, config, partitions)
+    async def create_all(self, wanted: Sequence[NewTopic]) -> Sequence[Topic | BrokerError]:
+        """Create topics, durably, in one change; for each return it, or why it was not created."""
+        results: dict[int, Topic | BrokerError] = {}
+        making: dict[int, NewPartitions] = {}
+        pace = Pace()
+        async with self._changing:
+            with trio.CancelScope(shield=True):
+                for index, new in enumerate(wanted):
+                    try:
+                        record, config = self.check(new)
+                    except BrokerError as error:
+                        results[index] = error
+                    else:
+                        # From here on no other topic of the request may have the name.
+                        self._names[metric_name(record.name)] = record.name
+                        making[index] = NewPartitions(record, config)
+                    await pace.turn()
+                if making:
+                    await create_partitions(self._keeper, self._metadata, [*making.values()])
+                for index, made in making.items():
+                    results[index] = self._created(made)
+                    await pace.turn()
+        return [results[index] for index in range(len(wanted))]
+
+    def _created(self, made: NewPartitions) -> Topic | BrokerError:
+        """Put a new topic into service; return it, or why it could not be created."""
+        record = made.record
+        if made.error is not None:
+            del self._names[metric_name(record.name)]
+            return StorageError(f"topic {record.name!r} cannot be created: {made.error}")
+        topic = self._add(record, made.config, made.partitions)
+        _log.info("created topic %s with %d partitions", record.name, record.partitions)
+        self._events.publish(TopicCreated(topic))
+        self._events.publish(PartitionsOpened(topic, tuple(topic.partitions)))
+        return topic
 
     def check(self, new: NewTopic) -> tuple[TopicRecord, TopicConfig]:
         """Return what `create` would create, or raise why it would not."""
         check_topic_name(new.name)
         if new.name == METADATA_TOPIC:
             raise InvalidRequest(f"{METADATA_TOPIC} is the broker's own log and no topic")
-        if new.name in self._by_name:
+        other = self._names.get(metric_name(new.name))
+        if other == new.name:
             raise TopicAlreadyExists(f"topic {new.name!r} already exists")
-        check_collision(new.name, self._by_name)
+        if other is not None:
+            raise InvalidTopic(f"topic {new.name!r} collides with {other!r}: '.' and '_' count as the same")
         partitions = self._config[keys.NUM_PARTITIONS] if new.partitions == -1 else new.partitions
         if partitions < 1:
             raise InvalidPartitions(
@@ -204,30 +231,67 @@ class Topics:
         self._auto_creation.request(name)
 
     async def alter_config(self, name: str, alter: Alter, *, validate_only: bool = False) -> None:
-        """Change the configuration that is set for a topic, durably; its partitions use it on return.
+        """Change the configuration that is set for a topic, durably; its partitions use it on return."""
+        (refused,) = await self.alter_configs([(name, alter)], validate_only=validate_only)
+        if refused is not None:
+            raise refused
+
+    async def alter_configs(
+        self, changes: Sequence[tuple[str, Alter]], *, validate_only: bool = False
+    ) -> Sequence[BrokerError | None]:
+        """Change the configurations of topics, durably, in one change; for each return why it was refused.
 
         An adopted topic is an ordinary one afterwards, since its configuration was reviewed.
         """
+        results: list[BrokerError | None] = []
+        altered: dict[int, tuple[Topic, dict[str, str], TopicConfig]] = {}
+        pace = Pace()
         async with self._changing:
-            topic = self.get(name)
-            overrides = alter(topic.overrides)
-            # Settings that another broker stored and that have no meaning here do not prevent a change.
-            changed = {name: text for name, text in overrides.items() if topic.overrides.get(name) != text}
-            self._storage.check_topic(topic_config(self._config, changed))
-            config, _ = checked_topic_config(self._config, overrides)
-            check_conflicts(self._config, config, changed.keys() | topic.overrides.keys() - overrides.keys())
-            if validate_only or overrides == topic.overrides:
-                return
-            record = attrs.evolve(record_of(topic), config=overrides, adopted=False)
             with trio.CancelScope(shield=True):
+                for index, (name, alter) in enumerate(changes):
+                    try:
+                        topic = self.get(name)
+                        overrides, config = self._altered(topic, alter)
+                    except BrokerError as error:
+                        results.append(error)
+                    else:
+                        results.append(None)
+                        if not validate_only and overrides != topic.overrides:
+                            altered[index] = topic, overrides, config
+                    await pace.turn()
                 try:
-                    await self._metadata.put_topic(record)
+                    await self._store_configs([*altered.values()])
                 except (OSError, StorageError) as error:
-                    raise StorageError(f"topic {name!r} cannot be changed: {error}") from error
+                    for index, (topic, _, _) in altered.items():
+                        results[index] = StorageError(f"topic {topic.name!r} cannot be changed: {error}")
+        return results
+
+    def _altered(self, topic: Topic, alter: Alter) -> tuple[dict[str, str], TopicConfig]:
+        """Return what a topic is to set for itself, and its configuration with that."""
+        overrides = alter(topic.overrides)
+        # Settings that another broker stored and that have no meaning here do not prevent a change.
+        changed = {name: text for name, text in overrides.items() if topic.overrides.get(name) != text}
+        self._storage.check_topic(topic_config(self._config, changed))
+        config, _ = checked_topic_config(self._config, overrides)
+        check_conflicts(self._config, config, changed.keys() | topic.overrides.keys() - overrides.keys())
+        return overrides, config
+
+    async def _store_configs(self, altered: Sequence[tuple[Topic, dict[str, str], TopicConfig]]) -> None:
+        if not altered:
+            return
+        await self._metadata.put_topics(
+            *(
+                attrs.evolve(record_of(topic), config=overrides, adopted=False)
+                for topic, overrides, _ in altered
+            )
+        )
+        pace = Pace()
+        for topic, overrides, config in altered:
             topic.overrides, topic.adopted = overrides, False
             topic.configure(config)
-            _log.info("changed the configuration of topic %s", name)
+            _log.info("changed the configuration of topic %s", topic.name)
             self._events.publish(TopicConfigChanged(topic))
+            await pace.turn()
 
     def check_growth(self, name: str, count: int) -> Topic:
         """Return the topic, or raise why it cannot have that many partitions."""
@@ -250,43 +314,88 @@ class Topics:
 
     async def grow(self, name: str, count: int) -> None:
         """Add partitions to a topic, durably, until it has `count`."""
-        async with self._changing:
-            topic = self.check_growth(name, count)
-            present = len(topic.partitions)
-            with trio.CancelScope(shield=True):
-                await self._add_partitions(topic, count)
-            _log.info("topic %s has %d partitions now", name, count)
-            self._events.publish(PartitionsOpened(topic, tuple(topic.partitions[present:])))
+        (refused,) = await self.grow_all([(name, count)])
+        if refused is not None:
+            raise refused
 
-    async def _add_partitions(self, topic: Topic, count: int) -> None:
-        record = attrs.evolve(record_of(topic), partitions=count)
-        added: list[Partition] = []
-        try:
-            specs = partition_specs(record, topic.config)[len(topic.partitions) :]
-            added += await self._keeper.open(specs)
-            await self._keeper.load_state(added)
-            epochs = (*record.leader_epochs, *(partition.leader_epoch for partition in added))
-            await self._metadata.put_topic(attrs.evolve(record, leader_epochs=epochs))
-        except (OSError, StorageError) as error:
-            await self._keeper.discard(topic.name, added)
-            raise StorageError(f"topic {topic.name!r} gets no more partitions: {error}") from error
-        topic.partitions += added
+    async def grow_all(self, wanted: Sequence[tuple[str, int]]) -> Sequence[BrokerError | None]:
+        """Add partitions to different topics, durably, in one change; for each return why it was refused."""
+        results: list[BrokerError | None] = []
+        making: dict[int, NewPartitions] = {}
+        pace = Pace()
+        async with self._changing:
+            with trio.CancelScope(shield=True):
+                for index, (name, count) in enumerate(wanted):
+                    try:
+                        topic = self.check_growth(name, count)
+                    except BrokerError as error:
+                        results.append(error)
+                    else:
+                        record = attrs.evolve(record_of(topic), partitions=count)
+                        making[index] = NewPartitions(record, topic.config, len(topic.partitions))
+                        results.append(None)
+                    await pace.turn()
+                if making:
+                    await create_partitions(self._keeper, self._metadata, [*making.values()])
+                for index, made in making.items():
+                    results[index] = self._grown(made)
+                    await pace.turn()
+        return results
+
+    def _grown(self, made: NewPartitions) -> BrokerError | None:
+        """Put new partitions of a topic into service; return why they could not be created."""
+        name = made.record.name
+        if made.error is not None:
+            return StorageError(f"topic {name!r} gets no more partitions: {made.error}")
+        topic = self._by_name[name]
+        topic.partitions += made.partitions
         self.version += 1
+        _log.info("topic %s has %d partitions now", name, len(topic.partitions))
+        self._events.publish(PartitionsOpened(topic, tuple(made.partitions)))
+        return None
 
     async def delete(self, name: str) -> None:
         """Delete a topic and its data, durably."""
+        (refused,) = await self.delete_all([name])
+        if refused is not None:
+            raise refused
+
+    async def delete_all(self, names: Sequence[str]) -> Sequence[BrokerError | None]:
+        """Delete topics and their data, durably, in one change; for each return why it was refused."""
+        results: list[BrokerError | None] = []
+        deleted: dict[int, Topic] = {}
         async with self._changing:
-            topic = self.get(name)
             with trio.CancelScope(shield=True):
+                for index, name in enumerate(names):
+                    try:
+                        deleted[index] = self.get(name)
+                    except UnknownTopicOrPartition as error:
+                        results.append(error)
+                    else:
+                        results.append(None)
+                topics = [*dict.fromkeys(deleted.values())]
                 try:
-                    await self._metadata.remove_topic(name)
-                except OSError as error:
-                    raise StorageError(f"topic {name!r} cannot be deleted: {error}") from error
-                del self._by_name[name], self._by_id[topic.topic_id.bytes]
-                self.version += 1
-                await self._keeper.discard(name, topic.partitions)
-            _log.info("deleted topic %s", name)
+                    await self._metadata.remove_topics(*(topic.name for topic in topics))
+                except (OSError, StorageError) as error:
+                    for index, topic in deleted.items():
+                        results[index] = StorageError(f"topic {topic.name!r} cannot be deleted: {error}")
+                else:
+                    await self._remove(topics)
+        return results
+
+    async def _remove(self, topics: Sequence[Topic]) -> None:
+        """Take topics out of service whose metadata is gone, and delete their partitions."""
+        pace = Pace()
+        for topic in topics:
+            del self._by_name[topic.name], self._by_id[topic.topic_id.bytes]
+            self._names.pop(metric_name(topic.name), None)
+            self.version += 1
+            await pace.turn()
+        await self._keeper.discard([*chain.from_iterable(topic.partitions for topic in topics)])
+        for topic in topics:
+            _log.info("deleted topic %s", topic.name)
             self._events.publish(TopicDeleted(topic))
+            await pace.turn()
 
     def refresh_configs(self) -> None:
         """Apply the broker's present defaults to every topic."""
@@ -333,11 +442,13 @@ class Topics:
         self._closed_at = self.high_watermarks()
         self._by_name.clear()
         self._by_id.clear()
+        self._names.clear()
         await self._keeper.close(partitions)
 
     def _add(self, record: TopicRecord, config: TopicConfig, partitions: list[Partition]) -> Topic:
         topic = Topic(record.name, record.topic_id, record.config, config, partitions, record.adopted)
         self._by_name[topic.name] = self._by_id[topic.topic_id.bytes] = topic
+        self._names[metric_name(topic.name)] = topic.name
         self.version += 1
         return topic
 

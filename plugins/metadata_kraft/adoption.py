@@ -15,7 +15,7 @@ above it made to fit) while the broker is stopped. Apache Kafka leaves this file
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -130,10 +130,9 @@ class AdoptedTopics:
         """Blocking: add topics, durably."""
         self._write(self._names | {topic.topic_id: topic.name for topic in topics})
 
-    def discard(self, topic_id: UUID) -> None:
-        """Blocking: remove a topic, which was configured or deleted."""
-        if topic_id in self._names:
-            self._write({key: name for key, name in self._names.items() if key != topic_id})
+    def discard(self, topic_ids: Collection[UUID]) -> None:
+        """Blocking: remove topics, which were configured or deleted."""
+        self._write({key: name for key, name in self._names.items() if key not in topic_ids})
 
     def _write(self, names: dict[UUID, str]) -> None:
         lines = [_VERSION, str(len(names)), *(f"{name} {encode_uuid(key)}" for key, name in names.items())]

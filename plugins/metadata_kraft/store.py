@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -275,22 +276,24 @@ class KraftMetadata:
         adopted = topic_id in self._adopted
         return TopicRecord(topic.name, topic_id, len(epochs), dict(config), epochs, adopted)
 
-    async def put_topic(self, record: TopicRecord) -> None:
-        """Create or change a topic; durable on return."""
+    async def put_topics(self, *records: TopicRecord) -> None:
+        """Create or change topics; durable on return."""
         async with self._changing:
-            before = self.image.configs.get((settings.TOPIC_RESOURCE, record.name), {})
-            configured = before != record.config
-            await self._commit(self._changes.put_topic(record))
-            if configured:
-                await self._unmark(record.topic_id)
+            configs = self.image.configs
+            configured = [
+                record.topic_id
+                for record in records
+                if configs.get((settings.TOPIC_RESOURCE, record.name), {}) != record.config
+            ]
+            await self._commit(chain.from_iterable(map(self._changes.put_topic, records)))
+            await self._unmark(configured)
 
-    async def remove_topic(self, name: str) -> None:
-        """Remove a topic; durable on return."""
+    async def remove_topics(self, *names: str) -> None:
+        """Remove topics; durable on return."""
         async with self._changing:
-            topic = self.image.find_topic(name)
-            if topic is not None:
-                await self._commit([(topics.RemoveTopicRecord(topic_id=topic.topic_id), 0)])
-                await self._unmark(UUID(bytes=topic.topic_id))
+            found = [topic for topic in map(self.image.find_topic, names) if topic is not None]
+            await self._commit((topics.RemoveTopicRecord(topic_id=topic.topic_id), 0) for topic in found)
+            await self._unmark([UUID(bytes=topic.topic_id) for topic in found])
 
     def broker_config(self, node_id: int | None) -> Mapping[str, str]:
         """Return the dynamic configuration of a broker, or the default of all (None)."""
@@ -311,10 +314,14 @@ class KraftMetadata:
         """Return the configuration of a resource."""
         return self.image.configs.get((settings.RESOURCE_TYPES[scope], name), {})
 
-    async def put_resource_config(self, scope: ResourceScope, name: str, config: Mapping[str, str]) -> None:
-        """Replace the configuration of a resource; durable on return."""
+    async def put_resource_configs(
+        self, scope: ResourceScope, configs: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        """Replace the configurations of resources; durable on return."""
+        kind = settings.RESOURCE_TYPES[scope]
         async with self._changing:
-            await self._commit(self._changes.put_config((settings.RESOURCE_TYPES[scope], name), config))
+            changes = (self._changes.put_config((kind, name), config) for name, config in configs.items())
+            await self._commit(chain.from_iterable(changes))
 
     def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
         """Return the quotas of each entity."""
@@ -382,6 +389,7 @@ class KraftMetadata:
             await self._write(values)
             for message in made:
                 apply_message(self.image, message)
+                await pace.turn()
             await self._snapshot_if_due()
 
     async def _write(self, values: Sequence[bytes]) -> None:
@@ -391,12 +399,15 @@ class KraftMetadata:
                 self._count(await log.append(chunk))
             await trio.to_thread.run_sync(log.flush)
 
-    async def _unmark(self, topic_id: UUID) -> None:
-        """Remove an adopted topic's mark; the change itself is durable, so an error must not fail it."""
+    async def _unmark(self, topic_ids: Sequence[UUID]) -> None:
+        """Remove marks of adopted topics; the change itself is durable, so an error must not fail it."""
+        marked = [topic_id for topic_id in topic_ids if topic_id in self._adopted]
+        if not marked:
+            return
         try:
-            await trio.to_thread.run_sync(self._adopted.discard, topic_id)
+            await trio.to_thread.run_sync(self._adopted.discard, marked)
         except OSError as error:
-            _log.warning("%s cannot be written, a topic stays marked: %s", self._adopted.path, error)
+            _log.warning("%s cannot be written, topics stay marked: %s", self._adopted.path, error)
 
     async def _snapshot_if_due(self) -> None:
         if self._snapshots.is_due():

@@ -60,13 +60,14 @@ class MemoryMetadata(MetadataStoreBase):
         """Return all topics."""
         return list(self._topics.values())
 
-    async def put_topic(self, record: TopicRecord) -> None:
-        """Add or replace a topic."""
-        self._topics[record.name] = record
+    async def put_topics(self, *records: TopicRecord) -> None:
+        """Add or replace topics."""
+        self._topics |= {record.name: record for record in records}
 
-    async def remove_topic(self, name: str) -> None:
-        """Remove a topic, if there is one."""
-        self._topics.pop(name, None)
+    async def remove_topics(self, *names: str) -> None:
+        """Remove topics, as far as there are any."""
+        for name in names:
+            self._topics.pop(name, None)
 
     def broker_config(self, node_id: int | None) -> Mapping[str, str]:
         """Return the dynamic configuration of a broker, or of all."""
@@ -84,11 +85,14 @@ class MemoryMetadata(MetadataStoreBase):
         """Return the configuration of a resource."""
         return self._resource_configs.get((scope, name), {})
 
-    async def put_resource_config(self, scope: ResourceScope, name: str, config: Mapping[str, str]) -> None:
-        """Replace it."""
-        self._resource_configs.pop((scope, name), None)
-        if config:
-            self._resource_configs[scope, name] = dict(config)
+    async def put_resource_configs(
+        self, scope: ResourceScope, configs: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        """Replace them."""
+        for name, config in configs.items():
+            self._resource_configs.pop((scope, name), None)
+            if config:
+                self._resource_configs[scope, name] = dict(config)
 
     def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
         """Return the quotas of each entity."""

@@ -13,6 +13,7 @@ import trio
 from tidelog.kernel import disk
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import ConfigError, StorageError
+from tidelog.kernel.pace import Pace, run_in_steps
 from tidelog.kernel.seams.storage import (
     PartitionSpec,
     PartitionStore,
@@ -172,19 +173,22 @@ class FileStorage:
         """
         directories = self._directories
         placing = Placing(directories.in_service, directories.offline, self._known, self._registered.keys())
-        placements, offline = placing.place(specs)
+        placements, offline = await run_in_steps(placing.place(specs))
         opening = ParallelOpening(self._registered, self._threads_per_directory, progress)
         await opening.run(placements)
         for directory, error in opening.lost.items():
             offline.update(await self._fail_while_opening(directory, error, placements))
         self._failed.partitions.update(offline)
         opened = {store.topic_partition: store for store in opening.stores}
+        pace = Pace()
         for placement in placements:
             if placement.spec.topic_partition not in offline:
                 placement.directory.recall_checkpoints(opened[placement.spec.topic_partition])
                 placement.directory.add(opened[placement.spec.topic_partition])
+            await pace.turn()
         for placement in placements:
             self._resume_move(placement)
+            await pace.turn()
         return [
             OfflineStore(offline[key]) if (key := spec.topic_partition) in offline else opened[key]
             for spec in specs

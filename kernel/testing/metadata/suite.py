@@ -65,26 +65,26 @@ class MetadataConformance:
     async def test_topics_are_put_replaced_and_removed(self, harness: MetadataHarness) -> None:
         assert list(harness.store.topics()) == []
         first = TopicRecord("first", uuid4(), 3, {"retention.ms": "1000", "cleanup.policy": "compact"})
-        await harness.store.put_topic(first)
-        await harness.store.put_topic(TopicRecord("second", uuid4(), 1))
+        await harness.store.put_topics(first)
+        await harness.store.put_topics(TopicRecord("second", uuid4(), 1))
         changed = TopicRecord("first", first.topic_id, 5, {})
-        await harness.store.put_topic(changed)
-        await harness.store.remove_topic("second")
-        await harness.store.remove_topic("never there")
+        await harness.store.put_topics(changed)
+        await harness.store.remove_topics("second")
+        await harness.store.remove_topics("never there")
         assert list(harness.store.topics()) == [changed]
         await harness.reopen()
         assert list(harness.store.topics()) == [changed]
 
     async def test_put_topic_with_another_id_replaces_the_topic(self, harness: MetadataHarness) -> None:
-        await harness.store.put_topic(TopicRecord("t", uuid4(), 3, {"retention.ms": "1000"}))
+        await harness.store.put_topics(TopicRecord("t", uuid4(), 3, {"retention.ms": "1000"}))
         other = TopicRecord("t", uuid4(), 1)
-        await harness.store.put_topic(other)
+        await harness.store.put_topics(other)
         await harness.reopen()
         assert list(harness.store.topics()) == [other]
 
     async def test_put_topic_keeps_leader_epochs_or_has_none(self, harness: MetadataHarness) -> None:
         record = TopicRecord("t", uuid4(), 3, leader_epochs=(4, 0, 7))
-        await harness.store.put_topic(record)
+        await harness.store.put_topics(record)
         (found,) = harness.store.topics()
         assert found.leader_epochs in ((), record.leader_epochs)
         await harness.reopen()
@@ -96,16 +96,16 @@ class MetadataConformance:
 
     async def test_what_topics_returned_does_not_change(self, harness: MetadataHarness) -> None:
         record = TopicRecord("t", uuid4(), 1, {"retention.ms": "1"})
-        await harness.store.put_topic(record)
+        await harness.store.put_topics(record)
         before = list(harness.store.topics())
-        await harness.store.put_topic(TopicRecord("t", record.topic_id, 2, {"retention.ms": "2"}))
+        await harness.store.put_topics(TopicRecord("t", record.topic_id, 2, {"retention.ms": "2"}))
         assert before == [record]
 
     async def test_changes_at_the_same_time_are_all_made(self, harness: MetadataHarness) -> None:
         records = {name: TopicRecord(name, uuid4(), 1) for name in "abcdefgh"}
         async with trio.open_nursery() as nursery:
             for record in records.values():
-                nursery.start_soon(harness.store.put_topic, record)
+                nursery.start_soon(harness.store.put_topics, record)
             for name in "xyz":
                 nursery.start_soon(harness.store.put_broker_config, None, {name: "1"})
         assert {topic.name: topic for topic in harness.store.topics()} == records
@@ -118,7 +118,7 @@ class MetadataConformance:
     async def test_a_cancelled_change_is_made_or_not(self, harness: MetadataHarness) -> None:
         with trio.CancelScope() as scope:
             scope.cancel()
-            await harness.store.put_topic(TopicRecord("t", uuid4(), 3, {"retention.ms": "1"}))
+            await harness.store.put_topics(TopicRecord("t", uuid4(), 3, {"retention.ms": "1"}))
         there = list(harness.store.topics())
         assert len(there) <= 1
         await harness.reopen()
@@ -206,13 +206,13 @@ class MetadataConformance:
 
     async def test_put_resource_config_of_groups_and_client_metrics(self, harness: MetadataHarness) -> None:
         store = harness.store
-        if await _refuses(store.put_resource_config("group", "g", {})):
+        if await _refuses(store.put_resource_configs("group", {"g": {}})):
             return
-        await store.put_resource_config("group", "g", {"a": "1", "b": ""})
-        await store.put_resource_config("client-metrics", "g", {"a": "2"})
-        await store.put_resource_config("group", "h", {"a": "3"})
-        await store.put_resource_config("group", "g", {"b": "", "c": "4"})
-        await store.put_resource_config("group", "h", {})
+        await store.put_resource_configs("group", {"g": {"a": "1", "b": ""}})
+        await store.put_resource_configs("client-metrics", {"g": {"a": "2"}})
+        await store.put_resource_configs("group", {"h": {"a": "3"}})
+        await store.put_resource_configs("group", {"g": {"b": "", "c": "4"}})
+        await store.put_resource_configs("group", {"h": {}})
         await harness.reopen()
         store = harness.store
         assert store.resource_config("group", "g") == {"b": "", "c": "4"}
@@ -228,7 +228,7 @@ class MetadataConformance:
             registration = BrokerRegistration({"PLAINTEXT": ("localhost", port)}, "rack")
             await harness.store.register_broker(registration)
             epoch = harness.store.broker_epoch
-            await harness.store.put_topic(TopicRecord(f"t{port}", uuid4(), 1))
+            await harness.store.put_topics(TopicRecord(f"t{port}", uuid4(), 1))
             assert harness.store.broker_epoch == epoch
             await harness.reopen()
         assert len(harness.store.topics()) == 2
@@ -254,7 +254,7 @@ class MetadataConformance:
         assert harness.store.features.epoch >= epoch
 
     async def test_assign_directory_is_recorded_or_ignored(self, harness: MetadataHarness) -> None:
-        await harness.store.put_topic(TopicRecord("t", uuid4(), 2))
+        await harness.store.put_topics(TopicRecord("t", uuid4(), 2))
         directory_id, partition = uuid4().bytes, TopicPartition("t", 1)
         await harness.store.assign_directory(partition, directory_id)
         assert harness.store.assigned_directory(partition) in (None, directory_id)
@@ -264,7 +264,7 @@ class MetadataConformance:
 
     async def test_failed_directories_and_partitions_leave_the_topics(self, harness: MetadataHarness) -> None:
         record = TopicRecord("t", uuid4(), 2)
-        await harness.store.put_topic(record)
+        await harness.store.put_topics(record)
         await harness.store.register_broker(BrokerRegistration({"PLAINTEXT": ("localhost", 9092)}, None))
         harness.store.drop_directory(uuid4().bytes)
         await harness.store.fail_directory(uuid4().bytes, [TopicPartition("t", 0), TopicPartition("u", 0)])
@@ -279,7 +279,7 @@ class MetadataConformance:
             return
         other.open(None)
         await other.activate()
-        await other.put_topic(TopicRecord("other", uuid4(), 1))
+        await other.put_topics(TopicRecord("other", uuid4(), 1))
         assert list(harness.store.topics()) == []
         await other.close(clean=True)
 
@@ -309,7 +309,7 @@ class _Model:
         there = self._topics.get(name)
         match choose.randrange(4):
             case 0:
-                await harness.store.remove_topic(name)
+                await harness.store.remove_topics(name)
                 self._topics.pop(name, None)
             case 1:
                 node_id = choose.choice((None, 1))
@@ -323,7 +323,7 @@ class _Model:
                 await self._put(harness, TopicRecord(name, topic_id, choose.randint(1, 4), config))
 
     async def _put(self, harness: MetadataHarness, record: TopicRecord) -> None:
-        await harness.store.put_topic(record)
+        await harness.store.put_topics(record)
         self._topics[record.name] = record
 
     def check(self, harness: MetadataHarness) -> None:

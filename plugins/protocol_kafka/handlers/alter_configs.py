@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.config import Alter
+from tidelog.kernel.errors import BrokerError, InvalidRequest
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.handlers.config_changes import change_config, each_resource, replaced_by
+from tidelog.plugins.protocol_kafka.handlers.config_changes import change_configs, replaced_by
 from tidelog.plugins.protocol_kafka.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from tidelog.plugins.protocol_kafka.messages.describe_configs import BROKER_LOGGER_RESOURCE
 
 
 async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Handle each resource independently: an error of one does not affect the others."""
 
-    async def change(resource: AlterConfigsResource) -> None:
-        alter = replaced_by([(config.name, config.value) for config in resource.configs])
-        await change_config(context, resource, alter, validate_only=request.validate_only)
+    def alter_of(resource: AlterConfigsResource) -> Alter:
+        if resource.resource_type == BROKER_LOGGER_RESOURCE:
+            # As in Kafka, where the request is older than the configuration of loggers.
+            raise InvalidRequest(f"Unknown resource type {BROKER_LOGGER_RESOURCE}")
+        return replaced_by([(config.name, config.value) for config in resource.configs])
 
     def answer(resource: AlterConfigsResource, error: BrokerError | None) -> AlterConfigsResourceResponse:
         return AlterConfigsResourceResponse(
@@ -29,4 +33,7 @@ async def handle(context: RequestContext, request: AlterConfigsRequest) -> Alter
             resource_name=resource.resource_name,
         )
 
-    return AlterConfigsResponse(responses=await each_resource(context, request.resources, change, answer))
+    responses = await change_configs(
+        context, request.resources, alter_of, answer, validate_only=request.validate_only
+    )
+    return AlterConfigsResponse(responses=responses)

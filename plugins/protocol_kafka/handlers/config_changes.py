@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
@@ -20,6 +20,7 @@ from tidelog.kernel.pace import Pace
 from tidelog.kernel.topic_names import check_topic_name
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
+    BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.resource_configs import ResourceScope
 
 SCOPES: Mapping[int, ResourceScope] = {GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "client-metrics"}
-"""The resources beside topics and brokers, by their number in the protocol."""
+"""The resources beside topics and brokers that the metadata has, by their number in the protocol."""
 
 
 class Resource(Protocol):
@@ -52,65 +53,86 @@ R = TypeVar("R", bound=Resource)
 A = TypeVar("A")
 
 
-async def each_resource(
+async def change_configs(
     context: RequestContext,
     resources: Sequence[R],
-    change: Callable[[R], Awaitable[None]],
+    alter_of: Callable[[R], Alter],
     answer: Callable[[R, BrokerError | None], A],
+    *,
+    validate_only: bool,
 ) -> list[A]:
-    """Change each resource independently; return the results of `answer`, called with its error or None.
+    """Change the configurations of resources; return the results of `answer`, called with an error or None.
 
-    A repeated resource is refused, with one result.
+    An error of one does not affect the others. A repeated resource is refused, each time.
     """
     times: Counter[tuple[int, str]] = Counter()
-    first: dict[tuple[int, str], R] = {}
     pace = Pace()
     for resource in resources:
-        place = resource.resource_type, resource.resource_name
-        times[place] += 1
-        first.setdefault(place, resource)
+        times[resource.resource_type, resource.resource_name] += 1
         await pace.turn()
-    answers: list[A] = []
-    for place, resource in ((place, first[place]) for place in times):
+    outcomes: dict[int, BrokerError | None] = {}
+    changes: dict[int, dict[int, tuple[str, Alter]]] = {}
+    for index, resource in enumerate(resources):
+        kind, name = resource.resource_type, resource.resource_name
         try:
-            if times[place] > 1:
-                raise InvalidRequest("each resource may be in a request only once")
-            if len(resource.configs) > MAX_CHANGES_PER_RESOURCE:
-                raise InvalidRequest(
-                    f"{len(resource.configs)} changes of a resource are more than {MAX_CHANGES_PER_RESOURCE}"
-                )
-            await change(resource)
+            _check_resource(resource, times[kind, name])
+            changes.setdefault(kind, {})[index] = name, alter_of(resource)
         except BrokerError as error:
-            context.warn(f"refusing to configure {resource.resource_name!r} for", error)
-            answers.append(answer(resource, error))
-        else:
-            answers.append(answer(resource, None))
+            outcomes[index] = error
+        await pace.turn()
+    for kind, of_kind in changes.items():
+        results = await _change(context, kind, [*of_kind.values()], validate_only=validate_only)
+        outcomes |= zip(of_kind, results, strict=True)
+    answers: list[A] = []
+    for index, resource in enumerate(resources):
+        outcome = outcomes[index]
+        if outcome is not None:
+            context.warn(f"refusing to configure {resource.resource_name!r} for", outcome)
+        answers.append(answer(resource, outcome))
         await pace.turn()
     return answers
 
 
-async def change_config(
-    context: RequestContext, resource: Resource, alter: Alter, *, validate_only: bool
-) -> None:
-    """Change the configuration of a topic, of this broker, of a group or of client metrics.
+def _check_resource(resource: Resource, times: int) -> None:
+    """Raise why a resource is refused, whatever the change is."""
+    if times > 1:
+        raise InvalidRequest("Each resource must appear at most once.")
+    if len(resource.configs) > MAX_CHANGES_PER_RESOURCE:
+        raise InvalidRequest(
+            f"{len(resource.configs)} changes of a resource are more than {MAX_CHANGES_PER_RESOURCE}"
+        )
+    if resource.resource_type == TOPIC_RESOURCE:
+        if not resource.resource_name:
+            raise InvalidRequest("a topic without a name has no configuration")
+        check_topic_name(resource.resource_name)
 
-    Raises:
-        BrokerError: it is refused; see `Topics.alter_config`, `DynamicConfig.alter` and
-            `ResourceConfigs.alter`.
-    """
-    kind, name = resource.resource_type, resource.resource_name
+
+async def _change(
+    context: RequestContext, kind: int, changes: Sequence[tuple[str, Alter]], *, validate_only: bool
+) -> Sequence[BrokerError | None]:
+    """Change the configurations of resources of one kind; for each return why it was refused."""
     broker = context.broker
     if kind == TOPIC_RESOURCE:
-        if not name:
-            raise InvalidRequest("a topic without a name has no configuration")
-        check_topic_name(name)
-        await broker.topics.alter_config(name, alter, validate_only=validate_only)
-    elif kind == BROKER_RESOURCE:
-        await broker.dynamic_config.alter(node_named(context, name), alter, validate_only=validate_only)
-    elif kind in SCOPES:
-        await broker.resource_configs.alter(SCOPES[kind], name, alter, validate_only=validate_only)
-    else:
-        raise InvalidRequest(f"resources of type {kind} have no configuration here")
+        return await broker.topics.alter_configs(changes, validate_only=validate_only)
+    if kind in SCOPES:
+        return await broker.resource_configs.alter_all(SCOPES[kind], changes, validate_only=validate_only)
+    results: list[BrokerError | None] = []
+    for name, alter in changes:
+        try:
+            if kind == BROKER_RESOURCE:
+                await broker.dynamic_config.alter(
+                    node_named(context, name), alter, validate_only=validate_only
+                )
+            elif kind == BROKER_LOGGER_RESOURCE:
+                check_logger_node(context, name)
+                broker.loggers.alter(alter, validate_only=validate_only)
+            else:
+                raise InvalidRequest(f"Unknown resource type {kind}")
+        except BrokerError as error:
+            results.append(error)
+        else:
+            results.append(None)
+    return results
 
 
 def node_named(context: RequestContext, name: str) -> int | None:
@@ -121,8 +143,18 @@ def node_named(context: RequestContext, name: str) -> int | None:
     """
     node_id = context.broker.cluster.node_id
     if name not in ("", str(node_id)):
-        raise InvalidRequest(f"this is broker {node_id}, not broker {name!r}")
+        raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {name!r}")
     return node_id if name else None
+
+
+def check_logger_node(context: RequestContext, name: str) -> None:
+    """Check that the loggers of this broker are meant.
+
+    Raises:
+        InvalidRequest: they are not.
+    """
+    if node_named(context, name) is None:
+        raise InvalidRequest("Broker id must not be empty")
 
 
 class AlterOperation(enum.IntEnum):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import trio
-
 from tidelog.kernel.errors import BrokerError, InvalidReplicaAssignment, InvalidRequest, PolicyViolation
 from tidelog.kernel.pace import Pace
 from tidelog.plugins.protocol_kafka.context import RequestContext
@@ -25,23 +23,27 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
     """Handle each topic independently: an error of one does not affect the others."""
     times = Counter(topic.name for topic in request.topics)
     first = {topic.name: topic for topic in reversed(request.topics)}
-    left = MAX_PARTITIONS_PER_REQUEST
     pace = Pace()
     wanted = 0
     for name in times:
         wanted += _wanted(context, first[name]) if times[name] == 1 else 0
         await pace.turn()
-    results: list[CreatePartitionsTopicResult] = []
+    left = MAX_PARTITIONS_PER_REQUEST
+    outcomes: dict[str, BrokerError | None] = {}
     for name in times:
-        refusal: BrokerError | None = None
         try:
-            if times[name] > 1:
-                raise InvalidRequest(f"topic {name!r} is in the request {times[name]} times")
-            left -= await _grow(context, first[name], left, wanted, validate_only=request.validate_only)
+            left -= _checked(context, first[name], times[name], left, wanted)
+            outcomes[name] = None
         except BrokerError as error:
-            context.warn(f"refusing to add partitions to topic {name!r} for", error)
-            refusal = error
-        results.append(_result(context, name, refusal))
+            outcomes[name] = error
+        await pace.turn()
+    if not request.validate_only:
+        growing = [(name, first[name].count) for name, refusal in outcomes.items() if refusal is None]
+        grown = await context.broker.topics.grow_all(growing)
+        outcomes |= {name: error for (name, _), error in zip(growing, grown, strict=True)}
+    results: list[CreatePartitionsTopicResult] = []
+    for name, outcome in outcomes.items():
+        results.append(_result(context, name, outcome))
         await pace.turn()
     return CreatePartitionsResponse(results=results)
 
@@ -49,6 +51,7 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
 def _result(context: RequestContext, name: str, refusal: BrokerError | None) -> CreatePartitionsTopicResult:
     if refusal is None:
         return CreatePartitionsTopicResult(name=name, error_code=0)
+    context.warn(f"refusing to add partitions to topic {name!r} for", refusal)
     return CreatePartitionsTopicResult(
         name=name, error_code=error_code(refusal), error_message=context.error_message(refusal)
     )
@@ -62,22 +65,23 @@ def _wanted(context: RequestContext, asked: CreatePartitionsTopic) -> int:
         return 0
 
 
-async def _grow(
-    context: RequestContext, asked: CreatePartitionsTopic, left: int, wanted: int, *, validate_only: bool
+def _checked(
+    context: RequestContext, asked: CreatePartitionsTopic, times: int, left: int, wanted: int
 ) -> int:
-    """Add partitions to one topic; return how many. The request asks for `wanted`, may add `left` more."""
-    topics = context.broker.topics
-    added = asked.count - len(topics.check_growth(asked.name, asked.count).partitions)
+    """Return how many partitions a topic is to get. The request asks for `wanted`, and may add `left` more.
+
+    Raises:
+        BrokerError: the topic is refused.
+    """
+    if times > 1:
+        raise InvalidRequest(f"topic {asked.name!r} is in the request {times} times")
+    added = asked.count - len(context.broker.topics.check_growth(asked.name, asked.count).partitions)
     if added > left:
         raise PolicyViolation(
             f"a request may create {MAX_PARTITIONS_PER_REQUEST} partitions at most, and this one asks for "
             f"{wanted}; create them with several requests"
         )
     _check_assignments(context, asked, added)
-    if validate_only:
-        await trio.lowlevel.checkpoint()
-    else:
-        await topics.grow(asked.name, asked.count)
     return added
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-
-import trio
+from typing import NamedTuple
 
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.errors import (
@@ -17,7 +16,7 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.topics import NewTopic
-from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
+from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID, Uuid
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.describe_configs import TopicConfigEntry, topic_config_entries
@@ -49,20 +48,23 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
         await pace.turn()
     refusal = _too_many(partitions) if partitions > MAX_PARTITIONS_PER_REQUEST else None
     asked = Counter(topic.name for topic in request.topics)
-    seen: set[str] = set()
-    results: list[CreatableTopicResult] = []
+    wanted: dict[str, NewTopic] = {}
+    refused: dict[str, BrokerError] = {}
     for topic in request.topics:
-        if topic.name in seen:
-            continue
-        seen.add(topic.name)
-        if refusal is not None:
-            results.append(_refused(context, topic, refusal))
+        try:
+            wanted[topic.name] = _new_topic(context, topic, asked[topic.name], refusal)
+        except BrokerError as error:
+            refused[topic.name] = error
+        await pace.turn()
+    make = _validate if request.validate_only else _create
+    outcomes = {**await make(context, wanted), **refused}
+    results: list[CreatableTopicResult] = []
+    for name in asked:
+        outcome = outcomes[name]
+        if isinstance(outcome, BrokerError):
+            results.append(_refused(context, name, outcome))
         else:
-            results.append(
-                await _create(
-                    context, topic, described, validate_only=request.validate_only, asked=asked[topic.name]
-                )
-            )
+            results.append(_made(name, outcome, described.configs_of(wanted[name])))
         await pace.turn()
     return CreateTopicsResponse(topics=results)
 
@@ -83,42 +85,65 @@ def _too_many(partitions: int) -> PolicyViolation:
     )
 
 
+class _Made(NamedTuple):
+    """Id and number of partitions of a topic that was created, or would be."""
+
+    topic_id: Uuid
+    partitions: int
+
+
 async def _create(
-    context: RequestContext, topic: CreatableTopic, described: _Described, *, validate_only: bool, asked: int
-) -> CreatableTopicResult:
-    topics = context.broker.topics
-    try:
-        if asked > 1:
-            raise InvalidRequest(f"topic {topic.name!r} is in the request {asked} times")
-        new = _new_topic(context, topic)
-        if validate_only:
-            record, _ = topics.check(new)
-            topic_id, partitions = ZERO_UUID, record.partitions
-            await trio.lowlevel.checkpoint()
-        else:
-            created = await topics.create(new)
-            topic_id, partitions = created.topic_id.bytes, len(created.partitions)
-    except BrokerError as error:
-        return _refused(context, topic, error)
+    context: RequestContext, wanted: Mapping[str, NewTopic]
+) -> Mapping[str, _Made | BrokerError]:
+    created = await context.broker.topics.create_all([*wanted.values()])
+    return {
+        name: topic if isinstance(topic, BrokerError) else _Made(topic.topic_id.bytes, len(topic.partitions))
+        for name, topic in zip(wanted, created, strict=True)
+    }
+
+
+async def _validate(
+    context: RequestContext, wanted: Mapping[str, NewTopic]
+) -> Mapping[str, _Made | BrokerError]:
+    outcomes: dict[str, _Made | BrokerError] = {}
+    pace = Pace()
+    for name, new in wanted.items():
+        try:
+            record, _ = context.broker.topics.check(new)
+            outcomes[name] = _Made(ZERO_UUID, record.partitions)
+        except BrokerError as error:
+            outcomes[name] = error
+        await pace.turn()
+    return outcomes
+
+
+def _made(name: str, made: _Made, configs: list[CreatableTopicConfigs]) -> CreatableTopicResult:
     return CreatableTopicResult(
-        name=topic.name,
-        topic_id=topic_id,
+        name=name,
+        topic_id=made.topic_id,
         error_code=0,
         error_message=None,
-        num_partitions=partitions,
+        num_partitions=made.partitions,
         replication_factor=1,
-        configs=described.configs_of(new),
+        configs=configs,
     )
 
 
-def _refused(context: RequestContext, topic: CreatableTopic, error: BrokerError) -> CreatableTopicResult:
-    context.warn(f"refusing to create topic {topic.name!r} for", error)
+def _refused(context: RequestContext, name: str, error: BrokerError) -> CreatableTopicResult:
+    context.warn(f"refusing to create topic {name!r} for", error)
     return CreatableTopicResult(
-        name=topic.name, error_code=error_code(error), error_message=context.error_message(error)
+        name=name, error_code=error_code(error), error_message=context.error_message(error)
     )
 
 
-def _new_topic(context: RequestContext, topic: CreatableTopic) -> NewTopic:
+def _new_topic(
+    context: RequestContext, topic: CreatableTopic, asked: int, refusal: BrokerError | None
+) -> NewTopic:
+    """Return the topic that is asked for, `asked` times; raise `refusal` if the whole request is refused."""
+    if refusal is not None:
+        raise refusal
+    if asked > 1:
+        raise InvalidRequest(f"topic {topic.name!r} is in the request {asked} times")
     partitions = topic.num_partitions
     if topic.assignments:
         partitions = _assigned_partitions(context, topic)
@@ -126,9 +151,7 @@ def _new_topic(context: RequestContext, topic: CreatableTopic) -> NewTopic:
         raise InvalidRequest(
             f"topic {topic.name!r} has {len(topic.configs)} settings, more than {MAX_CONFIGS_PER_TOPIC}"
         )
-    names = Counter(entry.name for entry in topic.configs)
-    if doubled := [name for name, count in names.items() if count > 1]:
-        raise InvalidRequest(f"topic {topic.name!r} has {doubled[0]} more than once in its configuration")
+    # As in Kafka, the last value of a key that is repeated counts.
     return NewTopic(topic.name, partitions, topic.replication_factor, dict(map(_setting, topic.configs)))
 
 

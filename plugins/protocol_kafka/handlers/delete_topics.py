@@ -6,6 +6,7 @@ from collections import Counter
 
 from tidelog.kernel.errors import BrokerError, InvalidRequest, TopicDeletionDisabled
 from tidelog.kernel.pace import Pace
+from tidelog.kernel.seams.topics import Topic
 from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
@@ -34,9 +35,16 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
         times[meant] += 1
         first.setdefault(meant, topic)
         await pace.turn()
-    answers: list[DeletableTopicResult] = []
+    outcomes: dict[object, Topic | BrokerError] = {}
     for meant in times:
-        answers.append(await _delete(context, first[meant], times[meant]))
+        outcomes[meant] = _deletable(context, first[meant], times[meant])
+        await pace.turn()
+    topics = {meant: topic for meant, topic in outcomes.items() if not isinstance(topic, BrokerError)}
+    deleted = await context.broker.topics.delete_all([topic.name for topic in topics.values()])
+    outcomes |= {meant: error for meant, error in zip(topics, deleted, strict=True) if error is not None}
+    answers: list[DeletableTopicResult] = []
+    for meant, outcome in outcomes.items():
+        answers.append(_result(context, first[meant], topics.get(meant), outcome))
         await pace.turn()
     return DeleteTopicsResponse(responses=answers)
 
@@ -48,27 +56,34 @@ def _meant(context: RequestContext, asked: DeleteTopicState) -> object:
     return (asked.name, asked.topic_id) if topic is None else topic
 
 
-async def _delete(context: RequestContext, asked: DeleteTopicState, times: int) -> DeletableTopicResult:
+def _deletable(context: RequestContext, asked: DeleteTopicState, times: int) -> Topic | BrokerError:
+    """Return the topic to delete, or why none is deleted."""
     broker = context.broker
     name, topic_id = asked.name, asked.topic_id
+    if not broker.config[keys.DELETE_TOPIC_ENABLE]:
+        return TopicDeletionDisabled("delete.topic.enable is false on this broker")
+    if (name is None) == (topic_id == ZERO_UUID):
+        return InvalidRequest("a topic is deleted either by its name or by its id")
+    if times > 1:
+        return InvalidRequest(f"topic {name or topic_id.hex()!r} is in the request {times} times")
     try:
-        if not broker.config[keys.DELETE_TOPIC_ENABLE]:
-            raise TopicDeletionDisabled("delete.topic.enable is false on this broker")
-        if (name is None) == (topic_id == ZERO_UUID):
-            raise InvalidRequest("a topic is deleted either by its name or by its id")
-        if times > 1:
-            raise InvalidRequest(f"topic {name or topic_id.hex()!r} is in the request {times} times")
-        topic = broker.topics.get(name) if name is not None else broker.topics.get_by_id(topic_id)
-        name, topic_id = topic.name, topic.topic_id.bytes
-        await broker.topics.delete(name)
+        return broker.topics.get(name) if name is not None else broker.topics.get_by_id(topic_id)
     except BrokerError as error:
-        return DeletableTopicResult(
-            name=name,
-            topic_id=topic_id,
-            error_code=_code(context, error),
-            error_message=context.error_message(error),
-        )
-    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=0)
+        return error
+
+
+def _result(
+    context: RequestContext, asked: DeleteTopicState, found: Topic | None, outcome: Topic | BrokerError
+) -> DeletableTopicResult:
+    name, topic_id = (asked.name, asked.topic_id) if found is None else (found.name, found.topic_id.bytes)
+    if not isinstance(outcome, BrokerError):
+        return DeletableTopicResult(name=name, topic_id=topic_id, error_code=0)
+    return DeletableTopicResult(
+        name=name,
+        topic_id=topic_id,
+        error_code=_code(context, outcome),
+        error_message=context.error_message(outcome),
+    )
 
 
 def _code(context: RequestContext, error: BrokerError) -> ErrorCode:

@@ -13,8 +13,9 @@ from tidelog.kernel.pace import Pace
 from tidelog.kernel.topic_names import check_topic_name
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.handlers.config_changes import SCOPES, node_named
+from tidelog.plugins.protocol_kafka.handlers.config_changes import SCOPES, check_logger_node, node_named
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
+    BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
     DescribeConfigsRequest,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.resource_configs import ResourceScope
 
 TOPIC_SOURCE, THIS_BROKER_SOURCE, ALL_BROKERS_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE = 1, 2, 3, 4, 5
+LOGGER_SOURCE = 6
 OWN_SOURCES: Mapping[ResourceScope, int] = {"client-metrics": 7, "group": 8}
 DYNAMIC_SOURCES = {
     OriginKind.DYNAMIC_BROKER: THIS_BROKER_SOURCE,
@@ -38,6 +40,8 @@ DYNAMIC_SOURCES = {
 SOURCES_SINCE = 1
 KEPT_RESOURCES = 16
 """Most whole descriptions that are cached while a request selects keys of them."""
+MAX_REPEATED = 100
+"""Most repetitions of resources in a request that are described."""
 UNKNOWN_TYPE = 0
 TYPES = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7, "password": 9}
 """Kafka's numbers for the types of keys; a type that Kafka does not have is reported as unknown."""
@@ -62,7 +66,8 @@ class TopicConfigEntry(NamedTuple):
 async def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Describe each resource independently: an error of one does not affect the others.
 
-    A repeated resource has one result: a few bytes of request can be hundreds of kilobytes of response.
+    A repeated resource is described each time, up to a limit: a few bytes of request can be hundreds of
+    kilobytes of response.
     """
 
     @lru_cache(maxsize=KEPT_RESOURCES)
@@ -70,18 +75,18 @@ async def handle(context: RequestContext, request: DescribeConfigsRequest) -> De
         return [_trimmed(entry, request, context.api_version) for entry in _entries(context, kind, name)]
 
     pace = Pace()
-    results: dict[tuple[object, ...], DescribeConfigsResult] = {}
+    results: list[DescribeConfigsResult] = []
+    seen: set[tuple[int, str]] = set()
     for resource in request.resources:
-        question = _question(resource)
-        if question not in results:
-            results[question] = _describe(context, resource, entries)
+        seen.add((resource.resource_type, resource.resource_name))
+        refused = len(results) - len(seen) >= MAX_REPEATED
+        results.append(_describe(context, resource, _refuse_repeated if refused else entries))
         await pace.turn()
-    return DescribeConfigsResponse(results=[*results.values()])
+    return DescribeConfigsResponse(results=results)
 
 
-def _question(resource: DescribeConfigsResource) -> tuple[object, ...]:
-    keys = resource.configuration_keys
-    return resource.resource_type, resource.resource_name, frozenset(keys) if keys else None
+def _refuse_repeated(kind: int, name: str) -> list[DescribeConfigsResourceResult]:
+    raise InvalidRequest(f"a request may repeat {MAX_REPEATED} resources at most, {name!r} is one more")
 
 
 def _describe(
@@ -118,12 +123,30 @@ def _entries(context: RequestContext, kind: int, name: str) -> Iterable[Describe
         if node_named(context, name) is None:
             return _entries_of_all_brokers(context)
         return (_broker_entry(config, key) for key in _broker_keys(config))
+    if kind == BROKER_LOGGER_RESOURCE:
+        check_logger_node(context, name)
+        return _logger_entries(context.broker.loggers.levels())
     if kind in SCOPES:
         if not name:
             raise InvalidRequest("the name of a group or of a subscription must not be empty")
         settings = context.broker.resource_configs.settings(SCOPES[kind], name)
         return _resource_entries(config, SCOPES[kind], settings)
     raise InvalidRequest(f"resources of type {kind} have no configuration here")
+
+
+def _logger_entries(levels: Mapping[str, str]) -> Iterator[DescribeConfigsResourceResult]:
+    for name, level in levels.items():
+        yield DescribeConfigsResourceResult(
+            name=name,
+            value=level,
+            read_only=False,
+            is_default=False,
+            config_source=LOGGER_SOURCE,
+            is_sensitive=False,
+            synonyms=[DescribeConfigsSynonym(name=name, value=level, source=LOGGER_SOURCE)],
+            config_type=UNKNOWN_TYPE,
+            documentation=None,
+        )
 
 
 def _entries_of_all_brokers(context: RequestContext) -> Iterator[DescribeConfigsResourceResult]:

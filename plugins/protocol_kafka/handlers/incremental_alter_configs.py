@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.config import Alter
@@ -14,10 +14,9 @@ from tidelog.plugins.protocol_kafka.handlers.config_changes import (
     Alteration,
     AlterOperation,
     altered_by,
-    change_config,
-    each_resource,
+    change_configs,
 )
-from tidelog.plugins.protocol_kafka.messages.describe_configs import TOPIC_RESOURCE
+from tidelog.plugins.protocol_kafka.messages.describe_configs import BROKER_LOGGER_RESOURCE, TOPIC_RESOURCE
 from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
     IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
@@ -35,9 +34,8 @@ async def handle(
 ) -> IncrementalAlterConfigsResponse:
     """Handle each resource independently: an error of one does not affect the others."""
 
-    async def change(resource: IncrementalAlterConfigsResource) -> None:
-        alter = _alter(context, resource)
-        await change_config(context, resource, alter, validate_only=request.validate_only)
+    def alter_of(resource: IncrementalAlterConfigsResource) -> Alter:
+        return _alter(context, resource)
 
     def answer(
         resource: IncrementalAlterConfigsResource, error: BrokerError | None
@@ -49,9 +47,10 @@ async def handle(
             resource_name=resource.resource_name,
         )
 
-    return IncrementalAlterConfigsResponse(
-        responses=await each_resource(context, request.resources, change, answer)
+    responses = await change_configs(
+        context, request.resources, alter_of, answer, validate_only=request.validate_only
     )
+    return IncrementalAlterConfigsResponse(responses=responses)
 
 
 def _alter(context: RequestContext, resource: IncrementalAlterConfigsResource) -> Alter:
@@ -60,7 +59,18 @@ def _alter(context: RequestContext, resource: IncrementalAlterConfigsResource) -
     scope: Scope = "topic" if of_topic else SCOPES.get(kind, "broker")
     in_force: Callable[[str], str] = config.topic_default_text if of_topic else config.text
     alterations = [_alteration(change) for change in resource.configs]
+    if kind == BROKER_LOGGER_RESOURCE:
+        _refuse_lists(alterations)
     return altered_by(alterations, lambda name: config.keys.find(name, scope), in_force)
+
+
+def _refuse_lists(alterations: Sequence[Alteration]) -> None:
+    """Refuse operations on lists for levels of loggers."""
+    for alteration in alterations:
+        if alteration.operation in (AlterOperation.APPEND, AlterOperation.SUBTRACT):
+            raise InvalidRequest(
+                f"{alteration.operation.name} operation is not allowed for the BROKER_LOGGER resource"
+            )
 
 
 def _alteration(change: IncrementalAlterableConfig) -> Alteration:

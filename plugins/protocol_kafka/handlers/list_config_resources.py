@@ -39,18 +39,14 @@ def _client_metrics(context: RequestContext) -> Iterable[str]:
     return context.broker.resource_configs.names("client-metrics")
 
 
-def _none(context: RequestContext) -> Iterable[str]:
-    return ()
-
-
 _NAMES_OF: Mapping[int, Callable[[RequestContext], Iterable[str]]] = {
     TOPIC_RESOURCE: _topics,
     BROKER_RESOURCE: _brokers,
-    BROKER_LOGGER_RESOURCE: _none,
+    BROKER_LOGGER_RESOURCE: _brokers,
     CLIENT_METRICS_RESOURCE: _client_metrics,
     GROUP_RESOURCE: _groups,
 }
-"""The types of resources that there are; this broker has no loggers that can be configured."""
+"""The types of resources that there are."""
 
 
 def handle(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
@@ -82,8 +82,10 @@ class Placing(NamedTuple):
     known: KnownTopics
     registered: Collection[UUID]
 
-    def place(self, specs: Sequence[PartitionSpec]) -> tuple[list[Placement], dict[TopicPartition, str]]:
-        """Return where each partition is, or is to be created; and those that are offline, and why.
+    def place(
+        self, specs: Sequence[PartitionSpec]
+    ) -> Generator[None, None, tuple[list[Placement], dict[TopicPartition, str]]]:
+        """Return where each partition is, or is to be created; and those that are offline, and why; in steps.
 
         A new one goes to the directory that has the fewest partitions.
 
@@ -103,6 +105,7 @@ class Placing(NamedTuple):
             found = home or min(self.live, key=counts.__getitem__)
             counts[found] += home is None
             placements.append(Placement(spec, found, exists=home is not None))
+            yield
         return placements, lost
 
     def _home_of(self, partition: TopicPartition) -> LogDirectory | None:

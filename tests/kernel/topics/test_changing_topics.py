@@ -68,10 +68,10 @@ async def test_alter_config_changes_nothing_when_the_disk_fails(
     topic = await core.create("orders", 1)
     before = topic.config
 
-    async def full(record: TopicRecord) -> None:
+    async def full(*records: TopicRecord) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(core.metadata, "put_topic", full)
+    monkeypatch.setattr(core.metadata, "put_topics", full)
     with pytest.raises(StorageError, match="No space left"):
         await core.topics.alter_config("orders", replaced_by(SETTINGS))
     assert topic.overrides == {}

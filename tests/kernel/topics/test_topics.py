@@ -71,15 +71,15 @@ class Registry(MemoryMetadata):
         super().__init__()
         self._disk = disk
 
-    async def put_topic(self, record: TopicRecord) -> None:
+    async def put_topics(self, *records: TopicRecord) -> None:
         """See `Disk`."""
-        await self._disk.step("put_topic")
-        await super().put_topic(record)
+        await self._disk.step("put_topics")
+        await super().put_topics(*records)
 
-    async def remove_topic(self, name: str) -> None:
+    async def remove_topics(self, *names: str) -> None:
         """See `Disk`."""
-        await self._disk.step("remove_topic")
-        await super().remove_topic(name)
+        await self._disk.step("remove_topics")
+        await super().remove_topics(*names)
 
 
 class SlowStorage(MemoryStorage):
@@ -309,17 +309,17 @@ async def test_ensure_returns_the_same_topic_to_all(harness: TopicsHarness) -> N
 
 
 async def test_create_makes_a_topic_visible_when_it_is_durable(harness: TopicsHarness) -> None:
-    gate = harness.disk.gates["put_topic"] = trio.Event()
+    gate = harness.disk.gates["put_topics"] = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(harness.topics.create, NewTopic("flights"))
-        await harness.disk.wait_reached("put_topic")
+        await harness.disk.wait_reached("put_topics")
         await wait_all_tasks_blocked()
         assert harness.topics.find("flights") is None
         gate.set()
     assert harness.topics.find("flights") is not None
 
 
-@pytest.mark.parametrize("step", ["open_partitions", "put_topic"])
+@pytest.mark.parametrize("step", ["open_partitions", "put_topics"])
 async def test_create_that_fails_leaves_nothing(harness: TopicsHarness, step: str) -> None:
     harness.disk.failing = step
     with pytest.raises(StorageError, match=r"topic 'flights' cannot be created: .*No space left"):
@@ -334,11 +334,11 @@ async def test_create_that_fails_leaves_nothing(harness: TopicsHarness, step: st
 async def test_create_whose_clean_up_fails_as_well(
     harness: TopicsHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def fail_from_now_on(record: TopicRecord) -> None:
+    async def fail_from_now_on(*records: TopicRecord) -> None:
         harness.disk.failing = "delete_partitions"
         raise NO_SPACE
 
-    harness.metadata.put_topic = fail_from_now_on  # type: ignore[method-assign]
+    harness.metadata.put_topics = fail_from_now_on  # type: ignore[method-assign]
     with pytest.raises(StorageError, match="topic 'flights' cannot be created"):
         await harness.topics.create(NewTopic("flights"))
     assert harness.names() == ([], [])
@@ -365,14 +365,14 @@ async def cancelled(harness: TopicsHarness, step: str, action: Action) -> None:
         gate.set()
 
 
-@pytest.mark.parametrize("step", ["open_partitions", "put_topic"])
+@pytest.mark.parametrize("step", ["open_partitions", "put_topics"])
 async def test_create_is_completed_after_a_cancellation(harness: TopicsHarness, step: str) -> None:
     await cancelled(harness, step, lambda topics: topics.create(NewTopic("flights", 2)))
     assert harness.names() == (["flights"], ["flights"])
     assert len(harness.topics.get("flights").partitions) == 2
 
 
-@pytest.mark.parametrize("step", ["remove_topic", "delete_partitions"])
+@pytest.mark.parametrize("step", ["remove_topics", "delete_partitions"])
 async def test_delete_is_completed_after_a_cancellation(harness: TopicsHarness, step: str) -> None:
     await harness.topics.create(NewTopic("flights", 2))
     await cancelled(harness, step, lambda topics: topics.delete("flights"))
@@ -381,7 +381,7 @@ async def test_delete_is_completed_after_a_cancellation(harness: TopicsHarness, 
 
 
 async def test_create_and_delete_cancelled_while_they_wait_change_nothing(harness: TopicsHarness) -> None:
-    gate = harness.disk.gates["put_topic"] = trio.Event()
+    gate = harness.disk.gates["put_topics"] = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(harness.topics.create, NewTopic("first"))
         await wait_all_tasks_blocked()
@@ -420,7 +420,7 @@ async def test_delete_removes_the_topic_before_its_files(harness: TopicsHarness)
 
 async def test_delete_changes_nothing_when_the_disk_fails(harness: TopicsHarness) -> None:
     topic = await harness.topics.create(NewTopic("flights"))
-    harness.disk.failing = "remove_topic"
+    harness.disk.failing = "remove_topics"
     with pytest.raises(StorageError, match=r"topic 'flights' cannot be deleted: .*No space left"):
         await harness.topics.delete("flights")
     assert harness.names() == (["flights"], ["flights"])
@@ -483,7 +483,7 @@ async def test_load_of_a_topic_with_unknown_keys(
     await harness.topics.create(NewTopic("flights"))
     record = harness.metadata.topics()[0]
     config = {"of.a.plugin": "1", "segment.bytes": "nonsense", "max.message.bytes": "5000"}
-    await harness.metadata.put_topic(TopicRecord(record.name, record.topic_id, 1, config))
+    await harness.metadata.put_topics(TopicRecord(record.name, record.topic_id, 1, config))
     await harness.topics.close()
     await harness.storage.close()
     topics = harness.again()

@@ -50,12 +50,12 @@ async def test_adoption_ends_with_a_change_of_the_configuration(harness: LogDire
     await lose_metadata(harness)
     await harness.open()
     orders = TopicRecord("orders", harness.topic_ids["orders"], 4, {})
-    await metadata_of(harness).put_topic(orders)
+    await metadata_of(harness).put_topics(orders)
     assert {topic.name for topic in metadata_of(harness).topics() if topic.adopted} == {"orders", "a-b"}
-    await metadata_of(harness).put_topic(TopicRecord("orders", orders.topic_id, 4, {"retention.ms": "-1"}))
+    await metadata_of(harness).put_topics(TopicRecord("orders", orders.topic_id, 4, {"retention.ms": "-1"}))
     await harness.reopen()
     assert {topic.name for topic in metadata_of(harness).topics() if topic.adopted} == {"a-b"}
-    await metadata_of(harness).remove_topic("a-b")
+    await metadata_of(harness).remove_topics("a-b")
     assert not (harness.log_dir / "adopted-topics").exists()
 
 
@@ -104,7 +104,7 @@ async def test_adoption_needs_an_empty_metadata_log(
     harness: LogDirectoryHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     (harness.log_dir / "stranger-0").mkdir()
-    await metadata_of(harness).put_topic(TopicRecord("t", uuid4(), 1))
+    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
     await harness.reopen()
     assert [topic.name for topic in metadata_of(harness).topics()] == ["t"]
     await harness.storage.quarantine_stray_partitions()
@@ -116,8 +116,8 @@ async def test_remove_topic_before_a_crash_deletes_the_partition_directory_on_op
     harness: LogDirectoryHarness,
 ) -> None:
     append(await harness.open_store())
-    await metadata_of(harness).put_topic(TopicRecord("topic", harness.topic_ids["topic"], 1))
-    await metadata_of(harness).remove_topic("topic")
+    await metadata_of(harness).put_topics(TopicRecord("topic", harness.topic_ids["topic"], 1))
+    await metadata_of(harness).remove_topics("topic")
     crashed = harness.crash(harness.log_dir.parent / "crashed")
     await crashed.open()
     assert not crashed.partition_dir.exists()

@@ -42,7 +42,7 @@ async def test_a_topic_whose_creation_is_cancelled_is_known_now_and_after_a_rest
 ) -> None:
     record = TopicRecord("t", harness.spec("t").topic_id, 3)
     with cancelling(monkeypatch) as scope:
-        await harness.metadata.put_topic(record)
+        await harness.metadata.put_topics(record)
     assert scope.cancel_called
     metadata = harness.metadata
     assert isinstance(metadata, KraftMetadata)

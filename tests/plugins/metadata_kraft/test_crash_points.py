@@ -35,7 +35,7 @@ Step = Callable[[LogDirectoryHarness], Awaitable[object]]
 
 def put(name: str, number: int, partitions: int, note: str) -> Step:
     record = TopicRecord(name, UUID(int=number), partitions, {"note": note})
-    return lambda harness: metadata_of(harness).put_topic(record)
+    return lambda harness: metadata_of(harness).put_topics(record)
 
 
 STEPS: list[Step] = [
@@ -45,7 +45,7 @@ STEPS: list[Step] = [
     put("b", 2, 3, "y" * 300),
     lambda harness: metadata_of(harness).allocate_producer_ids(1000),
     put("a", 1, 4, "z"),
-    lambda harness: metadata_of(harness).remove_topic("b"),
+    lambda harness: metadata_of(harness).remove_topics("b"),
     put("c", 3, 1, "w" * 600),
     lambda harness: harness.reopen(),
     lambda harness: metadata_of(harness).allocate_producer_ids(1000),

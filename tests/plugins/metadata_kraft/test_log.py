@@ -32,11 +32,11 @@ async def test_metadata_log_has_the_records_of_each_change_and_restart(harness: 
     metadata = metadata_of(harness)
     await metadata.register_broker(REGISTRATION)
     record = TopicRecord("t", uuid4(), 2, {"retention.ms": "5"})
-    await metadata.put_topic(record)
-    await metadata.put_topic(TopicRecord("t", record.topic_id, 3, {"max.message.bytes": "9"}))
+    await metadata.put_topics(record)
+    await metadata.put_topics(TopicRecord("t", record.topic_id, 3, {"max.message.bytes": "9"}))
     await metadata.allocate_producer_ids(1000)
     await harness.reopen()
-    await metadata_of(harness).remove_topic("t")
+    await metadata_of(harness).remove_topics("t")
     changes = ["PARTITION_CHANGE"] * 3
     assert logged(metadata_dir(harness) / LOG) == [
         ["control 2", "control 5", "control 6"],
@@ -114,7 +114,7 @@ async def test_broker_epoch_is_written_to_the_clean_shutdown_file_on_close(
 async def test_leader_epochs_in_the_metadata_log_increase_with_every_start(
     harness: LogDirectoryHarness,
 ) -> None:
-    await metadata_of(harness).put_topic(TopicRecord("t", uuid4(), 2, {}, (0, 7)))
+    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 2, {}, (0, 7)))
     assert metadata_of(harness).topics()[0].leader_epochs == (0, 7)
     await harness.reopen()
     # The clean stop gave the lead up, the start took it again.
@@ -133,7 +133,7 @@ async def test_assigned_directory_is_recorded_for_each_partition(
     await harness.open()
     specs = [harness.spec("t", number) for number in range(4)]
     await harness.storage.open_partitions(specs)
-    await metadata_of(harness).put_topic(TopicRecord("t", specs[0].topic_id, 4))
+    await metadata_of(harness).put_topics(TopicRecord("t", specs[0].topic_id, 4))
     await metadata_of(harness).register_broker(REGISTRATION)
     ids = {
         name: next(
@@ -166,7 +166,7 @@ async def test_metadata_directory_is_the_configured_metadata_log_dir(
     settings = {"log.dirs": str(place / "data"), "metadata.log.dir": str(place / "meta")}
     harness = LogDirectoryHarness(place, tasks, settings)
     await harness.open()
-    await metadata_of(harness).put_topic(TopicRecord("t", uuid4(), 1))
+    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
     await harness.reopen()
     assert [topic.name for topic in metadata_of(harness).topics()] == ["t"]
     assert (place / "meta/__cluster_metadata-0").is_dir()
@@ -187,7 +187,7 @@ async def test_metadata_log_snapshots_are_taken_and_old_ones_deleted_by_maintain
     await harness.open()
     topic_id = uuid4()
     for step in range(40):
-        await metadata_of(harness).put_topic(TopicRecord("t", topic_id, 1, {"note": "x" * 900 + str(step)}))
+        await metadata_of(harness).put_topics(TopicRecord("t", topic_id, 1, {"note": "x" * 900 + str(step)}))
     names = snapshots(harness)
     assert len(names) > 10
     await harness.reopen()
@@ -195,8 +195,8 @@ async def test_metadata_log_snapshots_are_taken_and_old_ones_deleted_by_maintain
     # A second segment, and more than may be kept: the first segment and the snapshots of its time go.
     for step in range(2):
         large = {f"note-{number}": "y" * 30_000 for number in range(100)}
-        await metadata_of(harness).put_topic(TopicRecord("t", topic_id, 1, large))
-        await metadata_of(harness).put_topic(TopicRecord("t", topic_id, 1, {"note": str(step)}))
+        await metadata_of(harness).put_topics(TopicRecord("t", topic_id, 1, large))
+        await metadata_of(harness).put_topics(TopicRecord("t", topic_id, 1, {"note": str(step)}))
     await metadata_of(harness).maintain()
     assert len(snapshots(harness)) < len(names)
     await harness.reopen()
@@ -220,10 +220,10 @@ async def test_maintain_takes_a_snapshot_of_a_changed_metadata_log_after_the_int
 async def test_open_metadata_log_ignores_a_damaged_snapshot(
     harness: LogDirectoryHarness, damage: str
 ) -> None:
-    await metadata_of(harness).put_topic(TopicRecord("t", uuid4(), 1))
+    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
     harness.clock.advance(3_600_001)
     await metadata_of(harness).maintain()
-    await metadata_of(harness).put_topic(TopicRecord("u", uuid4(), 1))
+    await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
     await harness.storage.close()
     newest = metadata_dir(harness) / snapshots(harness)[-1]
     content = newest.read_bytes()
@@ -240,7 +240,7 @@ async def test_open_metadata_log_ignores_a_damaged_snapshot(
 
 
 async def test_a_log_that_ends_before_its_snapshot_goes_on_there(harness: LogDirectoryHarness) -> None:
-    await metadata_of(harness).put_topic(TopicRecord("t", uuid4(), 1))
+    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
     harness.clock.advance(3_600_001)
     await metadata_of(harness).maintain()
     await harness.storage.close()
@@ -249,17 +249,17 @@ async def test_a_log_that_ends_before_its_snapshot_goes_on_there(harness: LogDir
     harness.storage = harness.new_storage()
     await harness.open()
     assert [topic.name for topic in metadata_of(harness).topics()] == ["t"]
-    await metadata_of(harness).put_topic(TopicRecord("u", uuid4(), 1))
+    await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
     await harness.reopen()
     assert [topic.name for topic in metadata_of(harness).topics()] == ["t", "u"]
 
 
 @pytest.mark.parametrize("left", [1, 60, 61, 100])
 async def test_open_metadata_log_truncates_a_torn_tail(harness: LogDirectoryHarness, left: int) -> None:
-    await metadata_of(harness).put_topic(TopicRecord("t", uuid4(), 1))
+    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
     path = metadata_dir(harness) / LOG
     size = path.stat().st_size
-    await metadata_of(harness).put_topic(TopicRecord("u", uuid4(), 1))
+    await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
     crashed = harness.crash(harness.log_dir.parent / "crashed")
     torn = metadata_dir(crashed) / LOG
     torn.write_bytes(torn.read_bytes()[: size + left])
@@ -285,7 +285,7 @@ async def test_put_topic_succeeds_although_write_snapshot_of_the_metadata_log_fa
     with monkeypatch.context() as patched:
         patched.setattr(housekeeping, "write_snapshot", refuse)
         for name in ("t", "u"):
-            await metadata_of(harness).put_topic(TopicRecord(name, uuid4(), 1))
+            await metadata_of(harness).put_topics(TopicRecord(name, uuid4(), 1))
     assert [topic.name for topic in metadata_of(harness).topics()] == ["t", "u"]
     assert caplog.text.count("no snapshot of") == 1
     assert len(snapshots(harness)) == there
@@ -304,7 +304,7 @@ async def test_put_topic_changes_nothing_when_the_metadata_log_cannot_be_written
     # Without background tasks: files that they write meanwhile would be refused, too.
     harness = LogDirectoryHarness(tmp_path, IdleTasks())
     await harness.open()
-    await metadata_of(harness).put_topic(TopicRecord("t", uuid4(), 1))
+    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
 
     def refuse(*_: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -312,7 +312,7 @@ async def test_put_topic_changes_nothing_when_the_metadata_log_cannot_be_written
     with monkeypatch.context() as patched:
         patched.setattr(disk, name, refuse)
         with pytest.raises(OSError, match="Input/output"):
-            await metadata_of(harness).put_topic(TopicRecord("u", uuid4(), 1))
+            await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
     assert [topic.name for topic in metadata_of(harness).topics()] == ["t"]
     if name == "sync_data":
         # After a failed flush nobody knows what is on the disk, so nothing is promised before a restart.
@@ -324,5 +324,5 @@ async def test_put_topic_changes_nothing_when_the_metadata_log_cannot_be_written
         await harness.open()
         assert [topic.name for topic in metadata_of(harness).topics()] in (["t"], ["t", "u"])
     else:
-        await metadata_of(harness).put_topic(TopicRecord("u", uuid4(), 1))
+        await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
     await harness.close()

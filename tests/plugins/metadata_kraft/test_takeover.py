@@ -81,7 +81,7 @@ async def test_takeover_aborts_an_open_transaction_of_the_metadata_log(harness: 
     ]
     await reopen_with(harness, begun)
     assert metadata_of(harness).topics() == []
-    await metadata_of(harness).put_topic(TopicRecord("u", uuid4(), 1))
+    await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
     await harness.reopen()
     assert [topic.name for topic in metadata_of(harness).topics()] == ["u"]
     assert ["ABORT_TRANSACTION"] in logged(metadata_dir(harness) / LOG)
@@ -167,7 +167,7 @@ async def test_takeover_keeps_a_static_quorum_static(harness: LogDirectoryHarnes
     static_quorum(harness, [1])
     harness.storage = harness.new_storage()
     await harness.open()
-    await metadata_of(harness).put_topic(TopicRecord("t", uuid4(), 1))
+    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
     await harness.reopen()
     assert [topic.name for topic in metadata_of(harness).topics()] == ["t"]
     assert logged(metadata_dir(harness) / LOG)[0] == ["control 2"]

@@ -155,7 +155,7 @@ async def test_alter_configs_refuses_a_duplicate_resource(client: Client, broker
     resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name="flights", configs=[])
     request = AlterConfigsRequest(resources=[resource, resource], validate_only=False)
     answer = await client.ask(ALTER_CONFIGS, 2, request)
-    assert [result.error_code for result in answer.responses] == [ErrorCode.INVALID_REQUEST]
+    assert [result.error_code for result in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
 
 
 @pytest.mark.parametrize(

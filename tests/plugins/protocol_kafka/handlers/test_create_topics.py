@@ -190,12 +190,11 @@ async def test_create_topics_refuses_duplicate_assignments(client: Client, broke
     assert len(broker.topics) == 0
 
 
-async def test_create_topics_refuses_a_duplicate_key(client: Client, broker: Broker) -> None:
+async def test_create_topics_takes_the_last_value_of_a_duplicate_key(client: Client, broker: Broker) -> None:
     topic = wanted(max_message_bytes="2000")
     topic.configs.append(CreatableTopicConfig(name="max.message.bytes", value="3000"))
-    result = only(await client.ask(CREATE_TOPICS, 5, request(topic)))
-    assert result.error_code == ErrorCode.INVALID_REQUEST
-    assert len(broker.topics) == 0
+    assert only(await client.ask(CREATE_TOPICS, 5, request(topic))).error_code == 0
+    assert broker.topics.get("flights").overrides == {"max.message.bytes": "3000"}
 
 
 async def test_create_topics_refuses_a_duplicate_topic(client: Client, broker: Broker) -> None:

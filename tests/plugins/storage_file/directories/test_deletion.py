@@ -107,11 +107,11 @@ async def test_a_deletion_that_a_crash_interrupted_is_finished(harness: LogDirec
     for store in stores:
         append(store)
     metadata = harness.metadata
-    await metadata.put_topic(TopicRecord("topic", harness.topic_ids["topic"], 2))
-    await metadata.put_topic(TopicRecord("kept", harness.spec("kept").topic_id, 1))
+    await metadata.put_topics(TopicRecord("topic", harness.topic_ids["topic"], 2))
+    await metadata.put_topics(TopicRecord("kept", harness.spec("kept").topic_id, 1))
     (kept,) = await harness.storage.open_partitions([harness.spec("kept")])
     content = append(kept)
-    await metadata.remove_topic("topic")
+    await metadata.remove_topics("topic")
     # Of the two partitions only the first was renamed when the crash came.
     await harness.storage.delete_partitions([(specs[0].topic_partition, stores[0])])
     crashed = harness.crash(harness.log_dir.parent / "crashed")

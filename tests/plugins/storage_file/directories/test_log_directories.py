@@ -122,7 +122,7 @@ async def test_open_partitions_finds_data_regardless_of_the_order_of_log_dirs(
     specs = [harness.spec("x", number) for number in range(4)]
     stores = await harness.storage.open_partitions(specs)
     contents = [append(store) for store in stores]
-    await harness.metadata.put_topic(TopicRecord("x", harness.topic_ids["x"], 4))
+    await harness.metadata.put_topics(TopicRecord("x", harness.topic_ids["x"], 4))
     cluster_id = harness.metadata.cluster_id
     await harness.close()
     # In another order: the metadata log is found all the same.
@@ -179,7 +179,7 @@ async def test_quarantine_stray_partitions_renames_those_of_another_topic_id(
 ) -> None:
     content = append(await harness.open_store())
     harness.forget_topic("topic")
-    await harness.metadata.put_topic(TopicRecord("topic", harness.spec().topic_id, 1))
+    await harness.metadata.put_topics(TopicRecord("topic", harness.spec().topic_id, 1))
     await harness.reopen()
     assert (await harness.open_store()).log_end_offset == 0
     (stray,) = harness.log_dir.glob("*-stray")
@@ -193,7 +193,7 @@ async def test_quarantine_duplicates_keeps_the_directory_that_the_metadata_names
     await harness.open()
     (store,) = await harness.storage.open_partitions([harness.spec("x")])
     content = append(store)
-    await harness.metadata.put_topic(TopicRecord("x", harness.topic_ids["x"], 1))
+    await harness.metadata.put_topics(TopicRecord("x", harness.topic_ids["x"], 1))
     await harness.reopen()
     await harness.close()
     shutil.copytree(tmp_path / "a/x-0", tmp_path / "b/x-0")
@@ -250,7 +250,7 @@ async def test_open_partitions_rewrites_damaged_partition_metadata_of_a_known_to
     harness: LogDirectoryHarness, damage: str
 ) -> None:
     append(await harness.open_store())
-    await harness.metadata.put_topic(TopicRecord("topic", harness.topic_ids["topic"], 1))
+    await harness.metadata.put_topics(TopicRecord("topic", harness.topic_ids["topic"], 1))
     path = harness.partition_dir / "partition.metadata"
     before = path.read_bytes()
     await harness.storage.close()
@@ -280,7 +280,7 @@ async def test_a_failed_opening_removes_what_it_created_and_nothing_else(
 async def test_open_partitions_warns_of_a_missing_partition_of_a_known_topic(
     harness: LogDirectoryHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await harness.metadata.put_topic(TopicRecord("topic", harness.spec().topic_id, 1))
+    await harness.metadata.put_topics(TopicRecord("topic", harness.spec().topic_id, 1))
     await harness.reopen()
     await harness.open_store()
     assert "topic-0 is not there, though its topic is known; it is created empty" in caplog.text

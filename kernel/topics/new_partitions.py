@@ -1,0 +1,62 @@
+"""New partitions: those of topics that are created, and those that topics get in addition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tidelog.kernel.errors import StorageError
+from tidelog.kernel.topics.partitions import PartitionKeeper, partition_specs
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import TopicConfig
+    from tidelog.kernel.partition import Partition
+    from tidelog.kernel.seams.metadata import MetadataStore, TopicRecord
+
+
+@attrs.define(eq=False)
+class NewPartitions:
+    """The partitions of one topic from number `first` on; `record` is the topic with them.
+
+    After `create_partitions` there are `partitions`, or `error` is why there are none.
+    """
+
+    record: TopicRecord
+    config: TopicConfig
+    first: int = 0
+    partitions: list[Partition] = attrs.field(factory=list["Partition"])
+    error: OSError | StorageError | None = None
+
+    def with_epochs(self) -> TopicRecord:
+        """Return the record with the leader epochs of the new partitions."""
+        epochs = (partition.leader_epoch for partition in self.partitions)
+        return attrs.evolve(self.record, leader_epochs=(*self.record.leader_epochs, *epochs))
+
+
+async def create_partitions(
+    keeper: PartitionKeeper, metadata: MetadataStore, wanted: Sequence[NewPartitions]
+) -> None:
+    """Create partitions durably, with one change of the metadata for all topics.
+
+    If that fails, each topic is tried alone, so that only those fail for which the disk refuses; nothing is
+    left of these.
+    """
+    partitions: list[Partition] = []
+    try:
+        specs = [partition_specs(each.record, each.config, each.first) for each in wanted]
+        partitions += await keeper.open([*chain.from_iterable(specs)])
+        await keeper.load_state(partitions)
+        remaining = iter(partitions)
+        for each, mine in zip(wanted, specs, strict=True):
+            each.partitions = list(islice(remaining, len(mine)))
+        await metadata.put_topics(*(each.with_epochs() for each in wanted))
+    except (OSError, StorageError) as error:
+        await keeper.discard(partitions)
+        if len(wanted) == 1:
+            wanted[0].error = error
+            return
+        for each in wanted:
+            await create_partitions(keeper, metadata, [each])
