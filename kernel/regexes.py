@@ -1,29 +1,59 @@
 """Regular expressions that a peer or a configuration gives, in RE2's syntax, as in Kafka.
 
 RE2 needs time that is linear in the length of the text whatever the expression, and keeps to a bound of
-memory; it has no look-around and no back-references for that.
+memory; it has no look-around and no back-references for that. The time is still that of the text times the
+compiled program, about 5 ns for each character and instruction at worst: so the program is bounded, and long
+matches are made in threads, which release the interpreter's lock meanwhile, and end after some seconds.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Final
+
+import trio
 
 from tidelog.kernel.errors import InvalidRegularExpression
 
-MAX_REGEX_LENGTH = 4096
+MAX_REGEX_LENGTH: Final = 4096
 """Bound of an expression, in characters: far above what names topics, far below what is slow to compile."""
-
-MAX_REGEX_MEMORY = 1 << 20
+MAX_PROGRAM_SIZE: Final = 4096
+"""Bound of the instructions that it is compiled to: one per character, unless repetitions are counted."""
+MAX_REGEX_MEMORY: Final = 1 << 20
 """Bytes that a compiled expression may take while it matches; RE2 refuses what needs more."""
+CHEAP_STEPS: Final = 200_000
+"""Characters times instructions that are matched on the event loop: at worst 2 ms, mostly a tenth of that."""
+CHEAP_TEXTS: Final = 1000
+MATCHING_SECONDS: Final = 5.0
+"""CPU time after which a thread stops matching: that of millions of topics, or of a malicious expression."""
+_THREADS: Final = trio.CapacityLimiter(2)
+"""Threads that match at once: expressions that take long must not take all processors."""
 
 
-class Regex(Protocol):
-    """A compiled expression."""
+class Regex:
+    """A compiled expression; `program_size` is the number of its instructions."""
 
-    def fullmatch(self, text: str, /) -> object | None:
-        """Return a match if the expression matches all of the text, else None."""
-        ...
+    __slots__ = ("_compiled", "program_size", "text")
+
+    def __init__(self, text: str, compiled: Any) -> None:
+        self.text = text
+        self._compiled = compiled
+        self.program_size = max(compiled.programsize, compiled.reverseprogramsize)
+
+    def fullmatch(self, text: str, /) -> bool:
+        """Return whether the expression matches all of the text."""
+        return self._compiled.fullmatch(text) is not None
+
+    def search(self, text: str, /) -> bool:
+        """Return whether the expression matches a part of the text."""
+        return self._compiled.search(text) is not None
+
+    def is_cheap(self, texts: Sequence[str]) -> bool:
+        """Return whether all of these may be matched on the event loop."""
+        steps = self.program_size * (len(texts) + sum(map(len, texts)))
+        return len(texts) <= CHEAP_TEXTS and steps <= CHEAP_STEPS
 
 
 def compile_regex(regex: str) -> Regex:
@@ -42,16 +72,71 @@ def compile_regex(regex: str) -> Regex:
     options.log_errors = False
     options.max_mem = MAX_REGEX_MEMORY
     try:
-        compiled: Regex = re2.compile(regex, options)
+        compiled = Regex(regex, re2.compile(regex, options))
     except re2.error as error:
         reason = _reason(error)
         raise InvalidRegularExpression(f"{regex!r} is not a regular expression of RE2: {reason}") from None
     finally:
         # The library keeps the last 128 of them, and each may take `MAX_REGEX_MEMORY`.
         re2.purge()
+    if compiled.program_size > MAX_PROGRAM_SIZE:
+        raise InvalidRegularExpression(
+            f"{regex!r} is compiled to {compiled.program_size} instructions, more than {MAX_PROGRAM_SIZE}; "
+            "count less in its repetitions"
+        )
     return compiled
 
 
 def _reason(error: Exception) -> str:
     reason: object = error.args[0] if error.args else error
     return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+
+
+async def match_all(regexes: Iterable[Regex | str], texts: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    """Return the texts that each expression matches as a whole; on the event loop if that is cheap.
+
+    Those whose turn does not come within `MATCHING_SECONDS` of CPU time are left out, and those that are
+    malformed match nothing. One that is not compiled yet is compiled in the thread.
+    """
+    wanted = list(regexes)
+    if len(wanted) == 1 and isinstance(wanted[0], Regex) and wanted[0].is_cheap(texts):
+        return _match_all(wanted, texts)
+    return await trio.to_thread.run_sync(_match_all, wanted, texts, limiter=_THREADS)
+
+
+async def matching(regex: Regex, texts: Sequence[str]) -> frozenset[str]:
+    """Return the texts that an expression matches as a whole; on the loop if that is cheap.
+
+    Raises:
+        InvalidRegularExpression: that takes longer than `MATCHING_SECONDS`.
+    """
+    found = await match_all([regex], texts)
+    if regex.text not in found:
+        raise takes_too_long(regex.text)
+    return found[regex.text]
+
+
+def takes_too_long(regex: str) -> InvalidRegularExpression:
+    """Return the error about an expression that could not be matched in time."""
+    return InvalidRegularExpression(
+        f"{regex!r} takes more than {MATCHING_SECONDS:g} s to match, which is more than it may"
+    )
+
+
+def _match_all(regexes: Sequence[Regex | str], texts: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    until = time.thread_time() + MATCHING_SECONDS
+    found: dict[str, frozenset[str]] = {}
+    for each in regexes:
+        try:
+            regex = compile_regex(each) if isinstance(each, str) else each
+        except InvalidRegularExpression:
+            found[str(each)] = frozenset()
+            continue
+        matched: list[str] = []
+        for text in texts:
+            if regex.fullmatch(text):
+                matched.append(text)
+            if time.thread_time() > until:
+                return found
+        found[regex.text] = frozenset(matched)
+    return found

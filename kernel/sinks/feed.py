@@ -28,7 +28,7 @@ def receives_topic(config: SinkConfig, name: str) -> bool:
     pattern = config[TOPICS_REGEX]
     if pattern is None:
         return name in config[TOPICS]
-    return name not in INTERNAL_TOPICS and pattern.compiled.fullmatch(name) is not None
+    return name not in INTERNAL_TOPICS and pattern.compiled.fullmatch(name)
 
 
 class _Followed:

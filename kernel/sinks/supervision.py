@@ -12,14 +12,24 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from tidelog.kernel.config.sinks import ISOLATION_LEVEL, RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
-from tidelog.kernel.errors import ConfigError, PluginError, TidelogError
+from tidelog.kernel.config.sinks import (
+    ISOLATION_LEVEL,
+    RETRY_BACKOFF_MAX_MS,
+    RETRY_BACKOFF_MS,
+    TOPICS,
+    TOPICS_REGEX,
+)
+from tidelog.kernel.errors import ConfigError, InvalidRegularExpression, PluginError, TidelogError
+from tidelog.kernel.regexes import matching
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.sinks.committed_log import PartitionLog
 from tidelog.kernel.sinks.feed import Feed, receives_topic
 from tidelog.kernel.sinks.statistics import SinkState, SinkStatistics
+from tidelog.kernel.topic_names import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tidelog.kernel.config import SinkName
     from tidelog.kernel.seams.events import Event
     from tidelog.kernel.seams.partition import Partition
@@ -109,9 +119,9 @@ class SupervisedSink:
         """Run a sink with a feed of its own; return its error, None if it has returned."""
         try:
             sink, self._created = self._created or self._new_sink(), None
-        except (ConfigError, PluginError) as error:
+            feed = await self._new_feed()
+        except (ConfigError, PluginError, InvalidRegularExpression) as error:
             return error
-        feed = self._new_feed()
         self._feed, self._statistics.state = feed, SinkState.STARTING
         try:
             async with trio.open_nursery() as nursery:
@@ -149,7 +159,7 @@ class SupervisedSink:
             raise PluginError(f"The kind of sink {self.name.kind} creates {sink!r}, which has no method run.")
         return sink
 
-    def _new_feed(self) -> Feed:
+    async def _new_feed(self) -> Feed:
         config = self._context.config
         read_committed = config[ISOLATION_LEVEL] == "read_committed"
         isolation = Isolation.READ_COMMITTED if read_committed else Isolation.READ_UNCOMMITTED
@@ -157,10 +167,25 @@ class SupervisedSink:
         def make_log(partition: Partition) -> PartitionLog:
             return PartitionLog(partition, isolation, self._threads, self._statistics)
 
-        feed = Feed(lambda topic: receives_topic(config, topic), isolation, make_log, self._statistics)
+        # Of thousands of topics before the feed is there: matching all of them may take a thread a while.
+        names = {topic.name for topic in self._context.broker.topics}
+        matched = await self._matched(names)
+
+        def receives(topic: str) -> bool:
+            return topic in matched or (topic not in names and receives_topic(config, topic))
+
+        feed = Feed(receives, isolation, make_log, self._statistics)
         for topic in self._context.broker.topics:
             feed.add_topic(topic)
         return feed
+
+    async def _matched(self, names: Collection[str]) -> Collection[str]:
+        """Return the topics out of these that the sink receives."""
+        config = self._context.config
+        pattern = config[TOPICS_REGEX]
+        if pattern is None:
+            return config[TOPICS]
+        return await matching(pattern.compiled, [name for name in names if name not in INTERNAL_TOPICS])
 
     def _note_failure(self, error: BaseException, backoff_ms: int) -> None:
         self._statistics.failures += 1

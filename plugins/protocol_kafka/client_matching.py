@@ -44,9 +44,12 @@ class ClientMatch:
         """
         _ = self._regex
 
-    def matches(self, attributes: Mapping[str, str]) -> bool:
+    async def matches(self, attributes: Mapping[str, str]) -> bool:
         """Return whether the client is one of those."""
-        return self._regex.fullmatch(attributes.get(self.attribute, "")) is not None
+        from tidelog.kernel.regexes import matching
+
+        # A client id may have 32 kB.
+        return bool(await matching(self._regex, [attributes.get(self.attribute, "")]))
 
     def __str__(self) -> str:
         return f"{self.attribute}={self.expression}"

@@ -20,6 +20,7 @@ from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from tidelog.kernel.config import TopicConfig
     from tidelog.kernel.seams.resource_configs import ResourceConfigs
     from tidelog.kernel.seams.wire import Peer
 
@@ -99,17 +100,17 @@ class ClientTelemetry:
         self.unpacking = trio.CapacityLimiter(UNPACKING_THREADS)
         self._instances: OrderedDict[bytes, _Instance] = OrderedDict()
 
-    def get(
+    async def get(
         self, instance_id: bytes, attributes: Mapping[str, str], configs: ResourceConfigs, now_ms: int
     ) -> Subscription | ErrorCode:
         """Return the subscription of an instance, or THROTTLING_QUOTA_EXCEEDED if it asks too often."""
-        instance = self._instance(instance_id, attributes, configs, now_ms)
+        instance = await self._instance(instance_id, attributes, configs, now_ms)
         if not instance.may_get(now_ms):
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED
         instance.last_error = ErrorCode.NONE
         return instance.subscription
 
-    def check_push(
+    async def check_push(
         self,
         instance_id: bytes,
         subscription_id: int,
@@ -120,7 +121,7 @@ class ClientTelemetry:
         terminating: bool,
     ) -> ErrorCode:
         """Return NONE if an instance may push metrics of that subscription now, and the error otherwise."""
-        instance = self._instance(instance_id, attributes, configs, now_ms)
+        instance = await self._instance(instance_id, attributes, configs, now_ms)
         ended, instance.terminating = instance.terminating, terminating
         if ended:
             code = ErrorCode.INVALID_REQUEST
@@ -154,13 +155,13 @@ class ClientTelemetry:
         """Forget an instance whose connection has ended."""
         self._instances.pop(instance_id, None)
 
-    def _instance(
+    async def _instance(
         self, instance_id: bytes, attributes: Mapping[str, str], configs: ResourceConfigs, now_ms: int
     ) -> _Instance:
         """Return an instance, a new one if its subscription may have changed."""
         instance = self._instances.get(instance_id)
         if instance is None or instance.version != configs.version or _expired(instance, now_ms):
-            subscription = _subscription(instance_id, attributes, configs)
+            subscription = await _subscription(instance_id, attributes, configs)
             instance = self._instances[instance_id] = _Instance(subscription, configs.version)
         instance.seen_ms = now_ms
         self._instances.move_to_end(instance_id)
@@ -174,7 +175,7 @@ def _expired(instance: _Instance, now_ms: int) -> bool:
     return now_ms - instance.seen_ms >= silence
 
 
-def _subscription(
+async def _subscription(
     instance_id: bytes, attributes: Mapping[str, str], configs: ResourceConfigs
 ) -> Subscription:
     """Return the union of all subscriptions that match the client, with their shortest interval."""
@@ -184,9 +185,16 @@ def _subscription(
     interval_ms = keys.CLIENT_METRICS_INTERVAL_MS.default
     for name in configs.names("client-metrics"):
         config = configs.find("client-metrics", name)
-        if config is not None and all(each.matches(attributes) for each in config[keys.CLIENT_METRICS_MATCH]):
+        if config is not None and await _is_meant(config, attributes):
             metrics.update(config[keys.CLIENT_METRICS_METRICS])
             interval_ms = min(interval_ms, config[keys.CLIENT_METRICS_INTERVAL_MS])
     wanted = [ALL_METRICS] if ALL_METRICS in metrics else sorted(metrics)
     digest = crc32c(f"{wanted}{interval_ms}".encode()) ^ crc32c(instance_id)
     return Subscription(digest - 2**32 if digest >= 2**31 else digest, wanted, interval_ms)
+
+
+async def _is_meant(config: TopicConfig, attributes: Mapping[str, str]) -> bool:
+    for each in config[keys.CLIENT_METRICS_MATCH]:
+        if not await each.matches(attributes):
+            return False
+    return True

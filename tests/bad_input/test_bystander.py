@@ -23,6 +23,10 @@ from tests.peers import TidelogServer
 from tidelog.kernel.records.compression import compress
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
+from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tidelog.plugins.protocol_kafka.messages.find_coordinator import FindCoordinatorRequest
+from tidelog.plugins.protocol_kafka.messages.init_producer_id import InitProducerIdRequest
+from tidelog.plugins.protocol_kafka.messages.list_transactions import ListTransactionsRequest
 
 from . import batches
 from .case import SILENT
@@ -48,6 +52,9 @@ ANSWER_MB = 20.0
 ANSWERED_WITHIN_S = 60.0
 SEED = 4711
 MOST = 0x7FFFFFFF
+GROUPS, TRANSACTIONS = 0, 1
+HARD_PATTERNS = ("(.?){999}z", "(.?){370}z", "(.*a){200}")
+"""One that is refused, and two of which each character takes about 10 µs."""
 CLOSE_WAIT = "08"
 EMPTY_SNAPPY_BLOCK = b"\0\0\0\1\0"
 XERIAL = b"\x82SNAPPY\0\0\0\0\1\0\0\0\1"
@@ -238,6 +245,43 @@ def test_no_bomb_holds_others_up(bomb: str, measured: Measured) -> None:
     batch = BOMBS[bomb]()
     assert len(batch) < LARGEST
     check(measured.effect_of([ask(apis.PRODUCE, 9, produce(measured.client.topic, batch))]))
+
+
+def find_coordinator(client: RawClient, key: str, kind: int) -> None:
+    """Wait until the coordinator serves requests."""
+    client.ask_well(ask(apis.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=key, key_type=kind)))
+
+
+def test_no_pattern_over_topics_holds_others_up(measured: Measured) -> None:
+    client = measured.client
+    for number in range(150):
+        client.create(f"{number:03}".ljust(249, "a"))
+    find_coordinator(client, "patterns", GROUPS)
+    for pattern in HARD_PATTERNS:
+        heartbeat = ConsumerGroupHeartbeatRequest(
+            group_id="patterns",
+            member_id=pattern,
+            member_epoch=0,
+            rebalance_timeout_ms=5000,
+            subscribed_topic_regex=pattern,
+            topic_partitions=[],
+        )
+        assert measured.effect_of([ask(apis.CONSUMER_GROUP_HEARTBEAT, 1, heartbeat)]).held_ms < HELD_MS
+
+
+def test_no_pattern_over_transactional_ids_holds_others_up(measured: Measured) -> None:
+    client = measured.client
+    find_coordinator(client, "t", TRANSACTIONS)
+    for number in range(20):
+        init = InitProducerIdRequest(
+            transactional_id=f"{number:02}".ljust(32_000, "a"), transaction_timeout_ms=1000
+        )
+        client.ask_well(ask(apis.INIT_PRODUCER_ID, 4, init))
+    for pattern in HARD_PATTERNS:
+        listing = ListTransactionsRequest(
+            state_filters=[], producer_id_filters=[], transactional_id_pattern=pattern
+        )
+        assert measured.effect_of([ask(apis.LIST_TRANSACTIONS, 2, listing)]).held_ms < HELD_MS
 
 
 def test_no_socket_outlives_its_peer(measured: Measured) -> None:

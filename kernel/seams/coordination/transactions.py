@@ -204,6 +204,6 @@ class TransactionService(Protocol):
         """Return all transactional ids that pass a filter.
 
         Raises:
-            InvalidRegularExpression: the pattern is invalid.
+            InvalidRegularExpression: the pattern is invalid, or takes too long to match.
         """
         ...

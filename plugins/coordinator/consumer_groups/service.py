@@ -6,18 +6,15 @@ The broker evaluates subscriptions by regular expression, as Kafka does: one has
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Collection, Iterable, Mapping
-
-import trio
+from collections.abc import Awaitable, Collection, Mapping
 
 from tidelog.kernel.errors import (
     GroupIdNotFound,
     InvalidGroupId,
-    InvalidRegularExpression,
     RebalanceInProgress,
     UnknownMemberId,
 )
-from tidelog.kernel.regexes import compile_regex
+from tidelog.kernel.regexes import compile_regex, match_all, takes_too_long
 from tidelog.kernel.seams.coordination.consumer_groups import (
     ConsumerGroupHeartbeat,
     DescribedConsumer,
@@ -37,8 +34,6 @@ from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 
 _log = logging.getLogger(__name__)
 
-MATCHES_ON_THE_LOOP = 10_000
-"""Names to match against expressions, about 10 ms, up to which a thread is not worth its while."""
 MIN_REFRESH_INTERVAL_MS = 10_000
 """As in Kafka: topics that are created one by one do not have all expressions evaluated each time."""
 
@@ -137,18 +132,21 @@ class ConsumerGroups:
         """Return the topics that the group's regular expressions match, as far as they are due.
 
         Raises:
-            InvalidRegularExpression: the request's own is malformed.
+            InvalidRegularExpression: the request's own is malformed, or takes too long.
         """
         shared = self._shared
         wanted = regexes_to_resolve(group, request.topic_regex, shared.context(group.group_id))
         if not wanted:
             return {}
-        if request.topic_regex in wanted:
-            compile_regex(request.topic_regex)
-        names = list(shared.topics.names())
-        if len(names) * len(wanted) <= MATCHES_ON_THE_LOOP:
-            return matching_topics(wanted, names)
-        return await trio.to_thread.run_sync(matching_topics, wanted, names)
+        own = compile_regex(request.topic_regex) if request.topic_regex in wanted else None
+        # The request's own comes first: the others have topics from the last time.
+        others = sorted(wanted - {request.topic_regex})
+        found = await match_all([own, *others] if own else others, list(shared.topics.names()))
+        if own and own.text not in found:
+            raise takes_too_long(own.text)
+        for regex in wanted - found.keys():
+            _log.warning("group %s: its topics stay: %s", group.group_id, takes_too_long(regex))
+        return {**{regex: group.regexes[regex].topics for regex in wanted - found.keys()}, **found}
 
 
 def _existing(group: LiveConsumerGroup | None, group_id: str) -> LiveConsumerGroup:
@@ -197,21 +195,6 @@ def _partitions(
         entry = topics.by_id(topic_id)
         described.append(DescribedPartitions(topic_id, entry.name if entry else "", sorted(numbers)))
     return described
-
-
-def matching_topics(regexes: Iterable[str], names: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Return the topics that each expression matches; none for a malformed one of another broker."""
-    topics = list(names)
-    found: dict[str, frozenset[str]] = {}
-    for regex in regexes:
-        try:
-            fullmatch = compile_regex(regex).fullmatch
-        except InvalidRegularExpression as error:
-            _log.warning("no topics are found for a subscription: %s", error)
-            found[regex] = frozenset()
-        else:
-            found[regex] = frozenset(name for name in topics if fullmatch(name))
-    return found
 
 
 def regexes_to_resolve(group: ConsumerGroup, regex: str | None, context: Context) -> frozenset[str]:

@@ -7,11 +7,9 @@ producer can usually begin its next transaction at once; what could not be writt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
-
-import trio
+from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import (
     BrokerError,
@@ -21,7 +19,8 @@ from tidelog.kernel.errors import (
     TransactionalIdNotFound,
     UnsupportedVersion,
 )
-from tidelog.kernel.regexes import compile_regex
+from tidelog.kernel.pace import Pace
+from tidelog.kernel.regexes import compile_regex, matching
 from tidelog.kernel.seams.coordination.transactions import (
     FIRST_TRANSACTION_VERSION,
     EndOfTransaction,
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from tidelog.plugins.coordinator.transactions.context import TransactionContext
     from tidelog.plugins.coordinator.transactions.markers import Markers
 
-MATCHED_PER_SLICE: Final = 200
 """Transactional ids that are matched before other tasks run."""
 
 
@@ -216,33 +214,25 @@ class Transactions:
             # Without the log there is nothing to list, which is no error (nor is it in Kafka).
             with suppress(NotCoordinator):
                 self.state.log.check_active(partition)
-        matches, found = _matcher(wanted, self._context.clock()), list[TransactionDescription]()
-        for count, (_, transaction) in enumerate(self.state.table, 1):
-            if matches(transaction):
+        pattern = compile_regex(wanted.pattern) if wanted.pattern else None
+        now_ms, pace, found = self._context.clock(), Pace(), list[TransactionDescription]()
+        for _, transaction in self.state.table:
+            if _passes(transaction, wanted, now_ms):
                 found.append(transaction.describe())
-            if count % MATCHED_PER_SLICE == 0:
-                await trio.lowlevel.checkpoint()
-        return found
+            await pace.turn()
+        if pattern is None:
+            return found
+        matched = await matching(pattern, [each.transactional_id for each in found])
+        return [each for each in found if each.transactional_id in matched]
 
     def _offsets_of(self, group_id: str) -> TopicPartition:
         return TopicPartition(OFFSETS_TOPIC, self._context.partition_for_group(group_id))
 
 
-def _matcher(wanted: TransactionFilter, now_ms: int) -> Callable[[Transaction], bool]:
-    """Return a predicate of the transactions that pass every filter.
-
-    Raises:
-        InvalidRegularExpression: the pattern is none in RE2's syntax, or too large.
-    """
-    pattern = compile_regex(wanted.pattern) if wanted.pattern else None
-
-    def matches(transaction: Transaction) -> bool:
-        if wanted.states is not None and transaction.state not in wanted.states:
-            return False
-        if wanted.producer_ids and transaction.producer_id not in wanted.producer_ids:
-            return False
-        if 0 <= wanted.open_longer_than_ms >= now_ms - transaction.start_ms:
-            return False
-        return pattern is None or pattern.fullmatch(transaction.transactional_id) is not None
-
-    return matches
+def _passes(transaction: Transaction, wanted: TransactionFilter, now_ms: int) -> bool:
+    """Return whether a transaction passes every filter but the pattern."""
+    if wanted.states is not None and transaction.state not in wanted.states:
+        return False
+    if wanted.producer_ids and transaction.producer_id not in wanted.producer_ids:
+        return False
+    return not 0 <= wanted.open_longer_than_ms >= now_ms - transaction.start_ms

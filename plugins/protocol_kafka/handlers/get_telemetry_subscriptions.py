@@ -19,7 +19,7 @@ ACCEPTED_CODECS = (ZSTD, LZ4, GZIP, SNAPPY)
 """Those of Kafka's clients, in the order in which they choose; this broker accepts those that it has."""
 
 
-def handle(
+async def handle(
     context: RequestContext, request: GetTelemetrySubscriptionsRequest
 ) -> GetTelemetrySubscriptionsResponse:
     """Return the subscription of a client instance, with a new id for one that has none."""
@@ -29,7 +29,7 @@ def handle(
         instance_id = uuid.uuid4().bytes
     context.client_instance_id = instance_id
     attributes = context.client_attributes(instance_id)
-    found = context.telemetry.get(instance_id, attributes, broker.resource_configs, broker.clock())
+    found = await context.telemetry.get(instance_id, attributes, broker.resource_configs, broker.clock())
     if not isinstance(found, Subscription):
         return GetTelemetrySubscriptionsResponse(
             error_code=found,

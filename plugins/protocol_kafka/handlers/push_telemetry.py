@@ -28,7 +28,7 @@ async def handle(context: RequestContext, request: PushTelemetryRequest) -> Push
     context.client_instance_id = instance_id
     attributes = context.client_attributes(instance_id)
     broker, telemetry = context.broker, context.telemetry
-    code = telemetry.check_push(
+    code = await telemetry.check_push(
         instance_id,
         request.subscription_id,
         attributes,

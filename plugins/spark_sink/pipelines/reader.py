@@ -52,7 +52,7 @@ class ExistingTopics:
         if self.regex is None:
             return partition.topic in self.names
         expression: Regex = _compiled(self.regex)
-        return expression.fullmatch(partition.topic) is not None
+        return expression.fullmatch(partition.topic)
 
 
 class PipelineDataSource(TidelogDataSource):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Final, Protocol
 
 import attrs
 
+from tidelog.kernel.errors import InvalidRegularExpression
+from tidelog.kernel.regexes import Regex, compile_regex
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client.cluster import ClusterMetadata
 from tidelog.plugins.spark_sink.option_values import InvalidOption
@@ -42,12 +45,12 @@ class Topics:
 class TopicPattern:
     """All partitions of topics in whose names a pattern is found."""
 
-    pattern: re.Pattern[str]
+    pattern: str
     topics: None = None
 
     def matches(self, partition: TopicPartition) -> bool:
         """Return whether the topic's name has the pattern, anywhere as with Spark's own source."""
-        return self.pattern.search(partition.topic) is not None
+        return bool(_compiled(self.pattern).search(partition.topic))
 
 
 @attrs.frozen
@@ -88,11 +91,24 @@ def _subscribe_pattern(text: str) -> TopicPattern:
     if not text.strip():
         raise InvalidOption("the option subscribePattern has to be a regular expression, and it is empty")
     try:
-        return TopicPattern(re.compile(text.strip()))
+        _compiled(text.strip())
     except re.error as error:
         raise InvalidOption(
             f"the option subscribePattern has to be a regular expression, and {text!r} is none: {error}"
         ) from None
+    return TopicPattern(text.strip())
+
+
+@cache
+def _compiled(pattern: str) -> Regex | re.Pattern[str]:
+    """Return a compiled pattern: RE2's, which never takes long, unless it has what RE2 lacks.
+
+    Such as look-ahead. It is not an attribute: a subscription is pickled for the tasks of a query.
+    """
+    try:
+        return compile_regex(pattern)
+    except InvalidRegularExpression:
+        return re.compile(pattern)
 
 
 def _assign(text: str) -> Partitions:

@@ -14,7 +14,7 @@ from tidelog.plugins.coordinator.consumer_groups import heartbeats
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft, read_change
 from tidelog.plugins.coordinator.consumer_groups.checks import check_request
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.service import matching_topics, regexes_to_resolve
+from tidelog.plugins.coordinator.consumer_groups.service import regexes_to_resolve
 from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicEntry
 from tidelog.plugins.coordinator.log import StateRecord
@@ -88,9 +88,9 @@ class ConsumerGroupDriver:
             decision = heartbeats.leave(self.group, request, self.context())
         else:
             wanted = regexes_to_resolve(self.group, request.topic_regex, self.context())
-            if request.topic_regex in wanted:
-                compile_regex(request.topic_regex)
-            resolved = matching_topics(wanted, self.topics.names())
+            names = list(self.topics.names())
+            compiled = map(compile_regex, wanted)
+            resolved = {each.text: frozenset(filter(each.fullmatch, names)) for each in compiled}
             member = self.group.members.get(member_id)
             fast = member is not None and heartbeats.changes_nothing(self.group, member, request, self.topics)
             decision = heartbeats.heartbeat(self.group, request, self.context(resolved))
