@@ -122,14 +122,15 @@ class Measured:
         Again if that took long: the first request of its kind has the broker import and compile something,
         and a busy machine lends its caches to others.
         """
-        effect = self._measure(requests, timeout_s)
+        effect = self.measure(requests, timeout_s)
         for _ in range(MORE_TRIES):
             if effect.held_ms < HELD_MS:
                 break
-            effect = self._measure(requests, timeout_s)
+            effect = self.measure(requests, timeout_s)
         return effect
 
-    def _measure(self, requests: Sequence[Sent], timeout_s: float) -> Effect:
+    def measure(self, requests: Sequence[Sent], timeout_s: float = ANSWERED_WITHIN_S) -> Effect:
+        """Do that once."""
         self.ping()
         _process(self.server.pid, "clear_refs").write_text("5")
         before = self._memory_kb("VmRSS")
@@ -258,15 +259,21 @@ def test_no_pattern_over_topics_holds_others_up(measured: Measured) -> None:
         client.create(f"{number:03}".ljust(249, "a"))
     find_coordinator(client, "patterns", GROUPS)
     for pattern in HARD_PATTERNS:
-        heartbeat = ConsumerGroupHeartbeatRequest(
-            group_id="patterns",
-            member_id=pattern,
-            member_epoch=0,
-            rebalance_timeout_ms=5000,
-            subscribed_topic_regex=pattern,
-            topic_partitions=[],
-        )
-        assert measured.effect_of([ask(apis.CONSUMER_GROUP_HEARTBEAT, 1, heartbeat)]).held_ms < HELD_MS
+        # Each in a group that does not know it yet; the first one also waits for imports.
+        effects = (measured.measure([_joining(pattern, str(number))]) for number in range(1 + MORE_TRIES))
+        assert any(effect.held_ms < HELD_MS for effect in effects)
+
+
+def _joining(pattern: str, group_id: str) -> Sent:
+    heartbeat = ConsumerGroupHeartbeatRequest(
+        group_id=f"{group_id} {pattern}",
+        member_id="member",
+        member_epoch=0,
+        rebalance_timeout_ms=5000,
+        subscribed_topic_regex=pattern,
+        topic_partitions=[],
+    )
+    return ask(apis.CONSUMER_GROUP_HEARTBEAT, 1, heartbeat)
 
 
 def test_no_pattern_over_transactional_ids_holds_others_up(measured: Measured) -> None:
