@@ -2,18 +2,15 @@
 
 RE2 needs time that is linear in the length of the text whatever the expression, and keeps to a bound of
 memory; it has no look-around and no back-references for that. The time is still that of the text times the
-compiled program, about 5 ns for each character and instruction at worst: so the program is bounded, and long
-matches are made in threads, which release the interpreter's lock meanwhile, and end after some seconds.
+compiled program, about 5 ns for each character and instruction at worst: so the program is bounded, and what
+is not cheap is matched by `regex_matching`.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
-
-import trio
 
 from tidelog.kernel.errors import InvalidRegularExpression
 
@@ -26,10 +23,6 @@ MAX_REGEX_MEMORY: Final = 1 << 20
 CHEAP_STEPS: Final = 200_000
 """Characters times instructions that are matched on the event loop: at worst 2 ms, mostly a tenth of that."""
 CHEAP_TEXTS: Final = 1000
-MATCHING_SECONDS: Final = 5.0
-"""CPU time after which a thread stops matching: that of millions of topics, or of a malicious expression."""
-_THREADS: Final = trio.CapacityLimiter(2)
-"""Threads that match at once: expressions that take long must not take all processors."""
 
 
 class Regex:
@@ -90,53 +83,3 @@ def compile_regex(regex: str) -> Regex:
 def _reason(error: Exception) -> str:
     reason: object = error.args[0] if error.args else error
     return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-
-
-async def match_all(regexes: Iterable[Regex | str], texts: Sequence[str]) -> Mapping[str, frozenset[str]]:
-    """Return the texts that each expression matches as a whole; on the event loop if that is cheap.
-
-    Those whose turn does not come within `MATCHING_SECONDS` of CPU time are left out, and those that are
-    malformed match nothing. One that is not compiled yet is compiled in the thread.
-    """
-    wanted = list(regexes)
-    if len(wanted) == 1 and isinstance(wanted[0], Regex) and wanted[0].is_cheap(texts):
-        return _match_all(wanted, texts)
-    return await trio.to_thread.run_sync(_match_all, wanted, texts, limiter=_THREADS)
-
-
-async def matching(regex: Regex, texts: Sequence[str]) -> frozenset[str]:
-    """Return the texts that an expression matches as a whole; on the loop if that is cheap.
-
-    Raises:
-        InvalidRegularExpression: that takes longer than `MATCHING_SECONDS`.
-    """
-    found = await match_all([regex], texts)
-    if regex.text not in found:
-        raise takes_too_long(regex.text)
-    return found[regex.text]
-
-
-def takes_too_long(regex: str) -> InvalidRegularExpression:
-    """Return the error about an expression that could not be matched in time."""
-    return InvalidRegularExpression(
-        f"{regex!r} takes more than {MATCHING_SECONDS:g} s to match, which is more than it may"
-    )
-
-
-def _match_all(regexes: Sequence[Regex | str], texts: Sequence[str]) -> Mapping[str, frozenset[str]]:
-    until = time.thread_time() + MATCHING_SECONDS
-    found: dict[str, frozenset[str]] = {}
-    for each in regexes:
-        try:
-            regex = compile_regex(each) if isinstance(each, str) else each
-        except InvalidRegularExpression:
-            found[str(each)] = frozenset()
-            continue
-        matched: list[str] = []
-        for text in texts:
-            if regex.fullmatch(text):
-                matched.append(text)
-            if time.thread_time() > until:
-                return found
-        found[regex.text] = frozenset(matched)
-    return found

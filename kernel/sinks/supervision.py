@@ -20,7 +20,7 @@ from tidelog.kernel.config.sinks import (
     TOPICS_REGEX,
 )
 from tidelog.kernel.errors import ConfigError, InvalidRegularExpression, PluginError, TidelogError
-from tidelog.kernel.regexes import matching
+from tidelog.kernel.regex_matching import matching
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.sinks.committed_log import PartitionLog
 from tidelog.kernel.sinks.feed import Feed, receives_topic

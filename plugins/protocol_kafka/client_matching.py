@@ -46,7 +46,7 @@ class ClientMatch:
 
     async def matches(self, attributes: Mapping[str, str]) -> bool:
         """Return whether the client is one of those."""
-        from tidelog.kernel.regexes import matching
+        from tidelog.kernel.regex_matching import matching
 
         # A client id may have 32 kB.
         return bool(await matching(self._regex, [attributes.get(self.attribute, "")]))

@@ -7,9 +7,10 @@ import threading
 import pytest
 
 from tests.turns import turns_of_another_task
-from tidelog.kernel import regexes as module
+from tidelog.kernel import regex_matching as module
 from tidelog.kernel.errors import InvalidRegularExpression
-from tidelog.kernel.regexes import MAX_PROGRAM_SIZE, compile_regex, match_all, matching
+from tidelog.kernel.regex_matching import match_all, matching
+from tidelog.kernel.regexes import MAX_PROGRAM_SIZE, compile_regex
 
 HARD = "(.*a){200}"
 """Each character costs each instruction: about 10 µs."""

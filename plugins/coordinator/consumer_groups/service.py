@@ -14,7 +14,8 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from tidelog.kernel.regexes import compile_regex, match_all, takes_too_long
+from tidelog.kernel.regex_matching import match_all, takes_too_long
+from tidelog.kernel.regexes import compile_regex
 from tidelog.kernel.seams.coordination.consumer_groups import (
     ConsumerGroupHeartbeat,
     DescribedConsumer,

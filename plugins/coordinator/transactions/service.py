@@ -20,7 +20,8 @@ from tidelog.kernel.errors import (
     UnsupportedVersion,
 )
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.regexes import compile_regex, matching
+from tidelog.kernel.regex_matching import matching
+from tidelog.kernel.regexes import compile_regex
 from tidelog.kernel.seams.coordination.transactions import (
     FIRST_TRANSACTION_VERSION,
     EndOfTransaction,
