@@ -174,6 +174,10 @@ class Cluster:
         found = topic.partition(partition.partition) if topic else None
         return found.leader if found and found.leader in self.brokers else None
 
+    def has_topic(self, name: str) -> bool:
+        """Return whether the topic is cached."""
+        return name in self._topics
+
     def has_partition(self, partition: TopicPartition) -> bool:
         """Return whether the cached topic has that partition."""
         topic = self._topics.get(partition.topic)

@@ -40,10 +40,13 @@ class RetryPolicy:
     missing_topic_s: float = math.inf
 
     def pauses(self) -> Iterator[float]:
-        """Yield one pause in seconds for each retry."""
-        for attempt in range(self.retries):
-            pause = min(self.backoff_s * 2.0 ** min(attempt, _MOST_DOUBLINGS), self.max_backoff_s)
-            yield pause * random.uniform(1 - self.jitter, 1 + self.jitter)
+        """Iterate over the pauses in seconds, one for each retry."""
+        return map(self.pause_s, range(self.retries))
+
+    def pause_s(self, attempt: int) -> float:
+        """Return the pause in seconds after an attempt, the first of which is number 0."""
+        pause = min(self.backoff_s * 2.0 ** min(attempt, _MOST_DOUBLINGS), self.max_backoff_s)
+        return pause * random.uniform(1 - self.jitter, 1 + self.jitter)
 
 
 @attrs.frozen
@@ -55,6 +58,7 @@ class ClientSettings:
         request_timeout_s: for one response, `request.timeout.ms` of Kafka's clients
         operation_timeout_s: for an operation with all of its retries, their `default.api.timeout.ms`
         connect_timeout_s: for one address, with its ApiVersions (`socket.connection.setup.timeout.ms`)
+        max_block_s: how long a producer waits for a topic that brokers may create, `max.block.ms` of theirs
         max_response_bytes: a longer response closes its connection
         retry: how often and when an operation is retried
     """
@@ -63,6 +67,7 @@ class ClientSettings:
     request_timeout_s: float = 30.0
     operation_timeout_s: float = 60.0
     connect_timeout_s: float = 10.0
+    max_block_s: float = 60.0
     max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES
     retry: RetryPolicy = RetryPolicy()
 

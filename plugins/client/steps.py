@@ -43,12 +43,20 @@ class Exchange:
 
 @attrs.frozen
 class Pause:
-    """Step: wait before a retry."""
+    """Step: wait before a retry; `is_extra` gives the operation so much more time."""
 
     seconds: float
+    is_extra: bool = False
 
 
 Step: TypeAlias = Exchange | Pause
+
+
+def extra_time_s(step: Step) -> float:
+    """Return by how many seconds a step postpones the deadline of its operation."""
+    return step.seconds if isinstance(step, Pause) and step.is_extra else 0.0
+
+
 Steps: TypeAlias = Generator[Step, Any, T]
 
 

@@ -16,7 +16,7 @@ from tidelog.plugins.client.errors import BrokerUnreachable, ClientClosed, Clien
 from tidelog.plugins.client.operations import PartitionReader
 from tidelog.plugins.client.operations.fetching import DEFAULT_LIMITS
 from tidelog.plugins.client.settings import ClientSettings, parse_addresses
-from tidelog.plugins.client.steps import Pause, Run, Session
+from tidelog.plugins.client.steps import Pause, Run, Session, extra_time_s
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -126,12 +126,13 @@ class TrioClient:
 
         Raises:
             ClientError: raised by the operation.
-            RequestTimedOut: it did not end within `operation_timeout_s`.
+            RequestTimedOut: it did not end within `operation_timeout_s` and the pauses that are extra.
         """
         timeout_s = self._settings.operation_timeout_s
         deadline = trio.current_time() + timeout_s
         run = Run(operation(self._session, *args, **kwargs))
         while run.step is not None:
+            deadline += extra_time_s(run.step)
             if trio.current_time() >= deadline:
                 run.close()
                 raise RequestTimedOut(operation.__name__, timeout_s, run.last_error)

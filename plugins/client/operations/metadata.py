@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, TypeVar
+from itertools import count
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
 from tidelog.plugins.client.operations.sending import refresh, retrying
+from tidelog.plugins.client.steps import Pause
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -21,22 +23,41 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_LEAST_PAUSE_S: Final = 0.001
+
 
 def metadata(
     session: Session, topics: Sequence[str] | None = None, *, create: bool = False
 ) -> Steps[ClusterMetadata]:
     """Return the metadata of the cluster and of some topics (None: of all), from any broker.
 
-    Topics that do not exist are in `errors` of the result; with `create` the broker may create them instead.
+    Topics that do not exist are in `errors` of the result. With `create` brokers may create them, which takes
+    a while: they are requested again until all are there, or `max_block_s` of pauses have passed.
 
     Raises:
         ClientError: no broker answered.
     """
-    return (yield from retrying(session, lambda: _metadata_once(session, topics, create=create)))
+    if create:
+        return (yield from _metadata_of_created(session, topics))
+    return (yield from retrying(session, lambda: _metadata_once(session, topics)))
 
 
-def _metadata_once(session: Session, topics: Sequence[str] | None, *, create: bool) -> Steps[ClusterMetadata]:
-    found = yield from refresh(session, topics, create=create)
+def _metadata_of_created(session: Session, topics: Sequence[str] | None) -> Steps[ClusterMetadata]:
+    settings, waited_s = session.settings, 0.0
+    for attempt in count():
+        found = yield from retrying(session, lambda: refresh(session, topics, create=True))
+        missing = any(code.retriable for code in found.errors.values())
+        if not missing or waited_s >= settings.max_block_s:
+            break
+        pause_s = min(settings.retry.pause_s(attempt), settings.max_block_s - waited_s)
+        # With retries without a pause the time would never be up.
+        waited_s += max(pause_s, _LEAST_PAUSE_S)
+        yield Pause(pause_s, is_extra=True)
+    return found
+
+
+def _metadata_once(session: Session, topics: Sequence[str] | None) -> Steps[ClusterMetadata]:
+    found = yield from refresh(session, topics)
     for name, code in found.errors.items():
         if code is ErrorCode.LEADER_NOT_AVAILABLE:  # the answer of brokers while they create a topic
             raise ErrorResponse(code, f"topic {name!r}")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.client.batches import encode_batch
+from tidelog.plugins.client.batches import NO_PRODUCER, encode_batch
 from tidelog.plugins.client.cluster import NO_TOPIC_ID
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
-from tidelog.plugins.client.operations.metadata import LedPartitions, at_leaders
+from tidelog.plugins.client.operations.metadata import LedPartitions, at_leaders, metadata
 from tidelog.plugins.client.operations.sending import (
     Outcomes,
     or_raise,
@@ -145,16 +145,43 @@ def produce_batches(
         InvalidTransactionState: the producer is transactional and has no open transaction.
         ClientError: the partitions cannot be added to the transaction.
     """
-    if producer is None:
-        sending = _Sending({part: batch.stamped() for part, batch in batches.items()}, acks)
-        return (yield from _send_each(session, sending, _is_safe_to_repeat))
-    if acks != -1:
+    if producer is not None and acks != -1:
         raise ValueError(f"an idempotent producer needs acks -1, not {acks}")
-    sending = _Sending({part: batch.stamped(producer.next_stamp(part)) for part, batch in batches.items()})
+    stamps = {part: NO_PRODUCER if producer is None else producer.next_stamp(part) for part in batches}
+    missing = yield from _missing(session, batches)
+    ready = {part: batch for part, batch in batches.items() if part not in missing}
+    sending = _Sending({part: batch.stamped(stamps[part]) for part, batch in ready.items()}, acks)
+    if producer is None:
+        return {**missing, **(yield from _send_each(session, sending, _is_safe_to_repeat))}
+    refused: Outcomes[TopicPartition, Produced] = {
+        part: producer.refused(part, error) for part, error in missing.items()
+    }
     if isinstance(producer, TransactionalProducer):
+        if refused:
+            # The transaction can only be aborted, so that there is no point in sending the others.
+            return {**dict.fromkeys(batches, next(iter(refused.values()))), **refused}
         sending.transactional_id = producer.transactional_id
         yield from add_partitions(session, producer, batches)
-    return (yield from _send_once_only(session, sending, producer, batches))
+    return {**refused, **(yield from _send_once_only(session, sending, producer, ready))}
+
+
+def _missing(
+    session: Session, partitions: Iterable[TopicPartition]
+) -> Steps[dict[TopicPartition, ClientError]]:
+    """Return an error for each partition whose topic is not there, and is not created in time."""
+    unknown = {part.topic for part in partitions if not session.cluster.has_topic(part.topic)}
+    if not unknown:
+        return {}
+    wanted = [part for part in partitions if part.topic in unknown]
+    try:
+        errors = (yield from metadata(session, sorted(unknown), create=True)).errors
+    except ClientError as error:
+        return dict.fromkeys(wanted, error)
+    return {
+        part: ErrorResponse(errors[part.topic], f"topic {part.topic!r}")
+        for part in wanted
+        if part.topic in errors
+    }
 
 
 @attrs.define

@@ -199,7 +199,14 @@ async def test_what_the_log_does_not_take_is_told(connect: Any, real_broker: str
         with pytest.raises(ErrorResponse, match="UNKNOWN_TOPIC_OR_PARTITION"):
             await client.call("fetch", TopicPartition(partition.topic, 7), 0)
         with pytest.raises(ErrorResponse, match="UNKNOWN_TOPIC_OR_PARTITION"):
-            await client.call("produce", TopicPartition("no-such-topic", 0), [NewRecord(b"x")])
+            await client.call("produce", TopicPartition(partition.topic, 7), [NewRecord(b"x")])
+
+
+async def test_produce_waits_for_a_topic_that_the_broker_creates(connect: Any, real_broker: str) -> None:
+    async with connect(real_broker) as client:
+        partition = TopicPartition(f"created-{uuid.uuid4()}", 0)
+        written = await client.call("produce", partition, [NewRecord(b"first")])
+        assert written.base_offset == 0
 
 
 async def test_produce_with_acks_0_appends_the_record(connect: Any, real_broker: str) -> None:

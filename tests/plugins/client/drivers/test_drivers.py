@@ -25,6 +25,7 @@ from tidelog.plugins.client import TrioClient
 from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.errors import BrokerClosed, ClientClosed, RequestTimedOut
 from tidelog.plugins.client.settings import parse_addresses
+from tidelog.plugins.client.steps import Pause, Session, Steps
 from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -67,6 +68,17 @@ class Counting:
     async def __call__(self, stream: trio.SocketStream) -> None:
         self.connections += 1
         await self.part(stream)
+
+
+async def test_a_pause_that_is_extra_postpones_the_deadline_of_an_operation(connect: Any) -> None:
+    def operation(_: Session) -> Steps[str]:
+        yield Pause(2 * IMPATIENT_S, is_extra=True)
+        yield Pause(0)
+        return "done"
+
+    settings = attrs.evolve(QUICK, operation_timeout_s=IMPATIENT_S)
+    async with connect("127.0.0.1:1", settings) as client:
+        assert await client.call("run", operation) == "done"
 
 
 async def test_one_connection_serves_request_after_request(connect: Any) -> None:

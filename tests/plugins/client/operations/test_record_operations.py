@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 
 from tests.plugins.client.fakes import (
@@ -25,6 +26,7 @@ from tidelog.plugins.client import (
     PartitionReader,
     Produced,
     TopicPartition,
+    TransactionalProducer,
     or_raise,
 )
 from tidelog.plugins.client.batches import build_batch, encode_batch
@@ -44,6 +46,7 @@ from tidelog.plugins.client.operations import (
     produce,
     produce_batches,
 )
+from tidelog.plugins.client.producers import TransactionState
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
     AbortedTransaction,
@@ -320,9 +323,75 @@ def test_a_producer_whose_batch_was_given_up_amid_the_way_is_in_doubt() -> None:
     memory, producer = driver(), IdempotentProducer(5, 0)
     steps = produce(memory.session, PARTITION, RECORDS, producer=producer)
     next(steps)
+    steps.send([metadata_message({"orders": [1]})])
     steps.close()
     with pytest.raises(ProducerInDoubt):
         producer.next_stamp(PARTITION)
+
+
+NOT_YET = [
+    metadata_message({}, errors={"orders": code})
+    for code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
+]
+
+
+def test_produce_waits_for_the_metadata_of_a_new_topic() -> None:
+    """Longer than the retries of a request: brokers may be busy creating topics."""
+    memory = driver(Metadata=[*NOT_YET * 5, metadata_message({"orders": [1]})], Produce=produced())
+    assert memory.run(produce, PARTITION, RECORDS).base_offset == 7
+    assert len(memory.pauses) == 10
+    asked = [each.message for each in memory.brokers[ADDRESS].asked[:-1]]
+    assert [request.allow_auto_topic_creation for request in asked] == [True] * 11
+    memory.run(produce, PARTITION, RECORDS)
+    assert len(memory.brokers[ADDRESS].asked) == 11 + 2
+
+
+def test_produce_gives_up_a_topic_after_max_block_s() -> None:
+    memory = driver(Metadata=NOT_YET[0])
+    memory.session = attrs.evolve(
+        memory.session, settings=attrs.evolve(memory.session.settings, max_block_s=1)
+    )
+    producer = IdempotentProducer(5, 0)
+    other = TopicPartition("others", 0)
+    batch = encode_batch(RECORDS, now_ms=NOW_MS)
+    found = memory.run(produce_batches, {PARTITION: batch, other: batch}, producer=producer)
+    assert [str(found[part]) for part in (PARTITION, other)] == [
+        "topic 'orders': UNKNOWN_TOPIC_OR_PARTITION",
+        "others-0: UNKNOWN_TOPIC_OR_PARTITION",
+    ]
+    assert sum(memory.pauses) == pytest.approx(1, abs=0.3)
+    assert producer.next_stamp(PARTITION).base_sequence == 0
+
+
+def test_produce_in_a_transaction_sends_nothing_if_a_topic_is_missing() -> None:
+    memory = driver()
+    memory.session = attrs.evolve(
+        memory.session, settings=attrs.evolve(memory.session.settings, max_block_s=0)
+    )
+    memory.brokers[ADDRESS].answers["Metadata"] = metadata_message(
+        {"orders": [1]}, errors={"others": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    )
+    producer = TransactionalProducer(5, 0, transactional_id="t", timeout_ms=1000)
+    producer.begin_transaction()
+    batch = encode_batch(RECORDS, now_ms=NOW_MS)
+    batches = {PARTITION: batch, TopicPartition("others", 0): batch}
+    found = memory.run(produce_batches, batches, producer=producer)
+    assert [type(found[part]) for part in batches] == [ErrorResponse] * 2
+    assert producer.state is TransactionState.FAILED
+    assert [type(each.message).__name__ for each in memory.brokers[ADDRESS].asked] == ["MetadataRequest"]
+
+
+def test_produce_does_not_wait_for_a_topic_that_cannot_exist() -> None:
+    memory = driver(Metadata=metadata_message({}, errors={"orders": ErrorCode.INVALID_TOPIC_EXCEPTION}))
+    with pytest.raises(ErrorResponse, match="'orders': INVALID_TOPIC_EXCEPTION"):
+        memory.run(produce, PARTITION, RECORDS)
+    assert not memory.pauses
+
+
+def test_produce_returns_what_failed_while_it_waited_for_a_topic() -> None:
+    memory = driver(Metadata=UNREACHABLE)
+    with pytest.raises(BrokerUnreachable):
+        memory.run(produce, PARTITION, RECORDS, producer=IdempotentProducer(5, 0))
 
 
 def test_next_stamp_wraps_the_sequence_number_after_the_largest() -> None:
