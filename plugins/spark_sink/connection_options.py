@@ -7,21 +7,21 @@ from typing import Final
 from tidelog.plugins.client import ClientSettings, RetryPolicy
 from tidelog.plugins.client.errors import InvalidAddress
 from tidelog.plugins.client.settings import parse_addresses
-from tidelog.plugins.spark_sink.option_values import InvalidOption, OptionValues, seconds
+from tidelog.plugins.spark_sink.option_values import (
+    MOST_INT,
+    InvalidOption,
+    OptionValues,
+    pause,
+    seconds,
+)
 
 BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
-CONNECTION_NAMES: Final = (
-    BOOTSTRAP_SERVERS,
-    "kafka.client.id",
-    "kafka.default.api.timeout.ms",
-    "kafka.request.timeout.ms",
-    "kafka.retry.backoff.max.ms",
-    "kafka.retry.backoff.ms",
-    "kafka.security.protocol",
-    "kafka.socket.connection.setup.timeout.ms",
-)
 _MISSING_TOPIC_S: Final = 3.0
 """Long enough for metadata to arrive; a topic that was deleted does not come back."""
+_NO_OPTIONS: Final = (
+    "Spark keeps the options of a table in a catalog from data sources in Python; give them in each query: "
+    "SELECT ... FROM table WITH (`kafka.bootstrap.servers` 'host:port', ...)"
+)
 
 
 def bootstrap_servers(options: OptionValues) -> str:
@@ -32,7 +32,10 @@ def bootstrap_servers(options: OptionValues) -> str:
     """
     servers = options.values.get(BOOTSTRAP_SERVERS)
     if servers is None:
-        raise InvalidOption(f"the option {BOOTSTRAP_SERVERS} is missing: host:port of one broker or several")
+        hint = "" if options.values else f". {_NO_OPTIONS}"
+        raise InvalidOption(
+            f"the option {BOOTSTRAP_SERVERS} is missing: host:port of one broker or several{hint}"
+        )
     try:
         parse_addresses(servers)
     except InvalidAddress as error:
@@ -59,9 +62,9 @@ def client_settings(
         ),
         # Limited by the time that an operation may take, not by a number: a broker may restart.
         retry=RetryPolicy(
-            retries=2**31,
-            backoff_s=options.read("kafka.retry.backoff.ms", seconds, defaults.retry.backoff_s),
-            max_backoff_s=options.read("kafka.retry.backoff.max.ms", seconds, defaults.retry.max_backoff_s),
+            retries=MOST_INT,
+            backoff_s=options.read("kafka.retry.backoff.ms", pause, defaults.retry.backoff_s),
+            max_backoff_s=options.read("kafka.retry.backoff.max.ms", pause, defaults.retry.max_backoff_s),
             missing_topic_s=_MISSING_TOPIC_S,
         ),
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -22,15 +20,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tidelog.plugins.spark_sink.option_values import InvalidOption
+from tidelog.plugins.spark_sink.option_values import InvalidOption, warn_of_options
 from tidelog.plugins.spark_sink.source.batch_reader import BatchReader
 from tidelog.plugins.spark_sink.source.options import NAMES as SOURCE_NAMES
-from tidelog.plugins.spark_sink.source.options import SourceOptions, ignored_in_batches, parse_options
+from tidelog.plugins.spark_sink.source.options import SourceOptions, parse_options
 from tidelog.plugins.spark_sink.source.stream_reader import StreamReader
 from tidelog.plugins.spark_sink.writer.options import NAMES as WRITER_NAMES
 from tidelog.plugins.spark_sink.writer.writers import batch_writer, stream_writer
-
-log = logging.getLogger(__name__)
 
 _HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 _COLUMNS = [
@@ -67,9 +63,9 @@ class TidelogDataSource(DataSource):
         Raises:
             InvalidOption: an option is unknown, missing or wrong, or the user gave a schema.
         """
-        for name in ignored_in_batches(self.options):
-            log.warning("the option %s is ignored: this is a batch query", name)
-        return BatchReader(self._parsed(schema, streaming=False))
+        parsed = self._parsed(schema, streaming=False)
+        warn_of_options(parsed.without_effect)
+        return BatchReader(parsed)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query.

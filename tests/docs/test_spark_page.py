@@ -12,7 +12,7 @@ import pytest
 
 from tests.docs.examples import DOCS, Example, check, examples_of, run_example, run_example_on
 from tests.peers import running_tidelog
-from tidelog.plugins.spark_sink.connection_options import CONNECTION_NAMES
+from tidelog.plugins.spark_sink.kafka_keys import CONNECTION_OPTIONS
 from tidelog.plugins.spark_sink.rows import SCHEMA_WITH_HEADERS
 from tidelog.plugins.spark_sink.source.options import NAMES, parse_options
 from tidelog.plugins.spark_sink.writer.options import NAMES as WRITER_NAMES
@@ -70,7 +70,7 @@ def test_the_table_of_options_has_the_defaults() -> None:
 
 def test_the_table_of_options_of_writing_has_all_options_but_those_of_connections() -> None:
     named = {name for cells in rows("Options of writing") for name in re.findall(r"`([\w.]+)`", cells[0])}
-    assert set(WRITER_NAMES) - set(CONNECTION_NAMES) <= named <= set(WRITER_NAMES)
+    assert set(WRITER_NAMES) - set(CONNECTION_OPTIONS) <= named <= set(WRITER_NAMES)
 
 
 def test_the_table_of_options_of_writing_has_the_defaults() -> None:
@@ -80,7 +80,7 @@ def test_the_table_of_options_of_writing_has_the_defaults() -> None:
         for cells in rows("Options of writing")
         if (value := re.match(r"`([\w.]+)`", cells[1]))
     }
-    assert len(table) == 10
+    assert len(table) == 12
     assert parse_writer_options({**base, **table}, streaming=True) == parse_writer_options(
         base, streaming=True
     )

@@ -10,11 +10,8 @@ from typing import Final
 import attrs
 
 from tidelog.plugins.client import ClientSettings, FetchLimits
-from tidelog.plugins.spark_sink.connection_options import (
-    CONNECTION_NAMES,
-    bootstrap_servers,
-    client_settings,
-)
+from tidelog.plugins.spark_sink.connection_options import bootstrap_servers, client_settings
+from tidelog.plugins.spark_sink.kafka_keys import CONNECTION_OPTIONS, CONSUMER_KEYS, CONSUMER_OPTIONS
 from tidelog.plugins.spark_sink.option_values import (
     MOST_LONG,
     InvalidOption,
@@ -54,21 +51,10 @@ NAMES: Final = (
     "groupIdPrefix",
     "localLogDirs",
     "prefetchOffsets",
-    *CONNECTION_NAMES,
-    "kafka.fetch.max.wait.ms",
-    "kafka.fetch.min.bytes",
-    "kafka.group.id",
-    "kafka.isolation.level",
-    "kafka.max.partition.fetch.bytes",
+    *CONNECTION_OPTIONS,
+    *CONSUMER_OPTIONS,
 )
 """All options of the source, in the spelling of their documentation; Spark does not distinguish case."""
-_INSTEAD: Final = {
-    "kafka.auto.offset.reset": "set startingOffsets: the query itself stores how far it has read",
-    "kafka.enable.auto.commit": "the query itself stores how far it has read",
-    "kafka.key.deserializer": "keys are binary; convert the column",
-    "kafka.value.deserializer": "values are binary; convert the column",
-    "kafka.interceptor.classes": "there is no Java consumer that could call them",
-}
 FETCH_BYTES: Final = 16 * 1024 * 1024
 """Bytes of one response: large enough that neither the broker's search nor the wait for it hardly counts."""
 _TIME: Final = re.compile(r"(?P<number>\d+)\s*(?P<unit>us|ms|s|m|min|h|d)?")
@@ -108,6 +94,7 @@ class SourceOptions:
         group: the group whose offsets follow the query, None for none
         local_log_dirs: log directories of brokers on the same host
         prefetch_offsets: a micro-batch of so many offsets at most is read by the driver
+        without_effect: options that were given and change nothing
     """
 
     bootstrap_servers: str
@@ -129,6 +116,7 @@ class SourceOptions:
     group: str | None
     local_log_dirs: tuple[Path, ...]
     prefetch_offsets: int
+    without_effect: tuple[str, ...]
 
     @property
     def read_committed(self) -> bool:
@@ -147,7 +135,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool, also: Sequence[s
     Raises:
         InvalidOption: one of them is unknown or missing, or has a wrong value.
     """
-    options = OptionValues.known(given, (*NAMES, *also), _INSTEAD)
+    options = OptionValues.known(given, (*NAMES, *also), CONSUMER_KEYS)
     if streaming:
         for name in _ENDS:
             if name in options.values:
@@ -179,13 +167,13 @@ def parse_options(given: Mapping[str, str], *, streaming: bool, also: Sequence[s
         group=options.values.get("kafka.group.id"),
         local_log_dirs=options.read("localLogDirs", _folders, ()),
         prefetch_offsets=options.read("prefetchOffsets", number(0, MOST_LONG), 8192),
+        without_effect=(*options.without_effect, *(() if streaming else _triggers_in(options))),
     )
 
 
-def ignored_in_batches(given: Mapping[str, str]) -> list[str]:
+def _triggers_in(options: OptionValues) -> tuple[str, ...]:
     """Return the options that only have a meaning for streaming queries."""
-    names = {name.lower() for name in given}
-    return [name for name in _TRIGGERS if name.lower() in names]
+    return tuple(name for name in _TRIGGERS if name in options.values)
 
 
 def _limits(options: OptionValues, *, streaming: bool) -> tuple[Limit, Limit]:
@@ -217,8 +205,11 @@ def _client_settings(options: OptionValues) -> ClientSettings:
 def _fetch_limits(options: OptionValues) -> FetchLimits:
     levels = one_of("read_uncommitted", "read_committed")
     isolation = options.read("kafka.isolation.level", levels, "read_uncommitted")
+    # A task reads one partition, so that both limits are those of the same response.
+    of_partition = options.read("kafka.max.partition.fetch.bytes", number(0), FETCH_BYTES)
+    of_response = options.read("kafka.fetch.max.bytes", number(0), 50 * 1024 * 1024)
     return FetchLimits(
-        max_bytes=options.read("kafka.max.partition.fetch.bytes", number(1), FETCH_BYTES),
+        max_bytes=max(min(of_partition, of_response), 1),
         min_bytes=options.read("kafka.fetch.min.bytes", number(0), 1),
         max_wait_ms=options.read("kafka.fetch.max.wait.ms", number(0), 500),
         read_committed=isolation == "read_committed",

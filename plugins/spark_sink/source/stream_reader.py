@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.plugins.spark_sink.option_values import warn_of_options
 from tidelog.plugins.spark_sink.source.options import SourceOptions
 from tidelog.plugins.spark_sink.source.planning import limited, new_offsets, ranges_between
 from tidelog.plugins.spark_sink.source.positions import from_json, to_json
@@ -45,6 +46,7 @@ class StreamReader(HandsOverRows, DataSourceStreamReader, SupportsTriggerAvailab
         self._latest: dict[TopicPartition, int] | None = None
         self._target: dict[TopicPartition, int] | None = None
         self._last_batch_s: float | None = None
+        self._has_warned = False
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where the query begins, the same every time."""
@@ -54,6 +56,10 @@ class StreamReader(HandsOverRows, DataSourceStreamReader, SupportsTriggerAvailab
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the limits that the options set."""
+        # Spark makes another reader, for tasks alone; this method is only called of the one that plans.
+        if not self._has_warned:
+            self._has_warned = True
+            warn_of_options(self.options.without_effect)
         if self.options.max_offsets is not None:
             return ReadMaxRows(self.options.max_offsets)
         if self.options.min_offsets is not None:

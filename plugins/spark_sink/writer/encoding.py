@@ -85,8 +85,12 @@ class RecordColumns:
         return sizes
 
 
-def encode_batches(records: RecordColumns, starts: Sequence[int], codec: int) -> Iterator[EncodedBatch]:
+def encode_batches(
+    records: RecordColumns, starts: Sequence[int], codec: int, level: int | None = None
+) -> Iterator[EncodedBatch]:
     """Yield record batches; `starts` are the rows at which each begins, the first one 0.
+
+    `level` is that of the codec, None for its default.
 
     All batches together have to be smaller than 2 GiB before compression.
     """
@@ -100,7 +104,7 @@ def encode_batches(records: RecordColumns, starts: Sequence[int], codec: int) ->
     newest = np.maximum.reduceat(records.timestamp, bounds[:-1])
     for index, count in enumerate(counts.tolist()):
         payload = data[int(ends[bounds[index]]) : int(ends[bounds[index + 1]])]
-        content = compress(codec, payload) if codec else payload
+        content = compress(codec, payload, level) if codec else payload
         timestamp = int(records.timestamp[bounds[index]])
         yield EncodedBatch(content, count, timestamp, int(newest[index]), codec)
 

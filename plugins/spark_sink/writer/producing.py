@@ -108,7 +108,8 @@ class TaskProducer:
         starts = _batch_starts(sizes, partition, self._options.batch_bytes)
         pending: dict[TopicPartition, list[EncodedBatch]] = {}
         for first, after, inside in _groups(starts, sizes):
-            encoded = encode_batches(records.slice(first, after), inside, self._options.codec)
+            chosen = (self._options.codec, self._options.compression_level)
+            encoded = encode_batches(records.slice(first, after), inside, *chosen)
             for start, each in zip(inside, encoded, strict=True):
                 where = TopicPartition(rows.topic, int(partition[first + start]))
                 pending.setdefault(where, []).append(each)
@@ -151,7 +152,9 @@ class TaskProducer:
         if count is None:
             found = self._client.metadata([topic], create=True)
             if topic not in found.topics:
-                raise ErrorResponse(found.errors[topic], f"topic {topic!r}")
+                code = found.errors[topic]
+                waited = "it is not there after kafka.max.block.ms" if code.retriable else None
+                raise ErrorResponse(code, f"topic {topic!r}", waited)
             count = self._counts[topic] = len(found.topics[topic].partitions)
         return count
 

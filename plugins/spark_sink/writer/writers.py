@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.kernel.errors import TidelogError
 from tidelog.plugins.client import BlockingClient
-from tidelog.plugins.spark_sink.option_values import InvalidOption
+from tidelog.plugins.spark_sink.option_values import InvalidOption, warn_of_options
 from tidelog.plugins.spark_sink.writer.options import WriterOptions, parse_writer_options
 from tidelog.plugins.spark_sink.writer.producing import TaskProducer, Written, gather
 from tidelog.plugins.spark_sink.writer.transactions import StreamTask, write_once
@@ -48,6 +48,8 @@ _TYPES: Final[Mapping[str, tuple[type[DataType], ...]]] = {
     "partition": (IntegerType,),
     "timestamp": (TimestampType, TimestampNTZType, DoubleType),
 }
+_warned: Final[set[tuple[str, ...]]] = set()
+"""Options without effect of which this process has warned."""
 
 
 class InvalidColumns(TidelogError, ValueError):
@@ -97,7 +99,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
             return TaskDone(write_once(client, self._options, _task(), iterator, wall_clock_ms))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Do nothing: each task has committed what it wrote."""
+        """Warn of options once; each task has committed what it wrote.
+
+        Spark makes many writers for a query, in several processes: one of them commits all micro-batches.
+        """
+        if self._options.without_effect and self._options.without_effect not in _warned:
+            _warned.add(self._options.without_effect)
+            warn_of_options(self._options.without_effect)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Do nothing: a task that failed has aborted, and one that did not is skipped by the replay."""
@@ -126,6 +134,7 @@ def batch_writer(
         raise InvalidOption("records cannot be overwritten: use the mode append")
     parsed = parse_writer_options(options, streaming=False, also=also)
     check_columns(schema, parsed.topic)
+    warn_of_options(parsed.without_effect)
     return BatchWriter(parsed)
 
 

@@ -12,7 +12,7 @@ from tests.tables import for_each
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.source.limits import OffsetLimit, TimestampLimit
-from tidelog.plugins.spark_sink.source.options import NAMES, SourceOptions, ignored_in_batches, parse_options
+from tidelog.plugins.spark_sink.source.options import NAMES, SourceOptions, parse_options
 from tidelog.plugins.spark_sink.source.positions import EARLIEST, LATEST
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
@@ -115,8 +115,14 @@ def test_parse_options_knows_each_of_its_names_in_any_case() -> None:
     [
         ({"startingOffset": "latest"}, "no option startingOffset; the nearest one is startingOffsets"),
         ({"kafka.bootstrap.server": "x"}, "the nearest one is kafka.bootstrap.servers"),
-        ({"kafka.max.poll.records": "5"}, "there is no option kafka.max.poll.records"),
-        ({"kafka.auto.offset.reset": "latest"}, "no meaning here: set startingOffsets"),
+        ({"kafka.max.pol.records": "5"}, "no option kafka.max.pol.records; .* is kafka.max.poll.records"),
+        ({"kafka.max.poll.records": "0"}, "kafka.max.poll.records has to be a number from 1 to"),
+        ({"kafka.check.crcs": "no"}, "kafka.check.crcs has to be true or false, not 'no'"),
+        ({"kafka.group.instance.id": ""}, "kafka.group.instance.id has to be a text that is not empty"),
+        ({"kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset is refused: set startingOffsets"),
+        ({"kafka.ssl.keystore.location": "/k"}, "kafka.ssl.keystore.location is refused: .* neither TLS nor"),
+        ({"kafka.SASL.mechanism": "PLAIN"}, "kafka.SASL.mechanism is refused: .* would connect without them"),
+        ({"kafka.security.providers": "p"}, "kafka.security.providers is refused"),
         ({"kafka.enable.auto.commit": "true"}, "the query itself stores how far it has read"),
         ({"assign": '{"t": [0]}'}, "one of the options subscribe, .*, not subscribe and assign"),
         ({"kafka.bootstrap.servers": "nowhere"}, "kafka.bootstrap.servers: 'nowhere' is no broker address"),
@@ -185,5 +191,24 @@ def test_parse_options_needs_servers() -> None:
         parse_options({"subscribe": "t"}, streaming=True)
 
 
-def test_ignored_in_batches_names_what_only_streams_use() -> None:
-    assert ignored_in_batches({"MAXOFFSETSPERTRIGGER": "5", "subscribe": "t"}) == ["maxOffsetsPerTrigger"]
+def test_parse_options_limits_a_response_by_the_smaller_limit() -> None:
+    sizes = {"kafka.max.partition.fetch.bytes": "67108864", "kafka.fetch.max.bytes": "33554432"}
+    assert parse(sizes).fetch.max_bytes == 33_554_432
+    assert parse({"kafka.fetch.max.bytes": "0"}).fetch.max_bytes == 1
+
+
+def test_parse_options_lists_what_has_no_effect() -> None:
+    given = {
+        "MAXOFFSETSPERTRIGGER": "5",
+        "kafka.Max.Poll.Records": "5",
+        "kafka.linger.ms": "5",
+        "kafka.acks": "1",
+    }
+    assert parse(given, streaming=False).without_effect == (
+        "kafka.acks",
+        "kafka.linger.ms",
+        "kafka.max.poll.records",
+        "maxOffsetsPerTrigger",
+    )
+    of_a_table = parse_options({**BASE, **given}, streaming=True, also=["kafka.acks"])
+    assert of_a_table.without_effect == ("kafka.linger.ms", "kafka.max.poll.records")

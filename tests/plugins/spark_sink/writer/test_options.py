@@ -48,7 +48,17 @@ def test_parse_writer_options_reads_names_in_any_case() -> None:
             {"kafka.acks": "1", "exactlyOnce": "false", "kafka.enable.idempotence": "true"},
             "idempotence needs",
         ),
-        ({"kafka.batch.size": "0"}, "kafka.batch.size has to be a number from 1 to"),
+        ({"kafka.batch.size": "-1"}, "kafka.batch.size has to be a number from 0 to"),
+        ({"kafka.compression.gzip.level": "0"}, "gzip.level has to be a number from 1 to 9, or -1, not '0'"),
+        ({"kafka.compression.zstd.level": "23"}, "zstd.level has to be a number from -131072 to 22"),
+        ({"kafka.linger.ms": "-1"}, "kafka.linger.ms has to be a number from 0 to"),
+        (
+            {"kafka.partitioner.class": "x.Y"},
+            "partitioner.class is refused: no Java class .* column partition",
+        ),
+        ({"kafka.key.serializer": "x.Y"}, "kafka.key.serializer is refused: keys are written as they are"),
+        ({"kafka.ssl.protocol": "TLSv1.3"}, "kafka.ssl.protocol is refused: .* neither TLS nor SASL"),
+        ({"includeHeaders": "yes"}, "includeHeaders has to be true or false"),
         ({"exactlyOnce": "yes"}, "exactlyOnce has to be true or false"),
         ({"kafka.transactional.id": "x"}, "transactional id for each of its tasks"),
         ({"kafka.security.protocol": "SSL"}, "PLAINTEXT, as this client speaks neither"),
@@ -64,3 +74,25 @@ def test_parse_writer_options_needs_servers_and_refuses_exactly_once_in_batches(
         parse_writer_options({}, streaming=False)
     with pytest.raises(InvalidOption, match="for streaming queries"):
         parse_writer_options({**SERVERS, "exactlyOnce": "true"}, streaming=False)
+
+
+def test_parse_writer_options_takes_the_level_of_its_codec() -> None:
+    levels = {"kafka.compression.gzip.level": "9", "kafka.compression.zstd.level": "-5"}
+    for codec, level in (("gzip", 9), ("zstd", -5), ("lz4", None), ("none", None)):
+        given = {**SERVERS, **levels, "kafka.compression.type": codec}
+        assert parse_writer_options(given, streaming=False).compression_level == level
+
+
+def test_parse_writer_options_takes_the_times_of_kafkas_producers() -> None:
+    given = {"kafka.max.block.ms": "0", "kafka.retries": "7", "kafka.retry.backoff.ms": "0"}
+    client = parse_writer_options({**SERVERS, **given}, streaming=False).client
+    assert (client.max_block_s, client.retry.retries, client.retry.backoff_s) == (0, 7, 0)
+    assert parse_writer_options(SERVERS, streaming=False).client.max_block_s == 60
+
+
+def test_parse_writer_options_lists_what_has_no_effect() -> None:
+    given = {"kafka.linger.ms": "5", "kafka.auto.offset.reset": "latest", "includeHeaders": "true"}
+    assert parse_writer_options({**SERVERS, **given}, streaming=True).without_effect == (
+        "kafka.auto.offset.reset",
+        "kafka.linger.ms",
+    )

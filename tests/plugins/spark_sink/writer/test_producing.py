@@ -120,6 +120,21 @@ def test_write_names_a_topic_that_cannot_exist(client: BlockingClient, real_brok
         write(client, real_broker, rows(value=[b"v"]), topic="a/b")
 
 
+def test_write_waits_for_a_topic_that_the_broker_creates(client: BlockingClient, real_broker: str) -> None:
+    name = topic()
+    write(client, real_broker, rows(value=[b"v"]), topic=name)
+    assert [record.value for record in client.read(TopicPartition(name, 0), 0)] == [b"v"]
+
+
+def test_write_waits_for_a_new_topic_for_max_block_ms(real_broker: str) -> None:
+    chosen = options(real_broker, topic=topic(), kafka__max__block__ms="0")
+    with (
+        BlockingClient(real_broker, settings=chosen.client) as client,
+        pytest.raises(ErrorResponse, match=r"not there after kafka\.max\.block\.ms"),
+    ):
+        TaskProducer(client, chosen, None).write(rows(value=[b"v"]), NOW_MS)
+
+
 def test_write_with_acks_1_needs_no_producer_id(client: BlockingClient, real_broker: str) -> None:
     part: TopicPartition = create(client, topic(), 1)[0]
     write(client, real_broker, rows(value=[b"v"]), topic=part.topic, kafka__acks="1")
