@@ -209,6 +209,7 @@ class Broker:
     def _partition_moved(self, partition: TopicPartition, path: str) -> None:
         moved = self.topics.find_partition(partition)
         if moved is not None:
+            moved.moved()
             self.events.publish(PartitionMoved(moved, path))
 
     async def wait_stop_requested(self) -> None:

@@ -7,6 +7,7 @@ durable end. Source: Apache Kafka's `UnifiedLog` (`truncateTo`, `maybeIncrementL
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -35,9 +36,11 @@ class LogChanges:
         "_epochs",
         "_name",
         "_producers",
+        "_revisions",
         "_side_writes",
         "_store",
         "_watermarks",
+        "revision",
     )
 
     def __init__(
@@ -60,6 +63,13 @@ class LogChanges:
         self._watermarks = watermarks
         self._commit = commit
         self._check_online = check_online
+        # Each number is drawn once, so that two threads never leave the same one behind.
+        self._revisions = itertools.count(1)
+        self.revision = 0
+
+    def revise(self) -> None:
+        """Note that segments are others than before; called after a change, also after one that failed."""
+        self.revision = next(self._revisions)
 
     def replay_log(self, *, newest_snapshot: int, whole_log: bool) -> None:
         """Blocking: restore producers from a snapshot at or below that offset and the log above it.
@@ -100,7 +110,10 @@ class LogChanges:
         high_watermark = min(watermarks.high_watermark, offset)
         watermarks.hold_back(high_watermark)
         dropped_writes = self._side_writes.forget()
-        store.truncate_to(offset)
+        try:
+            store.truncate_to(offset)
+        finally:
+            self.revise()
         end = watermarks.log_end_offset = store.log_end_offset
         self._commit.truncated(end)
         self._producers.remove_snapshots(above=end)
@@ -143,6 +156,7 @@ class LogChanges:
         except OSError as error:
             raise StorageError(f"{self._name}: no new segment: {error}") from error
         if rolled:
+            self.revise()
             self._producers.snapshot_soon(self._watermarks.log_end_offset)
         return rolled
 
@@ -156,7 +170,7 @@ class LogChanges:
         """
         self._check_online()
         self.raise_log_start(offset)
-        delete = partial(self._store.delete_segments_before, self._watermarks.log_start_offset)
+        delete = partial(self._delete_segments_before, self._watermarks.log_start_offset)
         try:
             return await trio.to_thread.run_sync(self._side_writes.run, delete) or ()
         except OSError as error:
@@ -175,12 +189,22 @@ class LogChanges:
             raise LogBusy(f"{self._name}: the partition was deleted")
 
     def _replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> bool:
-        self._store.replace_segments(drafts, replaced)
+        try:
+            self._store.replace_segments(drafts, replaced)
+        finally:
+            self.revise()
         self._producers.remove_stray_snapshots()
         return True
 
     def delete_records_before(self, offset: int) -> None:
         """Raise the log start offset, and delete the segments below it in the background."""
         self.raise_log_start(offset)
-        start = self._watermarks.log_start_offset
-        self._side_writes.run_soon(f"delete {self._name}", lambda: self._store.delete_segments_before(start))
+        self._side_writes.run_soon(
+            f"delete {self._name}", partial(self._delete_segments_before, self._watermarks.log_start_offset)
+        )
+
+    def _delete_segments_before(self, offset: int) -> Sequence[SegmentView]:
+        try:
+            return self._store.delete_segments_before(offset)
+        finally:
+            self.revise()

@@ -142,6 +142,11 @@ class Partition:
         return self.watermarks.last_stable_offset
 
     @property
+    def revision(self) -> int:
+        """A number that changes whenever the segments have changed otherwise than by appends."""
+        return self.changes.revision
+
+    @property
     def has_unflushed(self) -> bool:
         """Whether something was appended that no flush has made durable."""
         return self.commit.has_unflushed
@@ -241,6 +246,10 @@ class Partition:
     async def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
         """Replace segments by drafts, as `PartitionStore.replace_segments` does."""
         await self.changes.replace_segments(drafts, replaced)
+
+    def moved(self) -> None:
+        """Note that the log was moved to another directory, where its segments may begin elsewhere."""
+        self.changes.revise()
 
     def delete_records_before(self, offset: int) -> None:
         """Raise the log start offset, and delete the segments below it in the background."""

@@ -139,9 +139,11 @@ class Plan:
     `delete_before`: raise the log start to this offset and delete the segments below it; at most the high
     watermark. `roll`: begin a new active segment first; needed when `delete_before` is in the active segment.
     `reason` explains the deletion in the log. `warning` is logged whenever it has changed. With
-    `not_before_ms` the policy promises that it has nothing to remove before that time, whatever is appended;
-    it is not asked until then, unless the topic's configuration or the log start changes. `rewrite` is done
-    in a process of its own, after the rest; of the rewrites of all logs the most urgent is done first.
+    `not_before_ms`, in a plan that removes nothing, the policy promises that it has nothing to remove before
+    that time as long as the log stays as it is; it is not asked until then, unless records were appended or
+    committed, segments have changed, or the topic's configuration has. That is what keeps tens of thousands
+    of idle logs cheap. `rewrite` is done in a process of its own, after the rest; of the rewrites of all logs
+    the most urgent is done first.
     """
 
     delete_before: int | None = None
@@ -244,7 +246,11 @@ class CleanupStatistics:
     most_urgency: float = 0
     """The largest urgency of a rewrite that was planned when the logs were last looked at."""
     unrewritable_partitions: int = 0
-    """Partitions that are passed over since their last rewrite failed, until their configuration changes."""
+    """Partitions that are passed over since a part of them is corrupt, until that or their topic changes."""
+    postponed_partitions: int = 0
+    """Partitions whose last rewrite failed, and is tried again after a back-off."""
+    longest_backoff_seconds: float = 0
+    """The longest back-off of one of them; it grows with each failure, up to a quarter of an hour."""
     failures: int = 0
     """Plans that were refused, and errors of the policy, of the disk and of rewrites."""
     counts: dict[str, float] = attrs.field(factory=dict[str, float])

@@ -250,6 +250,15 @@ class Partition(Watermarks, Protocol):
         ...
 
     @property
+    def revision(self) -> int:
+        """A number that changes whenever the segments have changed otherwise than by appends.
+
+        That is after a truncation, a roll that was asked for, a deletion or a replacement of segments, and a
+        move to another log directory. While it and the offsets stay, so do the segments.
+        """
+        ...
+
+    @property
     def has_unflushed(self) -> bool:
         """Whether something was appended that no flush has made durable."""
         ...

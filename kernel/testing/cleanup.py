@@ -66,21 +66,6 @@ def random_log(choose: random.Random) -> LogView:
     )  # fmt: skip
 
 
-def appended(log: LogView, choose: random.Random) -> LogView:
-    """Return the log with more records in the active segment, or in a new one."""
-    active = log.active
-    if choose.random() < 0.5 and active.size_bytes:
-        segments = (*log.segments, random_segment(choose, active.next_offset, active=True))
-    else:
-        grown = active._replace(
-            next_offset=active.next_offset + 5,
-            size_bytes=active.size_bytes + 500,
-            max_timestamp=max(active.max_timestamp, START_MS - choose.choice(AGES_MS)),
-        )
-        segments = (*log.segments[:-1], grown)
-    return attrs.evolve(log, segments=segments, high_watermark=segments[-1].next_offset)
-
-
 def carried_out(plan: Plan, log: LogView) -> LogView:
     """Return the log after a plan that was checked."""
     segments = list(log.segments)
@@ -198,28 +183,28 @@ class CleanupPolicyConformance:
     def test_plan_comes_to_an_end(self, policy: CleanupPolicy, topics: Sequence[TopicConfig]) -> None:
         for _, before, topic in self.cases(topics):
             log = before
-            rounds = 0
-            while (after := carried_out(policy.plan(log, START_MS, topic), log)) != log:
-                log, rounds = after, rounds + 1
-                assert rounds < len(before.segments) + 2, f"the plans for {before} never come to an end"
+            for _ in range(len(before.segments) + 2):
+                plan = policy.plan(log, START_MS, topic)
+                after = carried_out(plan, log)
+                # A rewrite that is planned although it was done is done for ever.
+                if after == log and plan.rewrite is None:
+                    break
+                log = after
+            else:
+                pytest.fail(f"the plans for {before} never come to an end")
 
     def test_plan_keeps_the_promise_of_not_before_ms(
         self, policy: CleanupPolicy, topics: Sequence[TopicConfig]
     ) -> None:
         for choose, before, topic in self.cases(topics):
             plan = policy.plan(before, START_MS, topic)
-            log = carried_out(plan, before)
             until = plan.not_before_ms
-            if until is None:
+            if until is None or until <= START_MS or carried_out(plan, before) != before:
                 continue
-            for _ in range(5):
-                if choose.random() < 0.7:
-                    log = appended(log, choose)
-                now_ms = choose.choice((START_MS, START_MS + 1, until - 1))
-                if now_ms < until:
-                    again = policy.plan(log, now_ms, topic)
-                    assert again.delete_before is None or again.delete_before <= log.log_start_offset
-                    assert not again.roll
+            for now_ms in (choose.randrange(START_MS, until), until - 1):
+                again = policy.plan(before, now_ms, topic)
+                assert again.rewrite is None, f"a rewrite of {before} comes before {until}"
+                assert carried_out(again, before) == before, f"a removal from {before} comes before {until}"
 
     def filters(
         self, policy: CleanupPolicy, config: Config, topics: Sequence[TopicConfig]

@@ -10,7 +10,11 @@ class RewriteAborted(TidelogError):
 
 
 class RewriteFailed(TidelogError):
-    """The log cannot be rewritten; the message says why. It is as it was, or partly rewritten."""
+    """The worker could not do its job; the message says why. The log is as it was, or partly rewritten."""
+
+
+class LogCorrupt(RewriteFailed):
+    """A part of the log cannot be read, now or later; the message says which."""
 
 
 class WorkerDied(TidelogError):

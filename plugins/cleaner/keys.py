@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from tidelog.kernel.config.key import BrokerDefault, ConfigKey
-from tidelog.kernel.config.types import LONG_MAX, boolean, double, integer, long
+from tidelog.kernel.config.types import boolean, double, integer, long
 
 LOG_CLEANER_THREADS = ConfigKey(
     name="log.cleaner.threads",
@@ -74,13 +74,6 @@ LOG_CLEANER_MIN_COMPACTION_LAG_MS = ConfigKey(
     dynamic=True,
     documentation="The least age of a record that compaction may remove, in milliseconds.",
 )
-LOG_CLEANER_MAX_COMPACTION_LAG_MS = ConfigKey(
-    name="log.cleaner.max.compaction.lag.ms",
-    type=long(1),
-    default=LONG_MAX,
-    dynamic=True,
-    documentation="The age of a record after which its log has to be compacted, in milliseconds.",
-)
 LOG_CLEANER_MIN_CLEANABLE_RATIO = ConfigKey(
     name="log.cleaner.min.cleanable.ratio",
     type=double(0, 1),
@@ -104,14 +97,6 @@ MIN_COMPACTION_LAG_MS = ConfigKey(
     broker_defaults=(BrokerDefault(LOG_CLEANER_MIN_COMPACTION_LAG_MS),),
     not_above="max.compaction.lag.ms",
     documentation="The least age of a record that compaction may remove, in milliseconds.",
-)
-MAX_COMPACTION_LAG_MS = ConfigKey(
-    name="max.compaction.lag.ms",
-    type=long(1),
-    default=LONG_MAX,
-    scope="topic",
-    broker_defaults=(BrokerDefault(LOG_CLEANER_MAX_COMPACTION_LAG_MS),),
-    documentation="The age of a record after which its log has to be compacted, in milliseconds.",
 )
 MIN_CLEANABLE_DIRTY_RATIO = ConfigKey(
     name="min.cleanable.dirty.ratio",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan
 from tidelog.plugins.retention import keys
 
@@ -37,20 +38,17 @@ class RetentionPolicy:
         deletable.take_below_log_start()
         if retention_bytes >= 0:
             deletable.take_larger_than(retention_bytes)
-        if retention_ms < 0:
-            return deletable.plan()
-        deletable.take_older_than(retention_ms, now_ms)
-        plan = deletable.plan()
-        oldest = deletable.oldest_kept
-        if oldest is None:
-            return plan
-        if oldest.age_timestamp > now_ms:
-            return attrs.evolve(plan, warning=_of_the_future(oldest, retention_ms))
-        has_records = log.log_start_offset < log.log_end_offset and oldest.max_timestamp >= 0
-        if plan == NOTHING and retention_bytes < 0 and has_records:
-            # Newer segments wait for the oldest one, whose largest timestamp can only grow.
-            return Plan(not_before_ms=oldest.age_timestamp + retention_ms + 1)
-        return plan
+        if retention_ms >= 0:
+            deletable.take_older_than(retention_ms, now_ms)
+        plan, oldest = deletable.plan(), deletable.oldest_kept
+        if retention_ms < 0 or oldest is None:
+            return plan if plan.delete_before is not None else Plan(not_before_ms=LONG_MAX)
+        if plan.delete_before is None:
+            # Newer segments wait for the oldest one; what was appended by then is another log.
+            plan = Plan(not_before_ms=oldest.age_timestamp + retention_ms + 1)
+        is_of_the_future = oldest.age_timestamp > now_ms
+        warning = _of_the_future(oldest, retention_ms) if is_of_the_future else ""
+        return attrs.evolve(plan, warning=warning)
 
 
 def _of_the_future(segment: SegmentView, retention_ms: int) -> str:
@@ -79,9 +77,9 @@ class _Deletable:
 
     @property
     def oldest_kept(self) -> SegmentView | None:
-        """The oldest segment that stays and has records."""
+        """The oldest segment that stays, if it is another one than an active one without records."""
         kept = self._segments[self._count :]
-        return kept[0] if kept and kept[0].size_bytes else None
+        return kept[0] if kept and (kept[0].size_bytes or len(kept) > 1) else None
 
     def take_below_log_start(self) -> None:
         """Take inactive segments that lie wholly below the log start."""

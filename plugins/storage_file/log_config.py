@@ -10,7 +10,7 @@ import attrs
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.seams.indexes import TIME_ENTRY_BYTES
-from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES, SEGMENT_MS
+from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES, max_segment_ms
 from tidelog.plugins.storage_file import keys
 
 ALWAYS = -1
@@ -39,7 +39,7 @@ class LogConfig:
         return cls(
             config,
             config[SEGMENT_BYTES],
-            config[SEGMENT_MS],
+            max_segment_ms(config),
             config[keys.SEGMENT_JITTER_MS],
             config[SEGMENT_INDEX_BYTES],
             config[keys.INDEX_INTERVAL_BYTES],
@@ -54,7 +54,7 @@ class RollPolicy(NamedTuple):
     An append on the fast path compares with three numbers that are computed from them beforehand, and that
     never miss a reason to roll; `Segment.should_roll` has the exact rules. `index_entries`: entries of an
     index beyond which an append takes the slow path; whether it is full only the index knows. Source: the
-    topic configurations `segment.bytes`, `segment.ms` and `segment.jitter.ms`.
+    topic configurations `segment.bytes`, `segment.ms`, `segment.jitter.ms` and `max.compaction.lag.ms`.
     """
 
     segment_bytes: int

@@ -20,7 +20,7 @@ from tidelog.kernel.seams.storage import (
     StaleDraft,
     WrittenBatch,
 )
-from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_MS
+from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, max_segment_ms
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
@@ -346,7 +346,7 @@ class MemoryPartitionStore:
 
     def configure(self, config: TopicConfig) -> None:
         """Use another configuration of the topic from the next append on."""
-        self._segment_bytes, self._segment_ms = config[SEGMENT_BYTES], config[SEGMENT_MS]
+        self._segment_bytes, self._segment_ms = config[SEGMENT_BYTES], max_segment_ms(config)
 
     def truncate_to(self, offset: int) -> None:
         """Drop the batch that holds `offset` and all later ones."""

@@ -5,8 +5,14 @@ They are part of the seam: what opens a log, such as a coordinator, sets the siz
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tidelog.kernel.config import keys
 from tidelog.kernel.config.key import BrokerDefault, ConfigKey
-from tidelog.kernel.config.types import integer, long, nullable
+from tidelog.kernel.config.types import LONG_MAX, integer, long, nullable
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import TopicConfig
 
 _MS_PER_HOUR = 3_600_000
 
@@ -63,3 +69,33 @@ SEGMENT_INDEX_BYTES = ConfigKey(
     broker_defaults=(BrokerDefault(LOG_INDEX_SIZE_MAX_BYTES),),
     documentation="The largest offset index of a segment, in bytes; a log rolls when the index is full.",
 )
+LOG_CLEANER_MAX_COMPACTION_LAG_MS = ConfigKey(
+    name="log.cleaner.max.compaction.lag.ms",
+    type=long(1),
+    default=LONG_MAX,
+    dynamic=True,
+    documentation="The age of a record after which its log has to be compacted, in milliseconds.",
+)
+MAX_COMPACTION_LAG_MS = ConfigKey(
+    name="max.compaction.lag.ms",
+    type=long(1),
+    default=LONG_MAX,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_CLEANER_MAX_COMPACTION_LAG_MS),),
+    documentation="The age of a record after which its log has to be compacted, in milliseconds; with "
+    "`cleanup.policy` = `compact` also the largest `segment.ms`.",
+)
+
+
+def max_segment_ms(config: TopicConfig) -> int:
+    """Return the age in milliseconds at which an append rolls the segment: `segment.ms`, or less.
+
+    A log that is compacted rolls after `max.compaction.lag.ms` at the latest, since the active segment is
+    never compacted. Source: Apache Kafka's `LogConfig.maxSegmentMs`.
+    """
+    segment_ms = config[SEGMENT_MS]
+    return (
+        min(segment_ms, config[MAX_COMPACTION_LAG_MS])
+        if "compact" in config[keys.CLEANUP_POLICY]
+        else segment_ms
+    )

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tidelog.kernel.config.types import LONG_MAX
-from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
+from tidelog.kernel.seams.cleanup import LogView, Plan, Rewrite
+from tidelog.kernel.seams.storage.keys import MAX_COMPACTION_LAG_MS
 from tidelog.plugins.cleaner import keys
 from tidelog.plugins.cleaner.compaction.keep_newest import KeepNewest
 
@@ -45,13 +46,12 @@ class CompactionPolicy:
 
     def _rewriting(self, log: LogView, now_ms: int, config: TopicConfig) -> Plan:
         dirt = Dirt(log, now_ms, config[keys.MIN_COMPACTION_LAG_MS])
-        max_lag_ms = config[keys.MAX_COMPACTION_LAG_MS]
-        waits_too_long = max_lag_ms < LONG_MAX and dirt.has_waited(now_ms - max_lag_ms)
-        roll = max_lag_ms < LONG_MAX and dirt.active_has_waited(now_ms - max_lag_ms)
-        if not dirt.cleanable_bytes or not (
-            waits_too_long or dirt.ratio > config[keys.MIN_CLEANABLE_DIRTY_RATIO]
-        ):
-            return Plan(roll=True) if roll else NOTHING
+        max_lag_ms = config[MAX_COMPACTION_LAG_MS]
+        is_dirty = dirt.ratio > config[keys.MIN_CLEANABLE_DIRTY_RATIO]
+        waits_since_ms = dirt.waits_since_ms() if max_lag_ms < LONG_MAX and not is_dirty else LONG_MAX
+        if not dirt.cleanable_bytes or not (is_dirty or waits_since_ms < now_ms - max_lag_ms):
+            waits_until_ms = waits_since_ms + max_lag_ms + 1 if waits_since_ms < LONG_MAX else LONG_MAX
+            return Plan(not_before_ms=min(waits_until_ms, dirt.grows_at_ms, LONG_MAX))
         rewrite = Rewrite(
             dirt.until,
             urgency=dirt.ratio,
@@ -59,13 +59,14 @@ class CompactionPolicy:
             make_filter=partial(_keep_newest, now_ms, dirt.until - dirt.first_offset),
             delete_retention_ms=config[keys.DELETE_RETENTION_MS],
         )
-        return Plan(roll=roll, rewrite=rewrite)
+        return Plan(rewrite=rewrite)
 
 
 class Dirt:
     """The part of a log that can be compacted: from `first_offset` to `until`.
 
-    `clean_bytes` are those before it, `cleanable_bytes` its own.
+    `clean_bytes` are those before it, `cleanable_bytes` its own. While the log stays as it is, the part grows
+    at `grows_at_ms` and not before: then the records behind it are older than `min_lag_ms`.
     """
 
     def __init__(self, log: LogView, now_ms: int, min_lag_ms: int) -> None:
@@ -74,18 +75,19 @@ class Dirt:
         self.first_offset = (
             log.log_start_offset if rewritten is None else max(rewritten, log.log_start_offset)
         )
-        self.until = self._first_uncleanable(now_ms - min_lag_ms if min_lag_ms else LONG_MAX)
+        self.grows_at_ms = LONG_MAX
+        self.until = self._first_uncleanable(now_ms, min_lag_ms)
         segments = self._dirty_segments()
         self.clean_bytes = sum(
             segment.size_bytes for segment in log.segments if segment.base_offset < self.first_offset
         )
         self.cleanable_bytes = sum(segment.size_bytes for segment in segments)
 
-    def _first_uncleanable(self, newest_ms: int) -> int:
+    def _first_uncleanable(self, now_ms: int, min_lag_ms: int) -> int:
         """Return where what cannot be compacted begins: always at the begin of a segment.
 
         Neither in the active segment, nor where a transaction may still be aborted, nor in a segment with
-        records that are newer than `newest_ms`.
+        records that are younger than `min_lag_ms`.
         """
         log = self._log
         decided = min(log.last_stable_offset, log.high_watermark)
@@ -94,7 +96,8 @@ class Dirt:
             if following.base_offset > decided:
                 break
             is_dirty = following.base_offset > self.first_offset
-            if is_dirty and segment.age_timestamp > newest_ms:
+            if is_dirty and min_lag_ms and segment.age_timestamp > now_ms - min_lag_ms:
+                self.grows_at_ms = segment.age_timestamp + min_lag_ms
                 break
             until = following.base_offset
         return until
@@ -113,14 +116,13 @@ class Dirt:
         whole = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / whole if whole else 0
 
-    def has_waited(self, since_ms: int) -> bool:
-        """Blocking: return whether the first record of one of its segments is older than that."""
-        return any(0 < self._log.first_timestamp(segment) < since_ms for segment in self._dirty_segments())
+    def waits_since_ms(self) -> int:
+        """Blocking: return the timestamp of the oldest first record of its segments, or the largest number.
 
-    def active_has_waited(self, since_ms: int) -> bool:
-        """Blocking: return whether the first record of the active segment is older than that."""
-        active = self._log.active
-        return active.size_bytes > 0 and 0 < self._log.first_timestamp(active) < since_ms
+        Segments without a timestamp do not count, as in Apache Kafka.
+        """
+        first = [self._log.first_timestamp(segment) for segment in self._dirty_segments()]
+        return min([each for each in first if each > 0], default=LONG_MAX)
 
 
 def _keep_newest(now_ms: int, most_keys: int, config: Config) -> RecordFilter:

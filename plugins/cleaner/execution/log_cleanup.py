@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
+import trio
 
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import Config
@@ -23,21 +24,27 @@ from tidelog.plugins.cleaner.execution.workers import Workers
 if TYPE_CHECKING:
     from tidelog.plugins.cleaner.execution.rewriting import Observe
 
-_AT_ONCE = {keys.MIN_CLEANABLE_DIRTY_RATIO.name: 0.0, keys.MAX_COMPACTION_LAG_MS.name: 1}
-"""With these, what is there is compacted at once, and the active segment is rolled first."""
+_AT_ONCE = {keys.MIN_CLEANABLE_DIRTY_RATIO.name: 0.0}
+"""With these settings what is there is compacted at once."""
 
 
 class LogCleanup:
     """The cleanup policies of one broker, by name, and what they do to its logs."""
 
     def __init__(
-        self, policies: Mapping[str, CleanupPolicy], config: Config, topics: Topics, clock: Clock
+        self,
+        policies: Mapping[str, CleanupPolicy],
+        config: Config,
+        topics: Topics,
+        clock: Clock,
+        monotonic: Callable[[], float] = trio.current_time,
     ) -> None:
+        """`monotonic()` returns seconds, for back-offs: the wall clock may be set back."""
         self._config = config
         in_hands: set[Partition] = set()
         self._workers = workers = Workers(config)
         self._executions = {
-            name: PolicyExecution(policy, topics, clock, in_hands, workers)
+            name: PolicyExecution(policy, topics, clock, in_hands, workers, monotonic)
             for name, policy in policies.items()
         }
 
@@ -66,7 +73,7 @@ class LogCleanup:
         done: list[TopicPartition] = []
         failed: list[TopicPartition] = []
         for execution in self._executions.values():
-            outcome = await execution.rewrite_now(topics, _AT_ONCE, observe)
+            outcome = await execution.rewrite_now(topics, _AT_ONCE, observe, with_active_segments=True)
             done += outcome.done
             failed += outcome.failed
         return RewriteOutcome(done, failed)

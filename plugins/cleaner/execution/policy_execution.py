@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 import trio
 
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import TopicConfig, keys
-from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.seams.cleanup import (
-    NOTHING,
-    BadPlan,
-    CleanupPolicy,
-    CleanupStatistics,
-    LogView,
-    Plan,
-    Rewrite,
-    check_plan,
-)
+from tidelog.kernel.errors import BrokerError, TidelogError
+from tidelog.kernel.pace import Pace
+from tidelog.kernel.seams.cleanup import CleanupPolicy, CleanupStatistics, Plan, Rewrite
 from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.kernel.seams.topics import Topics
-from tidelog.plugins.cleaner.errors import RewriteAborted, RewriteFailed, WorkerDied
+from tidelog.kernel.seams.topics import Topic, Topics
+from tidelog.plugins.cleaner.errors import LogCorrupt, RewriteAborted, RewriteFailed, WorkerDied
+from tidelog.plugins.cleaner.execution.log_state import LogState
+from tidelog.plugins.cleaner.execution.planning import LogStamp, Planned, Planner
 from tidelog.plugins.cleaner.execution.workers import Workers
 
 if TYPE_CHECKING:
@@ -34,21 +27,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-MOST_DEATHS = 3
-"""Number of workers that may end while they rewrite a partition, before the partition is skipped."""
-
-
-class _Promise(NamedTuple):
-    """A policy has nothing to remove before a time, with a configuration and a log start."""
-
-    config: TopicConfig
-    log_start_offset: int
-    not_before_ms: int
-
-    def holds(self, partition: Partition, config: TopicConfig, now_ms: int) -> bool:
-        """Return whether the policy need not be asked now."""
-        unchanged = self.config is config and self.log_start_offset == partition.log_start_offset
-        return unchanged and now_ms < self.not_before_ms
+PLANS_AT_ONCE: Final = 64
+"""Logs whose plans are made by one call of a thread, and that no other policy works on meanwhile."""
 
 
 class RewriteOutcome(NamedTuple):
@@ -77,18 +57,23 @@ class PolicyExecution:
         clock: Clock,
         in_hands: set[Partition],
         workers: Workers,
+        monotonic: Callable[[], float] = trio.current_time,
     ) -> None:
-        """`in_hands` are the partitions that some policy works on; all executions share it and `workers`."""
+        """`in_hands` are the partitions that some policy works on; all executions share it and `workers`.
+
+        `monotonic()` returns seconds.
+        """
         self.policy = policy
         self.statistics = CleanupStatistics()
         self._topics = topics
         self._clock = clock
         self._in_hands = in_hands
-        self._promises: dict[Partition, _Promise] = {}
-        self._messages: dict[Partition, str] = {}
+        self._planner = Planner(policy)
+        self._states: dict[Partition, LogState] = {}
+        self._failing: dict[Partition, LogState] = {}
+        """Those whose last rewrite failed."""
         self._workers = workers
-        self._deaths: dict[Partition, int] = {}
-        self._unrewritable: dict[Partition, TopicConfig] = {}
+        self._monotonic = monotonic
 
     async def run(self) -> None:
         """Look at every log once, and do the rewrites that the policy wants, the most urgent first."""
@@ -102,104 +87,93 @@ class PolicyExecution:
 
     async def _look_at_all(self) -> list[_Wanted]:
         """Carry out the plans for all logs but rewrites; return those."""
+        due = await self._due()
+        self._count_failed()
         wanted: list[_Wanted] = []
-        seen: set[Partition] = set()
-        for topic in tuple(self._topics):
-            for partition in tuple(topic.partitions):
-                await trio.lowlevel.checkpoint()
-                if self.policy.name in topic.config[keys.CLEANUP_POLICY] and partition.offline is None:
-                    seen.add(partition)
-                    rewrite = await self._clean(partition, topic.config)
-                    if rewrite is not None:
-                        wanted.append(_Wanted(partition, topic.config, rewrite))
-        for known in (self._promises, self._messages, self._deaths, self._unrewritable):
-            for gone in known.keys() - seen:
-                del known[gone]
-        self.statistics.unrewritable_partitions = len(self._unrewritable)
+        for begin in range(0, len(due), PLANS_AT_ONCE):
+            logs = [(partition, topic.config) for partition, topic in due[begin : begin + PLANS_AT_ONCE]]
+            rewrites = await self._clean(logs)
+            configs = dict(logs)
+            wanted += [_Wanted(each, configs[each], rewrite) for each, rewrite in rewrites.items()]
         return wanted
 
-    async def _clean(
-        self, partition: Partition, config: TopicConfig, *, deletes: bool = True
-    ) -> Rewrite | None:
-        """Carry out the plan for a log but its rewrite, return that; without `deletes` nothing is deleted."""
+    async def _due(self) -> list[tuple[Partition, Topic]]:
+        """Return the logs for which the policy may have something to do; what is known of others stays.
+
+        A broker may have tens of thousands of logs, of which nearly all are idle: here is no thread, and no
+        checkpoint but by time.
+        """
+        states: dict[Partition, LogState] = {}
+        due: list[tuple[Partition, Topic]] = []
         now_ms = self._clock()
-        promise = self._promises.get(partition)
-        if promise is not None:
-            if promise.holds(partition, config, now_ms):
-                return None
-            del self._promises[partition]
-        if partition in self._in_hands:
-            return None
-        self._in_hands.add(partition)
+        pace = Pace()
+        for topic in tuple(self._topics):
+            config = topic.config
+            applies = self.policy.name in config[keys.CLEANUP_POLICY]
+            for partition in tuple(topic.partitions) if applies else ():
+                if partition.offline is None:
+                    state = states[partition] = self._states.get(partition) or LogState()
+                    if not state.is_idle(LogStamp.of(partition, config), now_ms):
+                        due.append((partition, topic))
+                await pace.turn()
+            await pace.turn()
+        # Those that are gone are forgotten.
+        self._states = states
+        return due
+
+    def _state(self, partition: Partition) -> LogState:
+        return self._states.setdefault(partition, LogState())
+
+    async def _clean(
+        self, logs: Sequence[tuple[Partition, TopicConfig]], *, deletes: bool = True
+    ) -> dict[Partition, Rewrite]:
+        """Carry out the plans for some logs but rewrites, return those; without `deletes` nothing is deleted.
+
+        A log that is in the hands of another policy is passed over.
+        """
+        logs = [
+            (partition, config)
+            for partition, config in logs
+            if partition not in self._in_hands and partition.offline is None
+        ]
+        held = {partition for partition, _ in logs}
+        self._in_hands |= held
+        wanted: dict[Partition, Rewrite] = {}
         try:
-            plan = await self._plan(partition, now_ms, config)
-            if plan.delete_before is not None and not deletes:
-                plan = attrs.evolve(plan, delete_before=None, roll=False)
+            planned = await self._planner.plans(logs, self._clock())
+            for (partition, _), each in zip(logs, planned, strict=True):
+                rewrite = await self._carry_out_but_rewrite(partition, each, deletes=deletes)
+                if rewrite is not None:
+                    wanted[partition] = rewrite
+                held.discard(partition)
+                self._in_hands.discard(partition)
+        finally:
+            self._in_hands -= held
+        return wanted
+
+    async def _carry_out_but_rewrite(
+        self, partition: Partition, planned: Planned, *, deletes: bool
+    ) -> Rewrite | None:
+        """Carry out a plan and note what comes of it; return its rewrite if that may be tried now."""
+        plan, state = planned.plan, self._state(partition)
+        if planned.problem:
+            # A log that was deleted meanwhile cannot be looked at, and need not.
+            if partition.offline is None:
+                self._fail(partition, planned.problem)
+            return None
+        self._note(partition, plan.warning)
+        if plan.delete_before is not None and not deletes:
+            plan = attrs.evolve(plan, delete_before=None, roll=False)
+        try:
             await self._carry_out(plan, partition)
-            if plan.not_before_ms is not None:
-                self._promises[partition] = _Promise(config, partition.log_start_offset, plan.not_before_ms)
-            return None if self._unrewritable.get(partition) is config else plan.rewrite
         except BrokerError as error:
             if partition.offline is None:
                 self._fail(partition, str(error))
-        finally:
-            self._in_hands.discard(partition)
-        return None
-
-    async def _plan(self, partition: Partition, now_ms: int, config: TopicConfig) -> Plan:
-        """Return a plan that was checked; `NOTHING` for one that is refused, and after an error."""
-        view = partial(
-            LogView,
-            partition.topic_partition,
-            log_start_offset=partition.log_start_offset,
-            last_stable_offset=partition.last_stable_offset,
-            high_watermark=partition.high_watermark,
-            first_timestamp=lambda segment: partition.store.first_timestamp(segment.base_offset),
-        )
-
-        def plan() -> Plan:
-            segments = partition.store.segments()
-            if not segments:
-                return NOTHING
-            log = view(segments=tuple(segments), rewritten_until=self._rewritten_until(partition))
-            planned = self.policy.plan(log, now_ms, config)
-            check_plan(planned, log)
-            return planned
-
-        try:
-            found = await trio.to_thread.run_sync(plan)
-        except BadPlan as error:
-            self._fail(partition, f"the plan is refused: {error}")
-        except OSError as error:
-            if partition.offline is None:
-                self._fail(partition, f"the log cannot be looked at: {error}")
-        except Exception as error:
-            self._fail(partition, f"no plan: {type(error).__name__}: {error}")
-            _log.debug("the error of cleanup policy %s:", self.policy.name, exc_info=True)
-        else:
-            self._note(partition, found.warning)
-            return found
-        return NOTHING
-
-    def _rewritten_until(self, partition: Partition) -> int | None:
-        """Blocking: return how far the policy has rewritten a log; one that ends below it is dirty again.
-
-        Its end may have been lost, and what is appended in its place was never looked at.
-        """
-        store, name = partition.store, self.policy.name
-        until, end = store.rewritten_until(name), store.log_end_offset
-        if until is None or until <= end:
-            return until
-        _log.warning(
-            "%s: cleanup policy %s is said to have rewritten the log up to %d, but it ends at %d; it is "
-            "rewritten from its start on",
-            partition.topic_partition,
-            name,
-            until,
-            end,
-        )
-        store.set_rewritten_until(name, store.log_start_offset)
-        return store.log_start_offset
+            return None
+        state.note_plan(planned)
+        if plan.rewrite is None or not state.may_be_rewritten(planned.stamp, self._monotonic()):
+            return None
+        return plan.rewrite
 
     async def _carry_out(self, plan: Plan, partition: Partition) -> None:
         if plan.roll and await partition.roll():
@@ -227,7 +201,12 @@ class PolicyExecution:
     # --- rewrites
 
     async def rewrite_now(
-        self, topics: Collection[str], overrides: Mapping[str, object], observe: Observe
+        self,
+        topics: Collection[str],
+        overrides: Mapping[str, object],
+        observe: Observe,
+        *,
+        with_active_segments: bool = False,
     ) -> RewriteOutcome:
         """Rewrite logs with other settings than their own, and delete nothing. See `LogCleanup`."""
         wanted: list[_Wanted] = []
@@ -237,17 +216,23 @@ class PolicyExecution:
                 config = topic.config | overrides
                 for partition in topic.partitions:
                     failures = self.statistics.failures
-                    # Rolling comes first; what is to be rewritten then is seen by the next plan.
-                    await self._clean(partition, config, deletes=False)
-                    rewrite = await self._clean(partition, config, deletes=False)
-                    if rewrite is not None:
-                        wanted.append(_Wanted(partition, config, rewrite, deletes=False))
+                    if with_active_segments:
+                        await self._roll_what_is_wanted(partition, config)
+                    rewrites = await self._clean([(partition, config)], deletes=False)
+                    if partition in rewrites:
+                        wanted.append(_Wanted(partition, config, rewrites[partition], deletes=False))
                     elif partition.offline is not None or self.statistics.failures > failures:
                         failed.append(partition.topic_partition)
         await self._rewrite_all([*wanted], observe)
         done = [each.partition.topic_partition for each in wanted if self._is_done(each)]
         failed += [each.partition.topic_partition for each in wanted if not self._is_done(each)]
         return RewriteOutcome(done, failed)
+
+    async def _roll_what_is_wanted(self, partition: Partition, config: TopicConfig) -> None:
+        """Begin a new segment if the policy would rewrite the active one then."""
+        if await self._planner.wants_active_segment(partition, config, self._clock()):
+            roll = Planned(Plan(roll=True), LogStamp.of(partition, config))
+            await self._carry_out_but_rewrite(partition, roll, deletes=False)
 
     def _is_done(self, wanted: _Wanted) -> bool:
         reached = wanted.partition.store.rewritten_until(self.policy.name)
@@ -271,7 +256,8 @@ class PolicyExecution:
         reached = -1
         while partition.offline is None:
             # The log has changed since it was looked at.
-            rewrite = await self._clean(partition, config, deletes=deletes)
+            rewrites = await self._clean([(partition, config)], deletes=deletes)
+            rewrite = rewrites.get(partition)
             if rewrite is None or partition in self._in_hands:
                 return True
             self._in_hands.add(partition)
@@ -282,12 +268,10 @@ class PolicyExecution:
                 # A truncation may have come in between.
                 noted = min(until, partition.store.log_end_offset)
                 await trio.to_thread.run_sync(partition.store.set_rewritten_until, self.policy.name, noted)
-            except RewriteFailed as error:
-                self._give_up(partition, config, str(error))
-                return True
-            except (RewriteAborted, WorkerDied, BrokerError, OSError) as error:
-                self._note_broken_off(partition, config, error)
-                return False
+            except (TidelogError, OSError) as error:
+                self._note_failed(partition, config, error)
+                # What has failed in the middle of a job cannot be used again.
+                return isinstance(error, RewriteFailed)
             finally:
                 self._in_hands.discard(partition)
             if until <= reached:
@@ -297,9 +281,9 @@ class PolicyExecution:
 
     def _note_rewritten(self, partition: Partition, rewritten: Rewritten) -> None:
         done, statistics = rewritten.done, self.statistics
-        self._deaths.pop(partition, None)
-        self._unrewritable.pop(partition, None)
-        statistics.unrewritable_partitions = len(self._unrewritable)
+        self._state(partition).note_rewritten()
+        self._failing.pop(partition, None)
+        self._count_failed()
         statistics.rewrites += 1
         statistics.rewrite_read_bytes += done.bytes_read
         statistics.rewrite_kept_bytes += done.bytes_kept
@@ -324,28 +308,38 @@ class PolicyExecution:
             "".join(f"; {name}: {count:g}" for name, count in sorted(done.counts.items())),
         )
 
-    def _note_broken_off(self, partition: Partition, config: TopicConfig, error: Exception) -> None:
-        """Note that a rewrite did not come to its end, through no fault of the log."""
+    def _note_failed(self, partition: Partition, config: TopicConfig, error: Exception) -> None:
+        """Note why a rewrite did not come to its end, and when it is tried again.
+
+        Only what cannot be read is given up. Everything else may pass, as a full disk does, or be corrected
+        while the broker runs, as rights and limits are.
+        """
         if isinstance(error, RewriteAborted) or partition.offline is not None:
             self.statistics.aborted_rewrites += 1
             _log.info("%s: rewriting is given up for now: %s", partition.topic_partition, error)
             return
-        if isinstance(error, WorkerDied):
-            self.statistics.dead_workers += 1
-            self._deaths[partition] = self._deaths.get(partition, 0) + 1
-            if self._deaths[partition] >= MOST_DEATHS:
-                self._give_up(partition, config, str(error))
-                return
-        self._fail(partition, f"rewriting is given up for now: {error}")
+        self.statistics.dead_workers += isinstance(error, WorkerDied)
+        corrupt, state = isinstance(error, LogCorrupt), self._state(partition)
+        state.note_failed(LogStamp.of(partition, config), self._monotonic(), corrupt=corrupt)
+        self._failing[partition] = state
+        self._count_failed()
+        if corrupt:
+            message = (
+                f"the log cannot be rewritten: {error}; it is passed over until what is damaged is gone, the "
+                "configuration of the topic changes or the broker starts again"
+            )
+        else:
+            message = f"rewriting failed, and is tried again in {state.backoff_s:g} s: {error}"
+        self._fail(partition, message)
 
-    def _give_up(self, partition: Partition, config: TopicConfig, reason: str) -> None:
-        self._unrewritable[partition] = config
-        self.statistics.unrewritable_partitions = len(self._unrewritable)
-        self._fail(
-            partition,
-            f"the log cannot be rewritten: {reason}; it is passed over until the configuration of the topic "
-            "changes or the broker starts again",
-        )
+    def _count_failed(self) -> None:
+        """Set what the statistics show of the logs that were not rewritten."""
+        self._failing = {each: self._states[each] for each in self._failing if each in self._states}
+        failed = self._failing.values()
+        postponed = [state.backoff_s for state in failed if not state.is_corrupt]
+        self.statistics.unrewritable_partitions = len(failed) - len(postponed)
+        self.statistics.postponed_partitions = len(postponed)
+        self.statistics.longest_backoff_seconds = max(postponed, default=0)
 
     def _fail(self, partition: Partition, message: str) -> None:
         self.statistics.failures += 1
@@ -353,9 +347,7 @@ class PolicyExecution:
 
     def _note(self, partition: Partition, message: str, level: int = logging.WARNING) -> None:
         """Log a message about a partition, unless it was the last one already."""
-        if message and message != self._messages.get(partition):
+        state = self._state(partition)
+        if message and message != state.message:
             _log.log(level, "%s: cleanup policy %s: %s", partition.topic_partition, self.policy.name, message)
-        if message:
-            self._messages[partition] = message
-        else:
-            self._messages.pop(partition, None)
+        state.message = message

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pickle import PickleError
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -16,15 +16,16 @@ import attrs
 import trio
 
 from tidelog.kernel.config import Config, TopicConfig
-from tidelog.kernel.errors import LogBusy
+from tidelog.kernel.errors import LogBusy, TidelogError
 from tidelog.kernel.seams.cleanup import Rewrite
 from tidelog.kernel.seams.compression import registered_codecs
 from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import SegmentDraft, SegmentView, StaleDraft, TopicPartition
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES
 from tidelog.plugins.cleaner import keys
-from tidelog.plugins.cleaner.errors import RewriteAborted, RewriteFailed
+from tidelog.plugins.cleaner.errors import LogCorrupt, RewriteAborted, RewriteFailed
 from tidelog.plugins.cleaner.worker.messages import (
+    Failure,
     GroupBegun,
     GroupDraft,
     GroupReplaced,
@@ -45,6 +46,12 @@ CHUNK_BYTES: Final = 3 * 1024 * 1024
 More would take memory, of which a worker needs three times as much: what it reads, what stays of that, and
 what is written.
 """
+
+_ERRORS: Final[Mapping[Failure, type[TidelogError]]] = {
+    Failure.GONE: RewriteAborted,
+    Failure.CORRUPT: LogCorrupt,
+    Failure.OTHER: RewriteFailed,
+}
 
 Observe: TypeAlias = Callable[[TopicPartition, int, int], None]
 """Callback for progress: a log, its bytes read so far, and all bytes to read."""
@@ -85,7 +92,8 @@ class Worker:
 
         Raises:
             RewriteAborted: the log changed meanwhile, and the worker is of no use any more.
-            RewriteFailed: the log cannot be rewritten.
+            LogCorrupt: a part of the log cannot be read.
+            RewriteFailed: the worker could not do it.
             WorkerDied: the process has ended.
             StorageError, OSError: the disk refused.
         """
@@ -111,7 +119,7 @@ class Worker:
 
         Raises:
             RewriteAborted: the log changed meanwhile.
-            RewriteFailed: the log cannot be rewritten.
+            RewriteFailed: the worker could not do it.
         """
         while True:
             message = await self._process.receive()
@@ -126,7 +134,7 @@ class Worker:
             if isinstance(message, JobFailed):
                 # What was cut off while it was read looks damaged.
                 await trio.to_thread.run_sync(groups.check_sources)
-                raise (RewriteAborted if message.gone else RewriteFailed)(message.reason)
+                raise _ERRORS[message.failure](message.reason)
             answer = await groups.take(message)
             if answer is not None:
                 await self._process.send(answer)

@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, cast
 
-from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.errors import BrokerError, CorruptBatch, InvalidRecord
 from tidelog.kernel.seams.compression import register_codecs
 from tidelog.plugins.cleaner.worker.messages import (
+    Failure,
     GroupBegun,
     GroupDraft,
     GroupWritten,
@@ -119,7 +120,9 @@ def do_job(job: RewriteJob, connection: Connection[Any, Any]) -> object:
     except (EOFError, ConnectionError):
         raise
     except FileNotFoundError as error:
-        return JobFailed(str(error), gone=True)
+        return JobFailed(str(error), Failure.GONE)
+    except (CorruptBatch, InvalidRecord) as error:
+        return JobFailed(str(error), Failure.CORRUPT)
     except (BrokerError, OSError) as error:
         return JobFailed(str(error))
     except Exception as error:

@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -112,11 +113,19 @@ class JobDone:
     counts: Mapping[str, float]
 
 
-class JobFailed(NamedTuple):
-    """Why the job cannot be done; the segments of groups that were not replaced are as they were.
+class Failure(enum.Enum):
+    """What kind of failure ended a job, and so whether it is done again."""
 
-    `gone`: files were removed, since the log was changed meanwhile, moved or deleted.
-    """
+    GONE = enum.auto()
+    """Files were removed, since the log was changed meanwhile, moved or deleted."""
+    CORRUPT = enum.auto()
+    """A part of the log cannot be read, now or later."""
+    OTHER = enum.auto()
+    """The disk refused, memory was short, the filter failed: it may pass, or be corrected."""
+
+
+class JobFailed(NamedTuple):
+    """Why the job was not done; the segments of groups that were not replaced are as they were."""
 
     reason: str
-    gone: bool = False
+    failure: Failure = Failure.OTHER

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -75,6 +77,18 @@ class Broken(Filter):
 
     def keep(self, block: RecordBlock) -> Sequence[bool]:
         raise ZeroDivisionError(f"{len(block)} records")
+
+
+@attrs.define
+class Refused(EvenOffsets):
+    """Meets a disk that refuses as long as there is a file of that path."""
+
+    path: str = ""
+
+    def keep(self, block: RecordBlock) -> Sequence[bool]:
+        if Path(self.path).exists():
+            raise OSError(errno.EIO, os.strerror(errno.EIO), self.path)
+        return super().keep(block)
 
 
 @attrs.define

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.kernel.config.bundle import bundle_config
 from tests.tables import for_each
 from tidelog.kernel.config import topic_config
-from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan
+from tidelog.kernel.config.types import LONG_MAX
+from tidelog.kernel.seams.cleanup import LogView, Plan
 from tidelog.kernel.seams.storage import SegmentView, TopicPartition
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.testing.clock import START_MS
@@ -21,6 +22,8 @@ from tidelog.plugins.retention.policy import RetentionPolicy
 HOUR_MS = 3_600_000
 FOREVER = {"retention.ms": "-1"}
 NAME = TopicPartition("flights", 0)
+IDLE = Plan(not_before_ms=LONG_MAX)
+"""Nothing is to be removed as long as the log stays as it is."""
 
 
 class TestRetention(CleanupPolicyConformance, plugin=retention):
@@ -139,7 +142,7 @@ def test_nothing_goes_that_is_not_committed(
 def test_an_active_segment_without_records_stays() -> None:
     segments = segments_of(1, 1, 0, ages_ms=[HOUR_MS] * 3)
     assert plan(segments, {"retention.ms": "0"}) == Plan(20, reason="retention.ms = 0")
-    assert plan(segments[2:], {"retention.ms": "0"}) == NOTHING
+    assert plan(segments[2:], {"retention.ms": "0"}) == IDLE
 
 
 def test_an_inactive_segment_that_compaction_emptied_goes() -> None:
@@ -156,31 +159,39 @@ def test_plan_names_each_rule_that_took_something() -> None:
 def test_plan_asks_not_before_the_oldest_segment_is_too_old() -> None:
     segments = segments_of(1, 1, ages_ms=[HOUR_MS, 2 * HOUR_MS])
     settings = {"retention.ms": str(3 * HOUR_MS)}
-    assert plan(segments, settings) == Plan(not_before_ms=START_MS + 2 * HOUR_MS + 1)
-    assert plan(segments, {**settings, "retention.bytes": "9"}) == NOTHING
-    assert plan(segments_of(1, 0, ages_ms=[HOUR_MS]), settings) == Plan(
-        not_before_ms=START_MS + 2 * HOUR_MS + 1
-    )
-    assert plan(segments_of(0), settings) == NOTHING
-    assert plan(segments_of(0, 1), settings) == NOTHING
+    due = Plan(not_before_ms=START_MS + 2 * HOUR_MS + 1)
+    assert plan(segments, settings) == due
+    assert plan(segments, {**settings, "retention.bytes": "9"}) == due
+    assert plan(segments_of(1, 0, ages_ms=[HOUR_MS]), settings) == due
+    assert plan(segments_of(0, 1, ages_ms=[HOUR_MS]), settings) == due
 
 
-def test_plan_asks_again_soon_when_retention_bytes_waits_for_the_high_watermark() -> None:
-    settings = {"retention.ms": str(HOUR_MS), "retention.bytes": "0"}
-    assert plan(segments_of(1, 1), settings, high_watermark=0) == NOTHING
+def test_plan_asks_at_the_time_that_counts_without_a_timestamp() -> None:
+    settings = {"retention.ms": str(HOUR_MS)}
+    log = [SegmentView(0, 10, 100, -1, START_MS - 5)]
+    assert plan(log, settings) == Plan(not_before_ms=START_MS + HOUR_MS - 4)
 
 
-def test_plan_asks_again_before_segments_are_too_old_whose_age_may_change() -> None:
-    """It is that of their file without a timestamp; and a log without records has nothing to wait for."""
-    settings = {"retention.ms": str(START_MS + HOUR_MS)}
+@for_each(
+    ("sizes", "settings", "high_watermark"),
+    [
+        ((0,), {"retention.ms": "0"}, None),
+        ((1, 1), FOREVER, None),
+        ((1, 1), {"retention.bytes": "2", **FOREVER}, None),
+        ((1, 1), {"retention.bytes": "0", **FOREVER}, 0),
+    ],
+)
+def test_plan_without_a_segment_that_ages_waits_for_a_change(
+    sizes: Sequence[int], settings: Mapping[str, str], high_watermark: int | None
+) -> None:
+    assert plan(segments_of(*sizes), settings, high_watermark=high_watermark) == IDLE
 
-    def segment(max_timestamp: int) -> SegmentView:
-        return SegmentView(0, 10, 100, max_timestamp, START_MS)
 
-    assert plan([segment(-1)], settings) == NOTHING
-    assert plan([segment(0)], settings) == Plan(not_before_ms=START_MS + HOUR_MS + 1)
-    assert plan([segment(0)], settings, log_start_offset=9).not_before_ms is not None
-    assert plan([segment(0)], settings, log_start_offset=10) == NOTHING
+def test_plan_that_waits_for_the_high_watermark_is_due_at_once() -> None:
+    found = plan(segments_of(1, 1, ages_ms=[HOUR_MS]), {"retention.ms": "0"}, high_watermark=0)
+    assert found.delete_before is None
+    assert found.not_before_ms is not None
+    assert found.not_before_ms <= START_MS
 
 
 def test_plan_does_not_warn_of_a_segment_of_now() -> None:

@@ -116,20 +116,48 @@ async def test_compaction_and_deletion_work_on_one_topic(tmp_path: Path) -> None
         assert (left(partition), partition.log_start_offset) == ([], 5)
 
 
-async def test_max_compaction_lag_ms_rolls_and_compacts_what_is_hardly_dirty(tmp_path: Path) -> None:
+@pytest.mark.parametrize("storage", ["file", "memory"])
+async def test_max_compaction_lag_ms_rolls_with_an_append_and_compacts_what_is_hardly_dirty(
+    storage: str, tmp_path: Path
+) -> None:
     clock = FakeClock()
     lag = {"max.compaction.lag.ms": str(DAY_MS), "min.cleanable.dirty.ratio": "1"}
-    async with running_broker(settings(tmp_path), clock=clock) as broker:
-        topic = await broker.topics.create(KernelTopic(TOPIC, 1, config=CONFIG | lag))
-        (partition,) = topic.partitions
+    async with running_broker(settings(tmp_path, storage=storage), clock=clock) as broker:
+        partition = await new_partition(broker, **lag)
         partition.append_nowait(make_batch([b"1", b"2"], keys=[b"k", b"k"], timestamps=clock()))
         clock.advance(DAY_MS)
-        await compact(broker)
-        assert len(left(partition)) == 2
+        partition.append_nowait(make_batch([b"3"], keys=[b"a"], timestamps=clock()))
         clock.advance(1)
         await compact(broker)
+        assert len(left(partition)) == 3
+        partition.append_nowait(make_batch([b"4"], keys=[b"b"], timestamps=clock()))
         await compact(broker)
-        assert left(partition) == [(1, b"k", b"2")]
+        assert left(partition) == [(1, b"k", b"2"), (2, b"a", b"3"), (3, b"b", b"4")]
+
+
+async def test_max_compaction_lag_ms_does_not_have_a_log_rewritten_for_each_old_record(
+    tmp_path: Path,
+) -> None:
+    """Late records, as of a backfill, end no segment by the clock: that would rewrite all at each look."""
+    clock = FakeClock()
+    async with running_broker(settings(tmp_path), clock=clock) as broker:
+        partition = await new_partition(broker, max_compaction_lag_ms=str(DAY_MS))
+        for number in range(5):
+            late = clock() - 30 * DAY_MS + number
+            partition.append_nowait(make_batch([b"x"], keys=[b"k"], timestamps=late))
+            await compact(broker)
+            clock.advance(15_000)
+        statistics = log_cleanup_of(broker).statistics()["compact"]
+        assert (statistics.rolled_segments, statistics.rewrites) == (0, 0)
+        assert len(partition.store.segments()) == 1
+
+
+async def test_max_compaction_lag_ms_rolls_no_log_that_is_not_compacted(tmp_path: Path) -> None:
+    async with running_broker(settings(tmp_path)) as broker:
+        partition = await new_partition(broker, cleanup_policy="delete", max_compaction_lag_ms="1")
+        for timestamp in (0, DAY_MS):
+            partition.append_nowait(make_batch([b"x"], timestamps=timestamp))
+        assert len(partition.store.segments()) == 1
 
 
 async def test_log_cleaner_enable_false_compacts_nothing(tmp_path: Path) -> None:

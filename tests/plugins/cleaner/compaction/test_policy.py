@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.kernel.config.bundle import bundle_config
 from tests.tables import for_each
 from tidelog.kernel.config import topic_config
+from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, check_plan
 from tidelog.kernel.seams.storage import SegmentView, TopicPartition
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance, random_log
@@ -94,6 +95,11 @@ def plan(log: LogView, settings: Mapping[str, str] = DIRTY) -> Plan:
     return found
 
 
+def removes_nothing(found: Plan) -> bool:
+    """Whether nothing is to be removed now."""
+    return attrs.evolve(found, not_before_ms=None) == NOTHING
+
+
 def span(found: Plan) -> tuple[int, int] | None:
     """Where the survey begins and the rewrite ends."""
     rewrite = found.rewrite
@@ -112,7 +118,7 @@ def test_plan_rewrites_above_the_cleanable_ratio(ratio: str, is_enough: bool) ->
 
 def test_plan_takes_the_ratio_of_the_broker_without_one_of_the_topic() -> None:
     log = log_of(segments_of(50, 50, 1), rewritten_until=10)
-    assert plan(log, {}) == NOTHING
+    assert removes_nothing(plan(log, {}))
     assert span(plan(log_of(segments_of(50, 51, 1), rewritten_until=10), {})) == (10, 20)
 
 
@@ -162,12 +168,13 @@ def test_plan_ends_with_the_last_segment_that_is_decided(
 
 
 def test_plan_does_nothing_when_the_stable_offset_is_below_the_checkpoint() -> None:
-    assert plan(log_of(segments_of(1, 1, 1), rewritten_until=20, last_stable_offset=12)) == NOTHING
+    log = log_of(segments_of(1, 1, 1), rewritten_until=20, last_stable_offset=12)
+    assert removes_nothing(plan(log))
 
 
 @pytest.mark.parametrize("sizes", [(0,), (5,), (10**9,)])
 def test_plan_never_rewrites_the_active_segment(sizes: tuple[int, ...]) -> None:
-    assert plan(log_of(segments_of(*sizes))) == NOTHING
+    assert removes_nothing(plan(log_of(segments_of(*sizes))))
 
 
 @pytest.mark.parametrize("offset", [0, 5, 1 << 40])
@@ -175,7 +182,8 @@ def test_plan_of_an_empty_log_is_nothing(offset: int) -> None:
     empty = SegmentView(offset, offset, 0, -1, 0)
     log = attrs.evolve(log_of([empty]), log_start_offset=offset)
     settings = {**DIRTY, "max.compaction.lag.ms": "1"}
-    assert plan(log, settings) == plan(attrs.evolve(log, rewritten_until=offset), settings) == NOTHING
+    for view in (log, attrs.evolve(log, rewritten_until=offset)):
+        assert removes_nothing(plan(view, settings))
 
 
 @for_each(
@@ -215,7 +223,7 @@ def test_plan_without_a_largest_lag_reads_no_timestamps_of_batches() -> None:
 
     log = attrs.evolve(log_of(segments_of(1, 1, 1)), first_timestamp=read)
     assert span(plan(log)) == (0, 20)
-    assert plan(log, {"min.cleanable.dirty.ratio": "1"}) == NOTHING
+    assert removes_nothing(plan(log, {"min.cleanable.dirty.ratio": "1"}))
 
 
 def test_least_lag_counts_from_the_change_of_the_file_without_timestamps() -> None:
@@ -247,13 +255,58 @@ def test_plan_rewrites_what_has_waited_for_the_largest_lag(
     assert (span(found), found.roll) == (expected, False)
 
 
-@pytest.mark.parametrize(("age_ms", "roll"), [(HOUR_MS + 1, True), (HOUR_MS, False), (START_MS, False)])
-def test_plan_rolls_the_active_segment_that_has_waited_for_the_largest_lag(age_ms: int, roll: bool) -> None:
+@pytest.mark.parametrize("age_ms", [HOUR_MS + 1, 400 * HOUR_MS, START_MS])
+def test_plan_leaves_the_active_segment_to_the_next_append(age_ms: int) -> None:
+    """Old records that are appended late would otherwise end a segment, and have all rewritten, each time."""
     settings = {"max.compaction.lag.ms": str(HOUR_MS)}
-    assert plan(log_of(segments_of(1, ages_ms=[age_ms])), settings) == Plan(roll=roll)
+    assert removes_nothing(plan(log_of(segments_of(1, ages_ms=[age_ms])), settings))
     found = plan(log_of(segments_of(1, 1, ages_ms=[0, age_ms])), settings)
-    assert (found.roll, span(found)) == (roll, (0, 10))
-    assert not plan(log_of(segments_of(1, 0, ages_ms=[0, age_ms])), settings).roll
+    assert (found.roll, span(found)) == (False, (0, 10))
+
+
+@for_each(
+    ("sizes", "ages_ms", "settings", "rewritten_until", "not_before_ms"),
+    [
+        ((1,), [0], DIRTY, None, LONG_MAX),
+        ((1, 1), [0, 0], {"min.cleanable.dirty.ratio": "1"}, None, LONG_MAX),
+        ((1, 1), [5, 0], {"min.compaction.lag.ms": "9", **DIRTY}, None, START_MS + 4),
+        ((1, 1, 1), [9, 5, 0], {"min.compaction.lag.ms": "9"}, 10, START_MS + 4),
+        ((1, 1), [5, 0], {"min.compaction.lag.ms": str(LONG_MAX), **DIRTY}, None, LONG_MAX),
+        ((1, 1), [5, 0], {"max.compaction.lag.ms": "9", "min.cleanable.dirty.ratio": "1"}, 0, START_MS + 5),
+        ((1, 1), [5, 0], {"max.compaction.lag.ms": "9", "min.cleanable.dirty.ratio": "1"}, 10, LONG_MAX),
+        (
+            (1, 1),
+            [START_MS, 0],
+            {"max.compaction.lag.ms": "9", "min.cleanable.dirty.ratio": "1"},
+            0,
+            LONG_MAX,
+        ),
+        (
+            (1, 1, 1, 1),
+            [9, 7, 2, 0],
+            {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "10", "min.cleanable.dirty.ratio": "1"},
+            0,
+            START_MS + 2,
+        ),
+        (
+            (1, 1, 1, 1),
+            [9, 7, 4, 0],
+            {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "30", "min.cleanable.dirty.ratio": "1"},
+            0,
+            START_MS + 1,
+        ),
+    ],
+)
+def test_plan_that_removes_nothing_names_when_that_may_change(
+    sizes: Sequence[int],
+    ages_ms: Sequence[int],
+    settings: Mapping[str, str],
+    rewritten_until: int | None,
+    not_before_ms: int,
+) -> None:
+    """With age, that is, as long as nothing is appended: a lag passes, or never."""
+    log = log_of(segments_of(*sizes, ages_ms=ages_ms), rewritten_until=rewritten_until)
+    assert plan(log, settings) == Plan(not_before_ms=not_before_ms)
 
 
 def test_plan_passes_on_how_long_tombstones_stay() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pickle import PicklingError
 from typing import Any
@@ -25,7 +25,9 @@ from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.topics import NewTopic
+from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy
 from tidelog.plugins.cleaner.execution.log_cleanup import LogCleanup
+from tidelog.plugins.retention.policy import RetentionPolicy
 
 TOPIC = "flights"
 
@@ -262,10 +264,24 @@ def undecided(answers: list[int]) -> Callable[[LogView], Plan]:
     return make
 
 
-def promise_and_forget(log: LogView) -> Plan:
-    """Promises to remove nothing before the day after tomorrow, and does once there are many segments."""
-    later = Plan(not_before_ms=1 << 62)
-    return later if len(log.segments) < 3 else Plan(min(log.segments[1].base_offset, log.high_watermark))
+def promise_and_forget(calls: list[int]) -> Callable[[LogView], Plan]:
+    """Plans that promise to remove nothing for long, and do so the next time."""
+
+    def make(log: LogView) -> Plan:
+        calls.append(0)
+        if len(calls) % 2 or len(log.segments) < 2:
+            return Plan(not_before_ms=1 << 62)
+        return Plan(min(log.segments[1].base_offset, log.high_watermark))
+
+    return make
+
+
+def rewrite_for_ever(log: LogView) -> Plan:
+    """Rewrites everything, whether or not that was done before."""
+    until = log.active.base_offset
+    if len(log.segments) < 2 or until > min(log.last_stable_offset, log.high_watermark):
+        return NOTHING
+    return Plan(rewrite=Rewrite(until, 0.5, 0, keep_all))
 
 
 def never_content(log: LogView) -> Plan:
@@ -284,8 +300,9 @@ def never_content(log: LogView) -> Plan:
         (no_plan, "test_plan_can_be_carried_out"),
         (an_error, "test_plan_can_be_carried_out"),
         (undecided([]), "test_plan_depends_on_its_arguments_alone"),
-        (promise_and_forget, "test_plan_keeps_the_promise_of_not_before_ms"),
+        (promise_and_forget([]), "test_plan_keeps_the_promise_of_not_before_ms"),
         (never_content, "test_plan_comes_to_an_end"),
+        (rewrite_for_ever, "test_plan_comes_to_an_end"),
     ],
 )
 def test_cleanup_policy_conformance_detects_a_wrong_policy(make: Callable[[LogView], Any], test: str) -> None:
@@ -321,27 +338,111 @@ def test_cleanup_policy_conformance_detects_a_wrong_filter(
         getattr(suite, test)(policy, None, [TopicConfig()])
 
 
-async def test_run_asks_nothing_before_the_promised_time() -> None:
+async def test_run_asks_nothing_before_the_promised_time_of_a_log_that_stays_as_it_is() -> None:
     clock = FakeClock()
     policy = Policy(lambda _: Plan(not_before_ms=clock() + 1000))
     async with running_broker(clock=clock) as broker:
         partition = await filled(broker)
         run = cleanup_of(broker, policy)
-        for expected, change in (
-            (1, None),
+
+        async def truncate() -> None:
+            await trio.to_thread.run_sync(partition.truncate_to, partition.log_end_offset - 1)
+
+        async def replace() -> None:
+            draft = partition.store.draft_segment(0)
+            await partition.replace_segments([draft], [0])
+
+        async def alter() -> None:
+            await broker.topics.alter_config(TOPIC, lambda _: {"cleanup.policy": "delete"})
+
+        async def move() -> None:
+            # As a storage with several log directories reports it.
+            broker._partition_moved(partition.topic_partition, "elsewhere")
+
+        steps: Sequence[tuple[int, Callable[[], object]]] = (
+            (1, lambda: None),
             (1, lambda: clock.advance(999)),
             (2, lambda: clock.advance(1)),
-            (2, lambda: partition.append_nowait(make_batch([b"more"]))),
-            (3, lambda: partition.delete_records_before(1)),
-            (3, None),
-        ):
-            if change is not None:
-                change()
+            (2, lambda: clock.advance(-5000)),
+            (2, lambda: clock.advance(5000)),
+            (3, lambda: partition.append_nowait(make_batch([b"more"]))),
+            (4, truncate),
+            (4, partition.flush),
+            (5, replace),
+            (6, partition.roll),
+            (7, move),
+            (8, lambda: partition.delete_records_before(1)),
+            (8, lambda: None),
+            (9, alter),
+            (9, lambda: None),
+        )
+        for expected, change in steps:
+            changed = change()
+            if isinstance(changed, Coroutine):
+                await changed
+            await broker.tasks.wait_for_jobs()
             await run()
             assert len(policy.asked) == expected
-        await broker.topics.alter_config(TOPIC, lambda _: {"cleanup.policy": "delete"})
+
+
+async def test_run_asks_nothing_of_idle_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And it starts no thread for them."""
+    policies: Sequence[CleanupPolicy] = (RetentionPolicy(), CompactionPolicy())
+    async with running_broker() as broker:
+        config = {"cleanup.policy": "compact,delete"}
+        topic = await broker.topics.create(NewTopic(TOPIC, 200, config=config))
+        for partition in topic.partitions[::2]:
+            partition.append_nowait(make_batch([b"x"], keys=[b"k"]))
+        run = cleanup_of(broker, *policies)
         await run()
-        assert len(policy.asked) == 4
+        for policy in policies:
+            monkeypatch.setattr(policy, "plan", None)
+        monkeypatch.setattr(trio.to_thread, "run_sync", None)
+        statistics = await run()
+    assert [each.failures for each in statistics.values()] == [0, 0]
+
+
+async def test_run_has_one_call_of_a_thread_for_many_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+    run_sync = trio.to_thread.run_sync
+
+    async def counting(job: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        calls.append(job)
+        return await run_sync(job, *args, **more)
+
+    policy = Policy(lambda _: NOTHING)
+    async with running_broker() as broker:
+        await broker.topics.create(NewTopic(TOPIC, 200))
+        run = cleanup_of(broker, policy)
+        monkeypatch.setattr(trio.to_thread, "run_sync", counting)
+        await run()
+    assert (len(policy.asked), len(calls)) == (200, 4)
+
+
+async def test_run_deletes_by_age_what_compaction_has_left() -> None:
+    """Compaction lowers the largest timestamp of a segment, so that it is due earlier than before."""
+    clock = FakeClock()
+    async with running_broker({"storage": "memory"}, clock=clock) as broker:
+        config = {
+            "cleanup.policy": "compact,delete", "retention.ms": "100000", "segment.bytes": "1048576"
+        }  # fmt: skip
+        topic = await broker.topics.create(NewTopic(TOPIC, 1, config=config))
+        (partition,) = topic.partitions
+        for key, timestamp in ((b"old", clock()), (b"new", clock() + 90_000)):
+            partition.append_nowait(make_batch([b"x" * 400_000], keys=[key], timestamps=timestamp))
+        await partition.roll()
+        clock.advance(90_000)
+        # So large that it is not put together with the segment before.
+        partition.append_nowait(make_batch([b"x" * 800_000], keys=[b"new"], timestamps=clock()))
+        await partition.roll()
+        partition.append_nowait(make_batch([b"x"], keys=[b"active"], timestamps=clock()))
+        run_retention = cleanup_of(broker, RetentionPolicy())
+        await run_retention()
+        await cleanup_of(broker, CompactionPolicy())()
+        assert partition.log_start_offset == 0
+        clock.advance(10_001)
+        assert (await run_retention())["delete"].deleted_segments == 1
+        assert partition.log_start_offset > 0
 
 
 async def test_run_keeps_no_promise_about_a_topic_that_is_gone() -> None:

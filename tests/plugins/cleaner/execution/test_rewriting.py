@@ -25,6 +25,7 @@ from tests.plugins.cleaner.filters import (
     EvenOffsets,
     Filter,
     OneOffsetAtATime,
+    Refused,
     TooShort,
 )
 from tests.stored_records import stored_records
@@ -37,6 +38,7 @@ from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.cleaner.errors import RewriteAborted
 from tidelog.plugins.cleaner.execution.log_cleanup import LogCleanup
+from tidelog.plugins.cleaner.execution.log_state import FIRST_BACKOFF_S, MOST_BACKOFF_S
 from tidelog.plugins.cleaner.execution.rewriting import Rewritten, Worker
 from tidelog.plugins.cleaner.execution.workers import Workers
 
@@ -83,7 +85,10 @@ class Cleanup:
     """Looks at every log once, for one policy."""
 
     def __init__(self, broker: Broker, policy: Rewriting) -> None:
-        self._cleanup = LogCleanup({policy.name: policy}, broker.config, broker.topics, broker.clock)
+        self.seconds = 0.0
+        self._cleanup = LogCleanup(
+            {policy.name: policy}, broker.config, broker.topics, broker.clock, lambda: self.seconds
+        )
 
     async def run(self) -> CleanupStatistics:
         (task,) = self._cleanup.policy_tasks()
@@ -224,7 +229,7 @@ async def test_rewrite_of_the_most_urgent_log_comes_first(
         (type("Local", (Filter,), {}), "cannot be sent to another process"),
     ],
 )
-async def test_rewrite_with_a_filter_that_fails_leaves_the_log_and_passes_it_over(
+async def test_rewrite_with_a_filter_that_fails_leaves_the_log_and_is_tried_again(
     make: Callable[[], Any], reason: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(tmp_path, "file") as broker:
@@ -234,14 +239,22 @@ async def test_rewrite_with_a_filter_that_fails_leaves_the_log_and_passes_it_ove
         await cleanup.run()
         assert reason in caplog.text
         policy.make = EvenOffsets
+        cleanup.seconds = FIRST_BACKOFF_S - 0.1
         statistics = await cleanup.run()
-        assert (statistics.rewrites, statistics.failures, statistics.unrewritable_partitions) == (0, 2, 2)
+        assert (statistics.rewrites, statistics.failures, statistics.postponed_partitions) == (0, 2, 2)
+        assert statistics.longest_backoff_seconds == FIRST_BACKOFF_S
         for partition in (broken, sound):
             assert (offsets(partition), bases(partition)) == ([*range(18)], [0, 6, 12])
-        await broker.topics.alter_config(TOPIC, lambda _: {"cleanup.policy": "delete", "retention.ms": "-1"})
+        await broker.topics.alter_config(
+            TOPIC, lambda _: {"cleanup.policy": "delete", "retention.bytes": "5"}
+        )
         statistics = await cleanup.run()
-        assert (statistics.rewrites, statistics.unrewritable_partitions) == (1, 1)
+        assert (statistics.rewrites, statistics.postponed_partitions) == (1, 1)
         assert offsets(broken)[:6] == [0, 2, 4, 6, 8, 10]
+        cleanup.seconds = FIRST_BACKOFF_S
+        statistics = await cleanup.run()
+        assert (statistics.rewrites, statistics.postponed_partitions) == (2, 0)
+        assert (statistics.longest_backoff_seconds, statistics.unrewritable_partitions) == (0, 0)
     assert not [name for name in os.listdir(tmp_path / f"{TOPIC}-0") if name.endswith(".cleaned")]  # noqa: PTH208
 
 
@@ -259,13 +272,70 @@ async def test_rewrite_survives_workers_that_die(tmp_path: Path, caplog: pytest.
         partition = await filled(broker)
         policy = Rewriting(Deadly)
         cleanup = Cleanup(broker, policy)
-        for deaths in (1, 2, 3):
+        for deaths, backoff_s in enumerate((15, 30, 60, 120), 1):
             statistics = await cleanup.run()
             assert (statistics.dead_workers, statistics.failures) == (deaths, deaths)
+            assert statistics.longest_backoff_seconds == backoff_s
+            assert (await cleanup.run()).dead_workers == deaths
+            cleanup.seconds += backoff_s
         assert "was killed by SIGKILL" in caplog.text
-        assert statistics.unrewritable_partitions == 1
-        assert (await cleanup.run()).dead_workers == 3
+        assert statistics.unrewritable_partitions == 0
         assert offsets(partition) == [*range(18)]
+        policy.make = EvenOffsets
+        statistics = await cleanup.run()
+        assert (statistics.rewrites, statistics.postponed_partitions) == (1, 0)
+        await partition.roll()
+        policy.make = Deadly
+        assert (await cleanup.run()).longest_backoff_seconds == 15
+
+
+async def test_rewrite_is_tried_again_when_a_disk_has_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuses = tmp_path / "refuses"
+    refuses.touch()
+    async with running(tmp_path, "file", **{"log.dirs": str(tmp_path / "data")}) as broker:
+        partition = await filled(broker)
+        cleanup = Cleanup(broker, Rewriting(lambda: Refused(path=str(refuses))))
+        for postponed in (1, 1):
+            statistics = await cleanup.run()
+            assert (statistics.postponed_partitions, statistics.failures) == (postponed, 1)
+        refuses.unlink()
+        assert (await cleanup.run()).rewrites == 0
+        cleanup.seconds += FIRST_BACKOFF_S
+        statistics = await cleanup.run()
+        assert (statistics.rewrites, statistics.postponed_partitions) == (1, 0)
+        assert offsets(partition)[:6] == [0, 2, 4, 6, 8, 10]
+    (message,) = [each for each in caplog.messages if "rewriting" in each]
+    assert message.startswith(
+        "flights-0: cleanup policy delete: rewriting failed, and is tried again in 15 s: [Errno 5]"
+    )
+
+
+async def test_rewrite_of_a_corrupt_log_is_given_up_until_what_is_corrupt_is_gone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        file = tmp_path / f"{TOPIC}-0" / f"{6:020d}.log"
+        content = bytearray(file.read_bytes())
+        content[-1] ^= 1
+        file.write_bytes(content)
+        cleanup = Cleanup(broker, Rewriting(EvenOffsets))
+        for _ in range(2):
+            statistics = await cleanup.run()
+            assert (statistics.unrewritable_partitions, statistics.failures) == (1, 1)
+            assert (statistics.postponed_partitions, statistics.longest_backoff_seconds) == (0, 0)
+            # Neither time nor what is appended makes it readable.
+            cleanup.seconds += 10 * MOST_BACKOFF_S
+            partition.append_nowait(make_batch([b"more"]))
+        await partition.delete_segments_before(12)
+        await partition.roll()
+        statistics = await cleanup.run()
+        assert (statistics.rewrites, statistics.unrewritable_partitions) == (1, 0)
+        assert offsets(partition) == [12, 14, 16, 18]
+    (message,) = [each for each in caplog.messages if "cannot be rewritten" in each]
+    assert "has a wrong checksum; it is passed over until what is damaged is gone" in message
 
 
 # --- what comes in between

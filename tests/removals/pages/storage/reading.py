@@ -179,8 +179,8 @@ _OFFSETS: Final = (
     Removal(
         "DeleteRecords raises the log start offset, truncates epochs and snapshots, and deletes the",
         f"{_PARTITION}/log_changes.py",
-        "lambda: self._store.delete_segments_before(start)",
-        "lambda: None",
+        "partial(self._delete_segments_before, self._watermarks.log_start_offset)\n        )",
+        "lambda: None\n        )",
         "kernel/topics/test_changing_topics.py::test_delete_records_before_survives_a_restart",
     ),
     Removal(
