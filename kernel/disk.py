@@ -14,7 +14,7 @@ import resource
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 pwrite = os.pwrite
 pread = os.pread
@@ -32,6 +32,9 @@ mkdir = os.mkdir
 remove_tree = shutil.rmtree
 close = os.close
 
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of a full disk, which is not a failed one: the same operation succeeds when there is room again."""
+
 NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 """Flag of `preadv`: read what is in memory, never wait for a device; 0 where the system has no such flag."""
 
@@ -39,6 +42,11 @@ TEMPORARY_SUFFIX = ".tmp"
 _FILE_MODE = 0o644
 # Without this, CPython keeps a second descriptor open for every mapping.
 _MAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether an operation was refused for want of room."""
+    return isinstance(error, OSError) and error.errno in FULL
 
 
 def open_file(path: str | Path, flags: int) -> int:

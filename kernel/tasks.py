@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
+from tidelog.kernel import disk
 from tidelog.kernel.loop_monitor import set_holder
 from tidelog.kernel.seams.tasks import BackgroundTask, LifespanTask, PeriodicTask
 
@@ -20,6 +21,9 @@ _log = logging.getLogger(__name__)
 
 MAX_JOBS_IN_THREADS = 8
 """Jobs that run at once; the others wait, so that a burst of rolls cannot starve other users of threads."""
+FIRST_ROOM_WAIT_S = 1.0
+LONGEST_ROOM_WAIT_S = 30.0
+"""A job that a full disk refused is tried again after these times: the first one doubles up to the other."""
 
 
 @attrs.define
@@ -42,6 +46,8 @@ class BackgroundTasks:
         self._lifespans = _Lifespans()
         self._unfinished_jobs = 0
         self._jobs_done = trio.Event()
+        self._waiting_for_jobs = 0
+        self._hurry = trio.Event()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -90,12 +96,23 @@ class BackgroundTasks:
         self._running_nursery(name).start_soon(_run_once, name, job, name=name)
 
     def in_thread(self, name: str, job: Callable[[], object]) -> None:
-        """Run `job` once in a thread, soon; it is waited for when the broker stops."""
+        """Run `job` in a thread, soon, and again while the disk is full; a stop waits for one more run."""
+        self.run_shielded(name, lambda: self._run_in_thread(job))
 
-        async def run() -> None:
-            await trio.to_thread.run_sync(job, limiter=self._limiter)
-
-        self.run_shielded(name, run)
+    async def _run_in_thread(self, job: Callable[[], object]) -> None:
+        wait_s = FIRST_ROOM_WAIT_S
+        while True:
+            last_run = self._waiting_for_jobs > 0
+            try:
+                await trio.to_thread.run_sync(job, limiter=self._limiter)
+            except OSError as error:
+                if last_run or not disk.is_full(error):
+                    raise
+            else:
+                return
+            with trio.move_on_after(wait_s):
+                await self._hurry.wait()
+            wait_s = min(2 * wait_s, LONGEST_ROOM_WAIT_S)
 
     def run_shielded(self, name: str, job: Callable[[], Awaitable[object]]) -> None:
         """Run `job` on the event loop, soon; it is never cancelled, and waited for when the broker stops."""
@@ -106,9 +123,18 @@ class BackgroundTasks:
             self._jobs.start_soon(self._run_job, name, job)
 
     async def wait_for_jobs(self) -> None:
-        """Wait until no job is left that was given to `in_thread` or `run_shielded`."""
-        while self._unfinished_jobs:
-            await self._jobs_done.wait()
+        """Wait until no job is left that was given to `in_thread` or `run_shielded`.
+
+        Those that wait for room on a disk run once more, and fail if there is none.
+        """
+        self._waiting_for_jobs += 1
+        self._hurry.set()
+        try:
+            while self._unfinished_jobs:
+                await self._jobs_done.wait()
+        finally:
+            self._waiting_for_jobs -= 1
+            self._hurry = trio.Event()
 
     def statistics(self) -> dict[str, TaskStatistics]:
         """Name → what that task did so far."""
@@ -128,7 +154,8 @@ class BackgroundTasks:
             try:
                 await job()
             except OSError as error:
-                _log.error("background job %s failed: %s", name, error)
+                level = logging.WARNING if disk.is_full(error) else logging.ERROR
+                _log.log(level, "background job %s failed: %s", name, error)
             except Exception:
                 _log.exception("background job %s failed", name)
         self._unfinished_jobs -= 1
@@ -226,7 +253,12 @@ async def _repeat(task: PeriodicTask, statistics: TaskStatistics) -> None:
         except Exception as error:
             statistics.failures += 1
             statistics.last_error = repr(error)
-            _log.exception("background task %s failed; it runs again in %g ms", task.name, _interval_ms(task))
+            if disk.is_full(error):
+                _log.warning("background task %s has no room: %s", task.name, error)
+            else:
+                _log.exception(
+                    "background task %s failed; it runs again in %g ms", task.name, _interval_ms(task)
+                )
         statistics.runs += 1
         await trio.sleep(_wait_seconds(_interval_ms(task), task.jitter_ms))
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import BrokerError, InvalidTransactionState, StorageError
 from tidelog.kernel.partition.record_checks import (
     CheckedAppend,
@@ -299,9 +300,12 @@ class LogWriter:
                 no entry, and the partition is offline.
         """
         try:
+            if self._epochs.is_owed:
+                self._epochs.check_paid()
             rolled = self._store.append(batch, base_offset, last_offset, header.max_timestamp)
         except OSError as error:
-            _log.error("%s: append failed: %s", self._name, error)
+            if not disk.is_full(error):
+                _log.error("%s: append failed: %s", self._name, error)
             raise StorageError(f"{self._name}: the disk refused the batch: {error}") from error
         if rolled:
             self._producers.snapshot_soon(base_offset)

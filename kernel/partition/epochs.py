@@ -5,9 +5,11 @@ Source: Apache Kafka's `LeaderEpochFileCache`.
 
 from __future__ import annotations
 
+import errno
 import logging
 from typing import TYPE_CHECKING
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.leader_epochs import CHECKPOINT_NAME, NO_EPOCH, LeaderEpochLineage
 
@@ -19,9 +21,13 @@ _log = logging.getLogger(__name__)
 
 
 class LeaderEpochFileCache(LeaderEpochLineage):
-    """The lineage of one partition, with its checkpoint file in the partition's directory."""
+    """The lineage of one partition, with its checkpoint file in the partition's directory.
 
-    __slots__ = ("_name", "_side_writes", "_store")
+    `is_owed`: the disk had no room for the epoch that this broker leads in, so that nothing may be appended
+    in it yet.
+    """
+
+    __slots__ = ("_name", "_side_writes", "_store", "is_owed")
 
     def __init__(self, name: str, store: PartitionStore, side_writes: SideWrites) -> None:
         """`name` of the partition, for logs; the lineage is empty until `load`."""
@@ -29,6 +35,7 @@ class LeaderEpochFileCache(LeaderEpochLineage):
         self._name = name
         self._store = store
         self._side_writes = side_writes
+        self.is_owed = False
 
     def begin(self, epoch: int, start_offset: int) -> None:
         """Add an epoch that begins with the batch at `start_offset`; write the file in the background."""
@@ -36,13 +43,34 @@ class LeaderEpochFileCache(LeaderEpochLineage):
         self._write_soon()
 
     def begin_durably(self, epoch: int, start_offset: int) -> None:
-        """Blocking: add an epoch and write the checkpoint, before any client can see the epoch.
+        """Blocking: add an epoch and write the checkpoint, before any record gets the epoch.
+
+        If the disk is full, the checkpoint is owed: `pay_soon` is to be called.
 
         Raises:
-            OSError: the disk refused.
+            OSError: the disk refused for another reason.
         """
         self.assign(epoch, start_offset)
-        self._write()
+        try:
+            self._write()
+        except OSError as error:
+            if not disk.is_full(error):
+                raise
+            self.is_owed = True
+
+    def pay_soon(self) -> None:
+        """On the event loop: write the checkpoint that is owed in the background, when there is room."""
+        self._write_soon()
+
+    def check_paid(self) -> None:
+        """Refuse an append while the epoch is owed.
+
+        Raises:
+            OSError: there is still no room for the checkpoint.
+        """
+        self.is_owed = self._side_writes.is_waiting(CHECKPOINT_NAME)
+        if self.is_owed:
+            raise OSError(errno.ENOSPC, f"there was no room for {CHECKPOINT_NAME} yet")
 
     def raise_log_start(self, offset: int) -> None:
         """Start the lineage at `offset`; write the checkpoint in the background if that changes it."""

@@ -1,8 +1,9 @@
 """Background work on a partition's files: snapshots, the lineage of leader epochs, deletion of old segments.
 
-Jobs run in any order, in several threads, and some time later. Of two writes of one file the newer content
-stays, and what a truncation has made wrong is not written any more. A partition that is deleted ends this
-work first: its directory is renamed then, and a new topic of the same name may get one of the old name.
+Jobs run in any order, in several threads, and some time later; those that a full disk refuses run again. Of
+two writes of one file the newer content stays, and what a truncation has made wrong is not written any more.
+A partition that is deleted ends this work first: its directory is renamed then, and a new topic of the same
+name may get one of the old name.
 """
 
 from __future__ import annotations
@@ -56,12 +57,18 @@ class SideWrites:
 
     def _write(self, name: str, content: bytes, number: int) -> None:
         with self._writing:
-            with self._naming:
-                if self._newest.get(name) != number:
-                    return
-                del self._newest[name]
+            if self._newest.get(name) != number:
+                return
             if not self._closed and self._wanted():
+                # If the disk is full it stays the newest, and the job comes again.
                 self._store.write_side_file(name, content)
+            with self._naming:
+                if self._newest.get(name) == number:
+                    del self._newest[name]
+
+    def is_waiting(self, name: str) -> bool:
+        """Return whether the newest content of a file is not written yet."""
+        return name in self._newest
 
     def forget(self) -> Collection[str]:
         """Blocking: drop what waits to be written, after the write under way; return the files' names."""

@@ -75,7 +75,11 @@ class Tasks(Protocol):
         ...
 
     def in_thread(self, name: str, job: Callable[[], object]) -> None:
-        """Run `job` once in a thread, soon; it is waited for when the broker stops. Its error is logged."""
+        """Run `job` in a thread, soon; it is waited for when the broker stops. Its error is logged.
+
+        A job that raises an `OSError` of a full disk is run again, with growing pauses, until it does not or
+        the broker stops.
+        """
         ...
 
     def run_shielded(self, name: str, job: Callable[[], Awaitable[object]]) -> None:

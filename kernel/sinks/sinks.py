@@ -84,8 +84,6 @@ class Sinks:
             return
         try:
             await self._write_changes(file, lifespan)
-        except OSError as error:
-            _log.warning("the status of sinks cannot be written, so `tidelog sinks` shows none: %s", error)
         finally:
             file.unlink(missing_ok=True)
 
@@ -95,11 +93,17 @@ class Sinks:
         from tidelog.kernel.sinks.status import write_status
 
         written: Mapping[str, SinkStatistics] = {}
-        stopping = False
+        stopping = refused = False
         while not stopping:
             if (found := self.statistics()) != written:
-                written = found
-                await trio.to_thread.run_sync(write_status, file, found)
+                try:
+                    await trio.to_thread.run_sync(write_status, file, found)
+                    written, refused = found, False
+                except OSError as error:
+                    # It is tried again: the disk may have room by then.
+                    if not refused:
+                        _log.warning("the status that `tidelog sinks` shows cannot be written: %s", error)
+                    refused = True
             with trio.move_on_after(STATUS_S):
                 await lifespan.wait_stopping()
                 stopping = True

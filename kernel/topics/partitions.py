@@ -8,6 +8,7 @@ from functools import partial
 
 import trio
 
+from tidelog.kernel import disk
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
@@ -79,6 +80,9 @@ class PartitionKeeper:
         for start in range(0, len(partitions), LOADS_PER_THREAD_HOP):
             chunk = partitions[start : start + LOADS_PER_THREAD_HOP]
             await trio.to_thread.run_sync(_load_all, chunk, clean)
+            for partition in chunk:
+                if partition.epochs.is_owed:
+                    partition.epochs.pay_soon()
 
     async def close(self, partitions: Sequence[Partition]) -> None:
         """Close partitions; a disk error is logged."""
@@ -118,7 +122,14 @@ def partition_specs(record: TopicRecord, config: TopicConfig, first: int = 0) ->
 def _load_all(partitions: Sequence[Partition], clean_start: bool) -> None:
     for partition in partitions:
         if partition.offline is None:
-            load_partition(partition, clean_start=clean_start)
+            try:
+                load_partition(partition, clean_start=clean_start)
+            except OSError as error:
+                if not disk.is_full(error):
+                    raise
+                described = f"{partition.topic_partition} is offline until a restart with room: {error}"
+                _log.error("%s", described)
+                partition.take_offline(StorageError(described))
 
 
 def _wait_closed(works: Sequence[SideWrites]) -> None:
@@ -130,4 +141,5 @@ def _close(partition: Partition) -> None:
     try:
         partition.close()
     except (OSError, StorageError) as error:
-        _log.error("%s could not be closed properly: %s", partition.topic_partition, error)
+        level = logging.WARNING if disk.is_full(error) else logging.ERROR
+        _log.log(level, "%s could not be closed properly: %s", partition.topic_partition, error)

@@ -10,6 +10,7 @@ from itertools import chain
 import attrs
 import trio
 
+from tidelog.kernel import disk
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import (
     Alter,
@@ -143,7 +144,13 @@ class Topics:
         """Store leader epochs that were learned from the partitions' logs."""
         epochs = tuple(partition.leader_epoch for partition in topic.partitions)
         if record.leader_epochs and epochs != record.leader_epochs:
-            await self._metadata.put_topics(attrs.evolve(record, leader_epochs=epochs))
+            try:
+                await self._metadata.put_topics(attrs.evolve(record, leader_epochs=epochs))
+            except OSError as error:
+                if not disk.is_full(error):
+                    raise
+                # The partitions' own checkpoints have them for the next start.
+                _log.warning("the leader epochs of topic %s are not stored: %s", record.name, error)
 
     async def create(self, new: NewTopic) -> Topic:
         """Create a topic, durably; cancelling the caller does not interrupt a creation that has begun."""

@@ -111,6 +111,14 @@ class MetadataLog:
         self.last_timestamp = now_ms
         return len(batch)
 
+    def truncate_to(self, offset: int) -> None:
+        """Blocking: drop the batches from `offset` on, which were never flushed.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        self._store.truncate_to(offset)
+
     def flush(self) -> None:
         """Blocking: make everything durable; raises OSError when that fails, and from then on."""
         end_offset = self.end_offset

@@ -7,14 +7,17 @@ image only once it is durable.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from itertools import chain
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import trio
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError, StorageError
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.client_quotas import QuotaChange, QuotaEntity
@@ -43,7 +46,11 @@ from tidelog.plugins.metadata_kraft.opening import MetadataLocation, open_metada
 from tidelog.plugins.metadata_kraft.quorum_state import write_quorum_state
 from tidelog.plugins.metadata_kraft.reading import MetadataReplay
 from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
-from tidelog.plugins.metadata_kraft.records.control import AbortTransactionRecord
+from tidelog.plugins.metadata_kraft.records.control import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
 from tidelog.plugins.metadata_kraft.replay import apply_message, apply_record
 
 _log = logging.getLogger(__name__)
@@ -52,6 +59,8 @@ MAINTENANCE_INTERVAL_MS = 60_000
 """Interval of the checks whether a snapshot is due or part of the log is too old."""
 # Half of what a batch may have leaves room for what the records' own lengths and offsets take.
 _CHUNK_BYTES = MAX_BATCH_BYTES // 2
+ROOM_INTERVAL_MS = 2_000
+"""Interval of the attempts to write what the start owes, while the disk is full."""
 
 
 class KraftMetadata:
@@ -60,6 +69,7 @@ class KraftMetadata:
     def __init__(self, context: MetadataContext) -> None:
         self._context = context
         self._changing = trio.Lock()
+        self._owed: list[Callable[[], Awaitable[None]]] = []
         self._to_adopt: Sequence[TopicRecord] = ()
         self._log_directory_ids: list[bytes] = []
         self._log: MetadataLog | None = None
@@ -143,31 +153,45 @@ class KraftMetadata:
         """Take the log over: begin a new epoch, finish what was left half done, lead every partition.
 
         Raises:
-            OSError: the disk refused.
+            OSError: the disk refused, and for more than want of room; or the log is new, and there is none.
         """
-        async with self._changing:
-            with trio.CancelScope(shield=True):
-                await self._lead()
+        for step in (self._begin_leading, self._bootstrap, self._lead_partitions):
+            await self._now_or_with_room(step)
+        if self._owed and not self.image.metadata_version:
+            raise OSError(errno.ENOSPC, f"there is no room for a new metadata log in {self._location.root}")
 
     def background_tasks(self) -> Sequence[PeriodicTask]:
         """See `MetadataStore.background_tasks`."""
         interval_ms = MAINTENANCE_INTERVAL_MS
-        return (PeriodicTask("metadata snapshots", self.maintain, interval_ms, interval_ms),)
+        return (
+            PeriodicTask("metadata snapshots", self.maintain, interval_ms, interval_ms),
+            PeriodicTask("metadata log without room", self._pay, ROOM_INTERVAL_MS, ROOM_INTERVAL_MS),
+        )
 
-    async def _lead(self) -> None:
+    async def _pay(self) -> None:
+        """Take the steps of the start that a full disk refused, if there is room now."""
+        if self._owed:
+            async with self._change():
+                _log.info("the metadata log has room again")
+
+    async def _begin_leading(self) -> None:
         await trio.to_thread.run_sync(self._begin_epoch)
         self._count(self._opened_log.append_control(leader_change(self._context.node_id, self._replay)))
         self._replay.voters_in_log = True
+
+    async def _bootstrap(self) -> None:
         values: list[bytes] = []
         if self._replay.transaction is not None:
             values.append(frame(AbortTransactionRecord(reason="Controller failover")))
-            self._replay.transaction = None
         if not self.image.metadata_version:
             values += await trio.to_thread.run_sync(self._bootstrap_values)
         await self._write(values)
+        self._replay.transaction = None
         for value in values:
             apply_record(self.image, unframe(value))
         self._to_adopt = ()
+
+    async def _lead_partitions(self) -> None:
         await self._commit(self._changes.lead())
 
     def _begin_epoch(self) -> None:
@@ -205,14 +229,18 @@ class KraftMetadata:
         await trio.to_thread.run_sync(log.close)
 
     async def _leave(self) -> None:
-        async with self._changing:
+        async with self._change():
             await self._commit(self._changes.leave(self.broker_epoch))
             if self._snapshots.bytes_since >= CLOSING_BYTES:
                 await trio.to_thread.run_sync(self._take_snapshot)
 
     async def maintain(self) -> None:
-        """Take a snapshot if one is due, and remove what is too old."""
-        async with self._changing:
+        """Take a snapshot if one is due, and remove what is too old.
+
+        Raises:
+            OSError: the disk refused; what is left is removed at the next call.
+        """
+        async with self._change():
             await self._snapshot_if_due()
             await trio.to_thread.run_sync(self._snapshots.clean)
 
@@ -234,7 +262,7 @@ class KraftMetadata:
         Raises:
             OSError: the disk refused.
         """
-        async with self._changing:
+        async with self._change():
             await self._commit(self._changes.assign(partition, directory_id))
 
     def drop_directory(self, directory_id: bytes) -> None:
@@ -247,7 +275,7 @@ class KraftMetadata:
         Raises:
             OSError: the disk refused.
         """
-        async with self._changing:
+        async with self._change():
             self.drop_directory(directory_id)
             await self._commit(
                 [
@@ -257,13 +285,12 @@ class KraftMetadata:
             )
 
     async def fail_partitions(self, partitions: Sequence[TopicPartition]) -> None:
-        """Record that partitions, which were not found, have no leader; durable on return.
+        """Record that partitions, which were not found, have no leader; durable unless the disk is full.
 
         Raises:
-            OSError: the disk refused.
+            OSError: the disk refused for another reason.
         """
-        async with self._changing:
-            await self._commit(self._changes.lead_no_longer(partitions))
+        await self._now_or_with_room(lambda: self._commit(self._changes.lead_no_longer(partitions)))
 
     def topics(self) -> Sequence[TopicRecord]:
         """Return all topics."""
@@ -278,7 +305,7 @@ class KraftMetadata:
 
     async def put_topics(self, *records: TopicRecord) -> None:
         """Create or change topics; durable on return."""
-        async with self._changing:
+        async with self._change():
             configs = self.image.configs
             configured = [
                 record.topic_id
@@ -290,7 +317,7 @@ class KraftMetadata:
 
     async def remove_topics(self, *names: str) -> None:
         """Remove topics; durable on return."""
-        async with self._changing:
+        async with self._change():
             found = [topic for topic in map(self.image.find_topic, names) if topic is not None]
             await self._commit((topics.RemoveTopicRecord(topic_id=topic.topic_id), 0) for topic in found)
             await self._unmark([UUID(bytes=topic.topic_id) for topic in found])
@@ -301,7 +328,7 @@ class KraftMetadata:
 
     async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
         """Replace the dynamic configuration of a broker, or the default of all; durable on return."""
-        async with self._changing:
+        async with self._change():
             resource = (settings.BROKER_RESOURCE, _resource_name(node_id))
             await self._commit(self._changes.put_config(resource, config))
 
@@ -319,7 +346,7 @@ class KraftMetadata:
     ) -> None:
         """Replace the configurations of resources; durable on return."""
         kind = settings.RESOURCE_TYPES[scope]
-        async with self._changing:
+        async with self._change():
             changes = (self._changes.put_config((kind, name), config) for name, config in configs.items())
             await self._commit(chain.from_iterable(changes))
 
@@ -329,7 +356,7 @@ class KraftMetadata:
 
     async def alter_client_quotas(self, changes: Sequence[QuotaChange]) -> None:
         """Set and remove quotas; durable on return."""
-        async with self._changing:
+        async with self._change():
             await self._commit(self._changes.alter_client_quotas(changes))
 
     def scram_credentials(self) -> Mapping[CredentialKey, ScramCredential]:
@@ -338,12 +365,12 @@ class KraftMetadata:
 
     async def alter_scram_credentials(self, changes: Mapping[CredentialKey, ScramCredential | None]) -> None:
         """Set and delete credentials; durable on return."""
-        async with self._changing:
+        async with self._change():
             await self._commit(self._changes.alter_scram_credentials(changes))
 
     async def allocate_producer_ids(self, count: int) -> range:
         """Return producer ids that were never returned before; durable on return."""
-        async with self._changing:
+        async with self._change():
             first = self.image.next_producer_id
             record = cluster.ProducerIdsRecord(
                 broker_id=self._context.node_id,
@@ -361,22 +388,50 @@ class KraftMetadata:
         return MetadataQuorum(node_id, log.epoch, log.end_offset, log.high_watermark, voters)
 
     async def _change_levels(self, levels: Mapping[str, int]) -> None:
-        async with self._changing:
+        async with self._change():
             await self._commit(level_changes(self.image, levels))
 
     async def register_broker(self, registration: BrokerRegistration) -> None:
-        """Register this broker with its endpoints; durable on return."""
+        """Register this broker with its endpoints; durable on return, unless the disk is full."""
+
+        async def register() -> None:
+            directories, offset = self._log_directory_ids, self._opened_log.end_offset
+            await self._commit(self._changes.register(registration, offset, uuid4().bytes, directories))
+
+        await self._now_or_with_room(register)
+
+    async def _now_or_with_room(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Take a step of the start; while the disk is full, it is owed, and taken before the next change."""
+        self._owed.append(step)
+        try:
+            async with self._change():
+                pass
+        except OSError as error:
+            if not disk.is_full(error):
+                raise
+            if step is self._owed[0]:
+                _log.warning("the metadata log has no room, and takes no changes until it has: %s", error)
+
+    @asynccontextmanager
+    async def _change(self) -> AsyncGenerator[None]:
+        """Change the metadata, alone, and after what is owed.
+
+        Raises:
+            OSError: the disk refuses what is owed.
+        """
         async with self._changing:
-            directories = self._log_directory_ids
-            await self._commit(
-                self._changes.register(registration, self._opened_log.end_offset, uuid4().bytes, directories)
-            )
+            with trio.CancelScope(shield=True):
+                while self._owed:
+                    await self._owed[0]()
+                    del self._owed[0]
+            yield
 
     async def _commit(self, changes: Iterable[Change]) -> None:
-        """Write changes, durably, then take them into the image; those that fit a batch are one.
+        """Write changes, durably, then take them into the image: all of them, or none.
 
-        Not cancelled in between: what is in the log without being in the image would be contradicted by the
-        next change. One request may change thousands of settings, so they are made and encoded in steps.
+        Those that fit a batch are one; more are a transaction, of which a crash leaves nothing. Not cancelled
+        in between: what is in the log without being in the image would be contradicted by the next change.
+        One request may change thousands of settings, so they are made and encoded in steps.
         """
         made: list[object] = []
         values: list[bytes] = []
@@ -385,6 +440,12 @@ class KraftMetadata:
             made.append(message)
             values.append(frame(message, version))
             await pace.turn()
+        if sum(map(len, values)) > _CHUNK_BYTES:
+            values = [
+                frame(BeginTransactionRecord(name="Large change")),
+                *values,
+                frame(EndTransactionRecord()),
+            ]
         with trio.CancelScope(shield=True):
             await self._write(values)
             for message in made:
@@ -394,10 +455,20 @@ class KraftMetadata:
 
     async def _write(self, values: Sequence[bytes]) -> None:
         if values:
-            log = self._opened_log
+            await self._append(values)
+            await trio.to_thread.run_sync(self._opened_log.flush)
+
+    async def _append(self, values: Sequence[bytes]) -> None:
+        """Append records, all of them or none."""
+        log = self._opened_log
+        begun = log.end_offset
+        try:
             for chunk in in_chunks(values, _CHUNK_BYTES):
                 self._count(await log.append(chunk))
-            await trio.to_thread.run_sync(log.flush)
+        except (OSError, StorageError):
+            if log.end_offset > begun:
+                await trio.to_thread.run_sync(log.truncate_to, begun)
+            raise
 
     async def _unmark(self, topic_ids: Sequence[UUID]) -> None:
         """Remove marks of adopted topics; the change itself is durable, so an error must not fail it."""

@@ -9,6 +9,7 @@ from functools import partial
 
 import trio
 
+from tidelog.kernel import disk
 from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.seams.storage import StorageContext
 from tidelog.kernel.seams.tasks import PeriodicTask
@@ -35,8 +36,16 @@ _CHECKPOINTS = (
         "checkpoint log starts",
         LogDirectory.write_log_starts,
     ),
+    (
+        keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
+        "clean checkpoints",
+        LogDirectory.write_owed,
+    ),
 )
-"""An interval of 0 means that it is only done when the broker stops."""
+"""An interval of 0 means that it is only done when the broker stops.
+
+What a full disk refuses is written at the next time.
+"""
 
 
 class BackgroundWork:
@@ -112,5 +121,6 @@ class BackgroundWork:
             try:
                 await trio.to_thread.run_sync(write, directory)
             except OSError as error:
-                _log.error("no checkpoint can be written in %s: %s", directory.path, error)
+                if not disk.is_full(error):
+                    _log.error("no checkpoint can be written in %s: %s", directory.path, error)
                 self._failed.disk_failed(directory, error)

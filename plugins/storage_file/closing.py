@@ -1,16 +1,19 @@
 """A clean stop: partitions are closed, then the metadata store, then directories get a clean shutdown file.
 
-Each step returns what failed instead of raising, so that the rest is closed too.
+Each step returns what failed instead of raising, so that the rest is closed too. What a full disk refuses is
+no failure: its directory is not marked clean, and the next start recovers it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.storage.metadata import StorageMetadata
     from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
     from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+
+_log = logging.getLogger(__name__)
 
 Job: TypeAlias = Callable[[], None]
 
@@ -52,7 +57,7 @@ async def close_stores(directories: Sequence[LogDirectory], threads: int) -> lis
             store.close()
         except OSError as error:
             directory.failed = True
-            errors.append(f"{store.directory}: {error}")
+            _note(errors, store.directory, error)
 
     stores = ((each, store) for each in directories for store in each.stores.values())
     await run_by_directory([(each, partial(close, each, store)) for each, store in stores], threads)
@@ -61,11 +66,12 @@ async def close_stores(directories: Sequence[LogDirectory], threads: int) -> lis
 
 async def close_metadata(metadata: StorageMetadata, *, clean: bool) -> list[str]:
     """Close the metadata store; return what failed."""
+    errors: list[str] = []
     try:
         await metadata.close(clean=clean)
     except (OSError, StorageError) as error:
-        return [f"the metadata log: {error}"]
-    return []
+        _note(errors, "the metadata log", error)
+    return errors
 
 
 def mark_clean(
@@ -82,5 +88,13 @@ def mark_clean(
             directory.write_high_watermarks(high_watermarks())
             directory.mark_clean(broker_epoch)
         except OSError as error:
-            errors.append(f"{directory.path}: {error}")
+            _note(errors, str(directory.path), error)
     return errors
+
+
+def _note(errors: list[str], what: str, error: OSError | StorageError) -> None:
+    """Add what failed to `errors`; what a full disk refused is only logged."""
+    if disk.is_full(error):
+        _log.warning("%s could not be closed cleanly, the next start recovers it: %s", what, error)
+    else:
+        errors.append(f"{what}: {error}")

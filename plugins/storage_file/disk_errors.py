@@ -13,9 +13,7 @@ from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from tidelog.kernel import disk
 
-FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Errors of a full disk, which is not a failed one."""
-_NOT_THE_DISK = frozenset(
+_NOT_THE_DISK: Final = disk.FULL | frozenset(
     {
         errno.EMFILE,
         errno.ENFILE,
@@ -60,8 +58,8 @@ def reports_disk_errors(method: Callable[Concatenate[_T, _P], _R]) -> Callable[C
 def means_failed_directory(error: OSError, root: Path) -> bool:
     """Return whether an error of a file operation below `root` means that the log directory has failed.
 
-    What the process ran out of does not, nor do files that another program put there. A missing file was
-    deleted by one, unless the directory itself is gone.
+    A full disk does not, nor what the process ran out of, nor files that another program put there. A missing
+    file was deleted by one, unless the directory itself is gone.
     """
     if error.errno in _NOT_THE_DISK:
         return False

@@ -180,7 +180,7 @@ class FilePartitionStore:
         try:
             segment.append(batch, size, last_offset, max_timestamp)
         except OSError as error:
-            self.log.report_unless_full(error)
+            self.log.report_disk_error(error)
             raise
         return False
 

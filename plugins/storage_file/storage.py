@@ -178,6 +178,9 @@ class FileStorage:
         await opening.run(placements)
         for directory, error in opening.lost.items():
             offline.update(await self._fail_while_opening(directory, error, placements))
+        for key, reason in opening.refused.items():
+            _log.error("%s is offline until a restart: %s", key, reason)
+        offline.update(opening.refused)
         self._failed.partitions.update(offline)
         opened = {store.topic_partition: store for store in opening.stores}
         pace = Pace()

@@ -17,6 +17,7 @@ import pytest
 from tests.bad_input.test_memory import resident_kb
 from tests.crash.test_killed_broker import Writer, in_threads
 from tests.deadlines import DEADLINE_S, wait_until
+from tests.full_disk import FullDisk
 from tests.peers import TidelogServer, free_port
 from tidelog.plugins.client import (
     BlockingClient,
@@ -135,6 +136,42 @@ def test_a_disk_that_takes_no_more_refuses_and_keeps_what_it_has(tmp_path: Path)
             assert len(list(client.read(partition, 0))) == acknowledged + 1
     finally:
         with_room.stop()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_broker_whose_disk_is_full_stays_stops_and_starts(tmp_path: Path, killed: bool) -> None:
+    disk = FullDisk(tmp_path / "disk")
+    disk.mount()
+    if not disk.is_mounted:
+        pytest.skip("no file system can be mounted here")
+    partition, value = TopicPartition("orders", 0), bytes(10_000)
+    server = TidelogServer(tmp_path, requested_port=free_port(), data_dir=disk.folder / "data")
+    try:
+        server.start()
+        make_topic(server, "orders")
+        with BlockingClient(server.bootstrap, settings=AT_ONCE) as client:
+            client.produce(partition, [NewRecord(value)])
+            disk.fill()
+            acknowledged = 1 + appended_until_refused(client, partition, value)
+            assert len(list(client.read(partition, 0))) == acknowledged
+        if killed:
+            server.kill()
+        else:
+            assert server.stop() == 0
+        # The stop has released some.
+        disk.fill()
+        server.start()
+        with BlockingClient(server.bootstrap, settings=AT_ONCE) as client:
+            assert len(list(client.read(partition, 0))) == acknowledged
+            assert not appended_until_refused(client, partition, value)
+        disk.free()
+        with BlockingClient(server.bootstrap, settings=PATIENT) as client:
+            assert client.produce(partition, [NewRecord(value)]).base_offset == acknowledged
+            or_raise(client.create_topics([NewTopic("later")]))
+        assert server.stop() == 0
+    finally:
+        server.kill()
+        disk.unmount()
 
 
 def test_a_topic_that_is_deleted_under_its_readers_ends_their_reading(broker: TidelogServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 
@@ -360,3 +361,56 @@ async def test_a_lifespan_task_that_is_started_while_the_broker_stops_ends_too()
         await tasks.finish()
         await wait_all_tasks_blocked()
     assert service.log == ["ready", "stopping", "finished"]
+
+
+class FullDisk:
+    """A job that finds the disk full a number of times."""
+
+    def __init__(self, refusals: float) -> None:
+        self.runs = 0
+        self._refusals = refusals
+
+    def run(self) -> None:
+        """Be refused or not."""
+        self.runs += 1
+        if self.runs <= self._refusals:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+async def test_in_thread_runs_a_job_again_while_the_disk_is_full(autojump_clock: MockClock) -> None:
+    tasks, job = BackgroundTasks(), FullDisk(6)
+    async with tasks.running():
+        begun = trio.current_time()
+        tasks.in_thread("work", job.run)
+        while job.runs < 7:  # noqa: ASYNC110
+            await trio.sleep(0.5)
+        assert 1 + 2 + 4 + 8 + 16 + 30 <= trio.current_time() - begun < 65
+
+
+async def test_wait_for_jobs_runs_one_that_waits_for_room_once_more(
+    caplog: pytest.LogCaptureFixture, mock_clock: MockClock
+) -> None:
+    tasks, job = BackgroundTasks(), FullDisk(float("inf"))
+    async with tasks.running():
+        tasks.in_thread("work", job.run)
+        while not job.runs:
+            await wait_all_tasks_blocked()
+        await tasks.wait_for_jobs()
+        assert job.runs == 2
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "background job work failed" in record.message
+
+
+async def test_a_periodic_task_that_finds_the_disk_full_is_logged_without_a_traceback(
+    caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
+) -> None:
+    async def run() -> None:
+        FullDisk(1).run()
+
+    tasks = BackgroundTasks()
+    async with tasks.running():
+        tasks.start(PeriodicTask("work", run, 1000))
+        await trio.sleep(0.5)
+    (record,) = caplog.records
+    assert (record.levelno, record.exc_info) == (logging.WARNING, None)

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.full_disk import MARK_VARIABLE, RefusingDisk
 from tidelog.kernel import disk
 from tidelog.plugins.storage_file.testing.interposing import Interposer
 
@@ -137,7 +138,8 @@ def main() -> None:
     """Run `tidelog` with this command line's arguments, and journal what becomes durable."""
     from tidelog.kernel.cli import main as tidelog
 
-    with SyncJournal(Path(os.environ[JOURNAL_VARIABLE])).installed():
+    full = RefusingDisk(Path(os.environ[MARK_VARIABLE]))
+    with SyncJournal(Path(os.environ[JOURNAL_VARIABLE])).installed(), full.installed():
         tidelog(sys.argv[1:])
 
 

@@ -73,6 +73,7 @@ class Soak:
             AssertionError: something that must hold does not; the message says what.
         """
         with ExitStack() as running:
+            running.callback(self._broker.disk.unmount)
             running.callback(self._broker.kill)
             self._broker.start()
             self._start_loads(running)
@@ -149,6 +150,7 @@ class Soak:
             (self._cut_power, 3),
             (self._end_in_replacement, 4),
             (self._pause_broker, 1),
+            (self._fill_disk, 4),
             (self._produce_inputs, 6),
             (self._kill_worker, 3),
             (self._change_member, 3),
@@ -187,6 +189,19 @@ class Soak:
         seconds = self._choose.uniform(0, LONGEST_STOP_S)
         self._broker.pause(seconds)
         return f"pause the broker for {seconds:.1f} s"
+
+    def _fill_disk(self) -> str:
+        """Let the disk be full for a moment, in which the broker perhaps ends."""
+        end = self._choose.choice((None, None, self._kill_broker, self._restart_broker, self._cut_power))
+        seconds = self._choose.uniform(0, LONGEST_STOP_S)
+        self._broker.disk.fill()
+        try:
+            time.sleep(seconds)
+            also = end() if end is not None else "nothing else"
+            time.sleep(seconds)
+        finally:
+            self._broker.disk.free()
+        return f"fill the disk for {2 * seconds:.1f} s, and {also}"
 
     def _produce_inputs(self) -> str:
         for pipeline in self._pipelines:

@@ -13,7 +13,9 @@ from collections.abc import Callable
 
 import trio
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
+from tidelog.kernel.logs import RateLimit
 from tidelog.kernel.seams.storage import StorageContext, TopicPartition
 from tidelog.plugins.storage_file import keys
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
@@ -21,6 +23,9 @@ from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.disk_errors import means_failed_directory
 
 _log = logging.getLogger(__name__)
+
+FULL_INTERVAL_SECONDS = 60.0
+"""A full directory is refused many operations a second; it is logged this often."""
 
 
 class FailureChannel:
@@ -68,6 +73,7 @@ class FailedDirectories:
         self._give_up_moves = give_up_moves
         self._channel: FailureChannel | None = None
         self._closing = False
+        self._full = RateLimit(FULL_INTERVAL_SECONDS)
 
     def listen(self, directories: int) -> None:
         """Accept reports from now on, of at most that many directories; called on the event loop."""
@@ -78,7 +84,15 @@ class FailedDirectories:
         self._closing = True
 
     def disk_failed(self, directory: LogDirectory, error: OSError) -> None:
-        """Take a directory offline if an error in it is the disk's; any thread may call this."""
+        """Take a directory offline if an error in it is the disk's; any thread may call this.
+
+        A full one stays in service: appends are refused, other writes are tried again.
+        """
+        if disk.is_full(error) and self._full.admit(str(directory.path)) is not None:
+            _log.warning(
+                "log directory %s is full: appends are refused, other writes wait until there is room: %s",
+                directory.path, error,
+            )  # fmt: skip
         if self._channel is not None and not self._closing and means_failed_directory(error, directory.path):
             self._channel.offer(directory, str(error))
 

@@ -95,6 +95,7 @@ class LogDirectory:
         self._log_starts: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._rewritten: dict[str, dict[TopicPartition, int]] = {}
+        self._forgetting_owed = False
 
     def claim(self, cluster_id: str | None, node_id: int) -> str | None:
         """Blocking: check the directory's ids against the broker's; its cluster id, None when it is new.
@@ -221,8 +222,31 @@ class LogDirectory:
     def write_forgotten(self) -> None:
         """Blocking: take partitions that are gone out of all checkpoints, where new ones may get their names.
 
-        A crash would give their offsets to those.
+        A crash would give their offsets to those. What a full disk refuses is owed, and written before a new
+        partition is created, or with the next checkpoints.
+
+        Raises:
+            OSError: the disk refused for another reason.
         """
+        try:
+            self._write_forgotten()
+        except OSError as error:
+            if not disk.is_full(error):
+                raise
+            self._forgetting_owed = True
+            self.services.disk_failed(error)
+
+    def write_owed(self) -> None:
+        """Blocking: take out of all checkpoints what a full disk refused to.
+
+        Raises:
+            OSError: the disk refused, for whatever reason.
+        """
+        if self._forgetting_owed:
+            self._write_forgotten()
+            self._forgetting_owed = False
+
+    def _write_forgotten(self) -> None:
         with self._writing:
             for name, offsets in self._checkpoints():
                 gone = offsets.keys() - self.folders - self._arriving.keys()

@@ -5,6 +5,7 @@ Their layouts are in `offset_index.py` and `time_index.py`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from tidelog.kernel import disk
@@ -13,6 +14,8 @@ from tidelog.kernel.seams.indexes import IndexPlace, IndexUnusable
 from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex
 from tidelog.plugins.storage_file.indexes.time_index import TimeIndex
 from tidelog.plugins.storage_file.names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+
+_log = logging.getLogger(__name__)
 
 
 class SparseIndex:
@@ -139,9 +142,25 @@ class SparseBuilder:
             self._add_time(max_timestamp, max_timestamp_offset)
 
     def finish(self, max_timestamp: int, max_timestamp_offset: int) -> SparseIndex:
-        """Blocking: write both files; return the index, closed."""
+        """Blocking: write both files; return the index, closed.
+
+        If the disk is full they stay empty: lookups then read the log from the segment's start, and the next
+        start rebuilds them.
+        """
         if max_timestamp > self._written_timestamp and max_timestamp_offset >= 0:
             self._add_time(max_timestamp, max_timestamp_offset)
+        try:
+            return self._write()
+        except OSError as error:
+            if not disk.is_full(error):
+                raise
+            _log.warning(
+                "%s stays empty until the next start: %s", self._place.path(OFFSET_INDEX_SUFFIX), error
+            )
+        self._offsets, self._times, self._written_timestamp = bytearray(), bytearray(), NO_TIMESTAMP
+        return self._write()
+
+    def _write(self) -> SparseIndex:
         offsets = OffsetIndex(self._place, len(self._offsets) // OffsetIndex.ENTRY.size, self._max_bytes)
         times = TimeIndex(
             self._place, len(self._times) // TimeIndex.ENTRY.size, self._max_bytes, self._written_timestamp

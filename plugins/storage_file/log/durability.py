@@ -79,11 +79,16 @@ class Durability:
         self._directory_changed = True
 
     @contextlib.contextmanager
-    def cutting(self, offset: int) -> Generator[None]:
-        """Hold off flushes while the log is truncated; the durable offset is at most `offset`."""
+    def cutting(self, offset: int, segment_base: int) -> Generator[bool]:
+        """Hold off flushes while the log is truncated to `offset`; yield whether that drops what is durable.
+
+        Then nothing counts as durable from now on of the segment that is cut, which begins at `segment_base`.
+        """
         with self._flushing:
-            self._durable_offset = min(self._durable_offset, offset)
-            yield
+            lowered = offset < self._durable_offset
+            if lowered:
+                self._durable_offset = min(offset, segment_base)
+            yield lowered
 
     def sync_cut(self, segment: Segment) -> None:
         """Blocking: make a segment's new end durable, before anything else is appended behind it.
@@ -211,4 +216,7 @@ class Durability:
         except OSError as error:
             # Not when a file could not even be opened: then nothing was lost, and the next flush may succeed.
             self._failure = error
+            if disk.is_full(error):
+                # Some systems find out only now: what was appended is lost, room does not bring it back.
+                raise OSError(errno.EIO, f"what was appended cannot be flushed: {error}") from error
             raise

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.kernel import disk
 from tidelog.kernel.errors import BatchTooLarge
 from tidelog.kernel.seams.indexes import IndexPlace
-from tidelog.plugins.storage_file.disk_errors import FULL, reports_disk_errors
+from tidelog.plugins.storage_file.disk_errors import reports_disk_errors
 from tidelog.plugins.storage_file.log_config import RollPolicy
 from tidelog.plugins.storage_file.names import DELETED_SUFFIX
 from tidelog.plugins.storage_file.segments.creation import SegmentSettings, SpareSegment, create_segment
@@ -100,11 +100,6 @@ class LocalLog:
         """Report that the disk refused; the log directory decides whether it has failed."""
         self.services.disk_failed(error)
 
-    def report_unless_full(self, error: OSError) -> None:
-        """Report an error of an append; a full disk refuses that and nothing else, and may have room soon."""
-        if error.errno not in FULL:
-            self.services.disk_failed(error)
-
     def check(self) -> None:
         """Refuse to continue after `fail`.
 
@@ -151,7 +146,7 @@ class LocalLog:
                 segment = self.roll(base_offset)
             self._append_to(segment, batch, size, last_offset, max_timestamp)
         except OSError as error:
-            self.report_unless_full(error)
+            self.report_disk_error(error)
             raise
         return rolled
 
@@ -191,7 +186,7 @@ class LocalLog:
                 spare.create(directory, settings)
             except OSError as error:
                 # Rolling creates the files itself then, and the producer gets the error if that is refused.
-                self.report_unless_full(error)
+                self.report_disk_error(error)
 
         self.services.in_thread(f"next segment {self._label}", create)
 
@@ -206,7 +201,7 @@ class LocalLog:
             try:
                 self._spare.create(self.directory, self.settings())
             except OSError as error:
-                self.report_unless_full(error)
+                self.report_disk_error(error)
                 raise
 
     def roll_at_end(self) -> bool:
@@ -222,7 +217,7 @@ class LocalLog:
         try:
             self.roll(active.next_offset)
         except OSError as error:
-            self.report_unless_full(error)
+            self.report_disk_error(error)
             raise
         return True
 
@@ -256,11 +251,11 @@ class LocalLog:
             OSError: the disk refused.
         """
         self._touched = True
-        # Of the segment that is cut nothing counts as durable from now on, and that is checkpointed first: so
-        # what is appended in place of what was dropped will be checked after a crash.
-        lowest = min(offset, self.segments.from_offset(offset)[0].base_offset)
-        with self.segments.removing(), self.durability.cutting(lowest):
-            self.services.write_recovery_points()
+        segment_base = self.segments.from_offset(offset)[0].base_offset
+        with self.segments.removing(), self.durability.cutting(offset, segment_base) as lowered:
+            if lowered:
+                # Before the cut: so what is appended in place of what was dropped is checked after a crash.
+                self.services.write_recovery_points()
             self._cut(offset)
             self.durability.sync_cut(self.segments.active)
         disk.sync_directory(self.directory)
@@ -359,7 +354,7 @@ class LocalLog:
                     self._finish_inactive()
                 except OSError as error:
                     # A full disk is no reason to fail a flush; there may be room at the next one.
-                    if error.errno not in FULL:
+                    if not disk.is_full(error):
                         raise
             try:
                 return self.durability.flush(choose, directory, growing=growing)

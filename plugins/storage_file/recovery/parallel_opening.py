@@ -14,7 +14,7 @@ import trio
 
 from tidelog.kernel import disk
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.seams.storage import PartitionSpec
+from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition
 from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.placing import Placement
@@ -32,6 +32,7 @@ class ParallelOpening:
     """One call of `open_partitions`; `stores` are those that were opened so far.
 
     `lost` are directories that failed while partitions in them were opened, which were there before, and how.
+    `refused` are partitions that were there before, and could not be opened for want of room.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class ParallelOpening:
         self._errors: list[OSError | BrokerError] = []
         self.stores: list[FilePartitionStore] = []
         self.lost: dict[LogDirectory, OSError] = {}
+        self.refused: dict[TopicPartition, str] = {}
         self._created: list[str] = []
 
     async def run(self, placements: Sequence[Placement]) -> None:
@@ -87,6 +89,7 @@ class ParallelOpening:
     def _create(self, placement: Placement) -> None:
         spec = placement.spec
         path = placement.directory.partition_path(spec.topic_partition)
+        placement.directory.write_owed()
         if self._is_registered(spec):
             _log.warning("%s is not there, though its topic is known; it is created empty", path)
         disk.mkdir(path)
@@ -100,6 +103,9 @@ class ParallelOpening:
                     self._create(placement)
                 store = open_partition(placement, registered=self._is_registered(spec), remaining=remaining)
             except (OSError, BrokerError) as error:
+                if placement.exists and disk.is_full(error):
+                    self.refused[spec.topic_partition] = f"it is to be opened with more room: {error}"
+                    continue
                 self._note(placement, error)
                 return
             self.stores.append(store)

@@ -20,8 +20,9 @@ from tidelog.kernel.ids import encode_uuid_bytes
 from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
 from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
 from tidelog.kernel.tasks import BackgroundTasks
-from tidelog.plugins.metadata_kraft import housekeeping
+from tidelog.plugins.metadata_kraft import housekeeping, store
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+from tidelog.plugins.storage_file.testing import FailingDisk
 
 FORMATTED = "00000000000000000000-0000000000.checkpoint"
 REGISTRATION = BrokerRegistration({"PLAINTEXT": ("localhost", 9092)}, None)
@@ -326,3 +327,30 @@ async def test_put_topic_changes_nothing_when_the_metadata_log_cannot_be_written
     else:
         await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
     await harness.close()
+
+
+@pytest.mark.parametrize("refused", ["pwrite", "pwrite truncate"])
+async def test_put_topic_of_several_batches_is_in_the_log_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    monkeypatch.setattr(store, "_CHUNK_BYTES", 200)
+    failing = FailingDisk()
+    harness = LogDirectoryHarness(tmp_path / "first", IdleTasks())
+    with failing.installed():
+        await harness.open()
+        failing.refuse(errno.ENOSPC, refused.split(), after=2, paths=lambda path: path.endswith(LOG))
+        with pytest.raises(OSError, match="No space"):
+            await metadata_of(harness).put_topics(TopicRecord("large", uuid4(), 50))
+        failing.recover()
+        assert not metadata_of(harness).topics()
+        if refused == "pwrite":
+            await metadata_of(harness).put_topics(TopicRecord("later", uuid4(), 50))
+        crashed = harness.crash(tmp_path / "crashed")
+    await crashed.open()
+    found = [(topic.name, topic.partitions) for topic in metadata_of(crashed).topics()]
+    assert found == ([("later", 50)] if refused == "pwrite" else [])
+    await metadata_of(crashed).put_topics(TopicRecord("last", uuid4(), 50))
+    await crashed.reopen()
+    assert ("last", 50) in [(topic.name, topic.partitions) for topic in metadata_of(crashed).topics()]
+    await crashed.close()
+    harness.abandon()

@@ -14,6 +14,9 @@ _POWER = "Power failure: what was not synced is lost, torn at 512 bytes, or garb
 _TORN = "Torn tail at every byte, flipped bits, zeros, old blocks, swapped batches, far offsets"
 _DAMAGED = "Indexes, snapshots, checkpoints: missing, empty, truncated, padded, corrupt, stale"
 _FULL = "Full disk at append, index, roll, side file; then free space again"
+_STAYS = (
+    "On a full disk the broker stays up, stops with status 0 and starts; what it could not write comes later"
+)
 _EIO = "EIO on read, write and fsync; after a failed fsync nothing is acknowledged"
 _EMFILE = "EMFILE: files of idle partitions are closed"
 _OTHERS = "EROFS and EACCES, but not EMFILE, take a directory down; two brokers on one directory"
@@ -123,8 +126,22 @@ _REFUSALS: Final = (
         f"{_FILE}/test_failures.py",
     ),
     Removal(
-        "A real broker at the limit of the file size",
+        _STAYS,
         f"{_FILE}/disk_errors.py",
+        "_NOT_THE_DISK: Final = disk.FULL | frozenset(",
+        "_NOT_THE_DISK: Final = frozenset(",
+        f"{_FILE}/test_full_disk.py::test_disk_failed_keeps_a_full_directory_in_service",
+    ),
+    Removal(
+        _STAYS,
+        "kernel/tasks.py",
+        "if last_run or not disk.is_full(error):",
+        "if True:",
+        f"{_FILE}/test_full_disk.py::test_side_writes_that_a_full_disk_refuses_are_written_later",
+    ),
+    Removal(
+        "A real broker at the limit of the file size",
+        "kernel/disk.py",
         "FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})",
         "FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})",
         "faults/test_processes.py::test_a_disk_that_takes_no_more_refuses_and_keeps_what_it_has",
