@@ -59,8 +59,8 @@ class SideWrites:
         with self._writing:
             if self._newest.get(name) != number:
                 return
+            # If the disk is full it stays the newest, and the job comes again.
             if not self._closed and self._wanted():
-                # If the disk is full it stays the newest, and the job comes again.
                 self._store.write_side_file(name, content)
             with self._naming:
                 if self._newest.get(name) == number:
