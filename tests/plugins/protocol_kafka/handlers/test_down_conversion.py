@@ -408,8 +408,7 @@ async def test_fetch_returns_messages_of_all_of_many_partitions(version: int) ->
         )
         answer = await Client(broker).ask(FETCH, version, request)
     found = [values_in(bytes(part.records)) for part in answer.responses[0].partitions]
-    # The size is that of the log, which has fewer bytes than ten messages.
-    assert [len(values) for values in found] == [9 + (version < 2)] * 50
+    assert [len(values) for values in found] == [10] * 50
 
 
 async def test_converted_runs_in_threads() -> None:
