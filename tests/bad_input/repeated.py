@@ -14,7 +14,7 @@ import attrs
 
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID, encode
 from tidelog.plugins.protocol_kafka.codecs.declare import spec_of
-from tidelog.plugins.protocol_kafka.codecs.layout import MAX_REQUEST_ELEMENTS, struct_layout
+from tidelog.plugins.protocol_kafka.codecs.layout import LARGE_REQUEST, struct_layout
 from tidelog.plugins.protocol_kafka.codecs.types import (
     BYTES,
     INT8,
@@ -116,7 +116,8 @@ def request_of(repeated: Repeated, client: RawClient) -> Sent:
     setattr(owner, name, [one])
     each = len(encode(message, repeated.version)) - size
     in_each = 1 + _elements_in(one)
-    count = min(MAX_REQUEST_ELEMENTS // in_each - 10, (LARGEST - size) // (each + 3))
+    count = (LARGEST - size) // (each + 3)
+    count = min(LARGE_REQUEST.most_elements(size + count * each) // in_each - 10, count)
     setattr(owner, name, [_element(element, number, repeated.elements) for number in range(count)])
     return ask(repeated.api, repeated.version, message)
 

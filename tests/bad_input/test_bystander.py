@@ -10,7 +10,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,12 +21,29 @@ import pytest
 from tests.deadlines import DEADLINE_S
 from tests.peers import TidelogServer
 from tidelog.kernel.records.compression import compress
+from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
 from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tidelog.plugins.protocol_kafka.messages.describe_log_dirs import DescribeLogDirsRequest
+from tidelog.plugins.protocol_kafka.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from tidelog.plugins.protocol_kafka.messages.elect_leaders import ElectLeadersRequest
+from tidelog.plugins.protocol_kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import FindCoordinatorRequest
 from tidelog.plugins.protocol_kafka.messages.init_producer_id import InitProducerIdRequest
+from tidelog.plugins.protocol_kafka.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from tidelog.plugins.protocol_kafka.messages.list_transactions import ListTransactionsRequest
+from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest
+from tidelog.plugins.protocol_kafka.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tidelog.plugins.protocol_kafka.messages.offset_fetch import OffsetFetchRequest
 
 from . import batches
 from .case import SILENT
@@ -41,7 +58,7 @@ from .samples import sample, served_versions
 from .test_answers import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from tidelog.plugins.protocol_kafka.messages.api import Api
 
@@ -55,6 +72,7 @@ MOST = 0x7FFFFFFF
 GROUPS, TRANSACTIONS = 0, 1
 HARD_PATTERNS = ("(.?){999}z", "(.?){370}z", "(.*a){200}")
 """One that is refused, and two of which each character takes about 10 µs."""
+LARGE_GROUP = "large"
 CLOSE_WAIT = "08"
 EMPTY_SNAPPY_BLOCK = b"\0\0\0\1\0"
 XERIAL = b"\x82SNAPPY\0\0\0\0\1\0\0\0\1"
@@ -169,17 +187,12 @@ def _process(pid: int, file: str) -> Path:
     return Path("/proc") / str(pid) / file
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
-    """A broker of its own: others would be measured too."""
-    work = tmp_path_factory.mktemp("measured")
+@contextmanager
+def _measured_broker(work: Path, settings: Mapping[str, str]) -> Generator[Measured]:
     gauge = work / "gauge"
     server = TidelogServer(
         work,
-        {
-            "node.id": "1",
-            "group.initial.rebalance.delay.ms": "0",
-        },
+        {"node.id": "1", "group.initial.rebalance.delay.ms": "0", **settings},
         launcher=(sys.executable, "-m", "tests.bad_input.measured_broker", str(gauge)),
         environment={"PYTHONPATH": str(Path(__file__).parents[2])},
     )
@@ -190,6 +203,13 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
         assert "Traceback" not in server.process.log_path.read_text()
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
+    """A broker of its own: others would be measured too."""
+    with _measured_broker(tmp_path_factory.mktemp("measured"), {}) as broker:
+        yield broker
 
 
 def _with_spoiled_bytes(client: RawClient, api: Api, version: int, chance: random.Random) -> bytes | None:
@@ -289,6 +309,91 @@ def test_no_pattern_over_transactional_ids_holds_others_up(measured: Measured) -
             state_filters=[], producer_id_filters=[], transactional_id_pattern=pattern
         )
         assert measured.effect_of([ask(apis.LIST_TRANSACTIONS, 2, listing)]).held_ms < HELD_MS
+
+
+def _indexes(count: int, topics: int) -> Iterator[tuple[str, range]]:
+    """So many partitions of the topics with the most of them."""
+    return ((f"large-{number}", range(count // topics)) for number in range(topics))
+
+
+def _fetch_of(count: int, topics: int = 1) -> Sent:
+    asked = [
+        FetchTopic(
+            topic=name,
+            partitions=[FetchPartition(partition=n, fetch_offset=0, partition_max_bytes=1) for n in indexes],
+        )
+        for name, indexes in _indexes(count, topics)
+    ]
+    return ask(apis.FETCH, 11, FetchRequest(max_wait_ms=200, min_bytes=1, max_bytes=MOST, topics=asked))
+
+
+def _commit_of(count: int, topics: int = 1) -> Sent:
+    asked = [
+        OffsetCommitRequestTopic(
+            name=name,
+            partitions=[
+                OffsetCommitRequestPartition(partition_index=n, committed_offset=1, committed_metadata="")
+                for n in indexes
+            ],
+        )
+        for name, indexes in _indexes(count, topics)
+    ]
+    return ask(apis.OFFSET_COMMIT, 7, OffsetCommitRequest(group_id=LARGE_GROUP, topics=asked))
+
+
+def _offsets_of(count: int, topics: int) -> Sent:
+    asked = [
+        ListOffsetsTopic(
+            name=name, partitions=[ListOffsetsPartition(partition_index=n, timestamp=-1) for n in indexes]
+        )
+        for name, indexes in _indexes(count, topics)
+    ]
+    return ask(apis.LIST_OFFSETS, 5, ListOffsetsRequest(replica_id=-1, topics=asked))
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer_bytes"), [(_fetch_of(21_000), 21_000 * 30), (_commit_of(25_000), 25_000 * 6)]
+)
+def test_requests_of_a_large_cluster_are_served_beside_others(
+    request_: Sent, answer_bytes: int, measured: Measured
+) -> None:
+    effect = measured.effect_of([request_])
+    check(effect)
+    assert effect.answer_mb * 1e6 > answer_bytes
+
+
+TOPICS, PARTITIONS = 5, 50_000
+LARGE_STATE: dict[str, Sent] = {
+    "metadata": ask(apis.METADATA, 9, MetadataRequest(topics=None)),
+    "describe topic partitions": ask(
+        apis.DESCRIBE_TOPIC_PARTITIONS,
+        0,
+        DescribeTopicPartitionsRequest(topics=[], response_partition_limit=PARTITIONS),
+    ),
+    "fetch": _fetch_of(PARTITIONS, TOPICS),
+    "list offsets": _offsets_of(PARTITIONS, TOPICS),
+    "commit": _commit_of(PARTITIONS, TOPICS),
+    "fetch offsets": ask(apis.OFFSET_FETCH, 7, OffsetFetchRequest(group_id=LARGE_GROUP, topics=None)),
+    "log directories": ask(apis.DESCRIBE_LOG_DIRS, 1, DescribeLogDirsRequest(topics=None)),
+    "elect leaders": ask(apis.ELECT_LEADERS, 2, ElectLeadersRequest(topic_partitions=None, timeout_ms=1000)),
+}
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
+    """A broker with 50,000 partitions."""
+    settings = {"storage": "memory", keys.MAX_REQUEST_PARTITION_SIZE_LIMIT.name: str(PARTITIONS)}
+    with _measured_broker(tmp_path_factory.mktemp("large"), settings) as broker:
+        for name, indexes in _indexes(PARTITIONS, TOPICS):
+            broker.client.create(name, {}, len(indexes))
+        find_coordinator(broker.client, LARGE_GROUP, GROUPS)
+        yield broker
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("request_", LARGE_STATE.values(), ids=LARGE_STATE)
+def test_no_request_about_many_partitions_holds_others_up(request_: Sent, large: Measured) -> None:
+    check(large.effect_of([request_]))
 
 
 def test_no_socket_outlives_its_peer(measured: Measured) -> None:

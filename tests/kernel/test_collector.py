@@ -7,6 +7,7 @@ import os
 import signal
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 import trio
@@ -15,7 +16,14 @@ from trio.testing import MockClock
 from tests.deadlines import DEADLINE_S
 from tidelog.kernel.broker import Broker, serve
 from tidelog.kernel.cli.main import tidelog
-from tidelog.kernel.collector import RARE_OBJECTS, THAW_INTERVAL_MS, Thaw, frozen_survivors, rare_collections
+from tidelog.kernel.collector import (
+    FEW_COLLECTIONS,
+    RARE_OBJECTS,
+    THAW_INTERVAL_MS,
+    Thaw,
+    frozen_survivors,
+    rare_collections,
+)
 from tidelog.kernel.config import Sources, settings_from_mapping
 from tidelog.kernel.plugins import configure
 
@@ -69,6 +77,39 @@ def test_rare_collections_ends_when_the_broker_is_ready(monkeypatch: pytest.Monk
     tidelog.main(["serve", "--set", "storage=memory"], standalone_mode=False)
     assert seen == [RARE_OBJECTS, usual]
     assert gc.get_threshold()[0] == usual
+
+
+def test_frozen_survivors_are_collected_in_small_portions() -> None:
+    """However many objects a request makes, a full collection visits some 23,000 of them at most."""
+    visited: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == 2:
+            visited.append(len(gc.get_objects()))
+
+    usual = gc.get_threshold()
+    gc.callbacks.insert(0, note)
+    try:
+        with frozen_survivors():
+            alive = [Cycle() for _ in range(MANY)]
+    finally:
+        gc.callbacks.remove(note)
+        gc.unfreeze()
+    assert len(alive) == MANY
+    assert gc.get_threshold() == usual
+    assert len(visited) > MANY // 25_000 / 2
+    # Each has its dictionary besides.
+    assert max(visited) < 50_000
+
+
+def test_rare_collections_end_with_the_full_ones_of_a_broker_that_runs() -> None:
+    usual = gc.get_threshold()
+    with ExitStack() as broker:
+        with rare_collections():
+            broker.enter_context(frozen_survivors())
+        assert gc.get_threshold() == (*usual[:2], FEW_COLLECTIONS)
+    assert gc.get_threshold() == usual
+    gc.unfreeze()
 
 
 @pytest.mark.usefixtures("collector")

@@ -7,7 +7,7 @@ Source: Kafka protocol guide, the groups' messages; KIP-62 (rebalance timeout), 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Iterator, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import attrs
@@ -199,8 +199,11 @@ class GroupService(Protocol):
         """
         ...
 
-    def list(self, states: Collection[str] = (), types: Collection[str] = ()) -> Sequence[ListedGroup]:
-        """List groups with one of these states and types, compared without case; empty means any."""
+    def list(self, states: Collection[str] = (), types: Collection[str] = ()) -> Iterator[ListedGroup]:
+        """Iterate over groups with one of these states and types, compared without case; empty means any.
+
+        The caller may let other tasks run in between; errors are raised before the first group.
+        """
         ...
 
     async def delete(self, group_ids: Sequence[str]) -> Sequence[BrokerError | None]:

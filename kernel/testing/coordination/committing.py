@@ -81,7 +81,7 @@ class Committing:
         with pytest.raises(IllegalGeneration):
             harness.coordinator.offsets.commit(OffsetCommit(GROUP, offsets, 0, "member", knows_epochs=False))
         assert harness.offsets() == {}
-        assert not harness.coordinator.groups.list()
+        assert not list(harness.coordinator.groups.list())
 
     async def test_offset_commit_with_a_commit_timestamp(self, harness: CoordinatorHarness) -> None:
         offset = OffsetToCommit(TOPIC, 0, 1, commit_timestamp_ms=12345)

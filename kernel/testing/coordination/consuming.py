@@ -151,7 +151,7 @@ class Consuming:
         assert list(await harness.coordinator.groups.delete([GROUP])) == [None]
         assert harness.offsets() == {}
         await harness.restart()
-        assert not harness.coordinator.groups.list()
+        assert not list(harness.coordinator.groups.list())
 
     async def test_offset_commit_and_offset_fetch_check_the_member_epoch(
         self, harness: CoordinatorHarness, consumers: ConsumerMembers, mock_clock: MockClock
@@ -184,7 +184,7 @@ class Consuming:
         before = consumers.described()
         await harness.restart()
         if not self.durable:
-            assert not harness.coordinator.groups.list()
+            assert not list(harness.coordinator.groups.list())
             for member in members:
                 with pytest.raises((UnknownMemberId, GroupIdNotFound)):
                     await consumers.heartbeat(member)

@@ -174,8 +174,8 @@ class Grouping:
         listed = [ListedGroup(GROUP, "consumer", "Stable", "classic")]
         assert list(members.groups.list()) == listed
         assert list(members.groups.list(["stable"], ["Classic"])) == listed
-        assert not members.groups.list(["empty"])
-        assert not members.groups.list([], ["consumer"])
+        assert not list(members.groups.list(["empty"]))
+        assert not list(members.groups.list([], ["consumer"]))
         with pytest.raises(GroupIdNotFound):
             members.groups.describe("missing")
 
@@ -191,7 +191,7 @@ class Grouping:
         assert list(await members.groups.delete([GROUP])) == [None]
         assert harness.offsets() == {}
         await harness.restart()
-        assert not members.groups.list()
+        assert not list(members.groups.list())
 
     async def test_offset_commit_checks_the_generation(
         self, harness: CoordinatorHarness, members: ClassicMembers, mock_clock: MockClock
@@ -235,7 +235,7 @@ class Grouping:
         before = members.groups.describe(GROUP)
         await harness.restart()
         if not self.durable:
-            assert not members.groups.list()
+            assert not list(members.groups.list())
             with pytest.raises(UnknownMemberId):
                 members.heartbeat(joined[0])
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -103,8 +103,8 @@ class Groups:
         self._check_partition(self._partition_for(group_id))
         return self._registry.get(group_id).describe()
 
-    def list(self, states: Collection[str] = (), types: Collection[str] = ()) -> Sequence[ListedGroup]:
-        """Return the groups in one of these states and of one of these types; none named means any."""
+    def list(self, states: Collection[str] = (), types: Collection[str] = ()) -> Iterator[ListedGroup]:
+        """Iterate over the groups in one of these states and of one of these types; none named means any."""
         for partition in range(self._log.partition_count):
             try:
                 self._check_partition(partition)
@@ -112,12 +112,12 @@ class Groups:
                 continue
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {kind.strip().lower() for kind in types}
-        return [
+        return (
             listed
             for listed in (group.listed() for group in self._registry)
             if (not wanted_states or listed.state.lower() in wanted_states)
             and (not wanted_types or listed.group_type in wanted_types)
-        ]
+        )
 
     async def delete(self, group_ids: Sequence[str]) -> Sequence[BrokerError | None]:
         """Delete groups and their offsets; all tombstones are written before any of them is waited for."""

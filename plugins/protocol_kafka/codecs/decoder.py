@@ -86,7 +86,10 @@ def _decoder_source(cls: type[Any], version: int, budget: Budget) -> Source:
             source.line("buf = memoryview(buf)")
         source.line("size = len(buf)")
         source.line("start = pos")
-        source.line(f"room = {budget.elements}")
+        if budget.bytes_per_element:
+            source.line(f"room = {source.refer(budget)}.most_elements(size - pos)")
+        else:
+            source.line(f"room = {budget.elements}")
         with source.indented("try:"):
             _DecoderWriter(source, budget).struct(message_layout(cls, version), "message")
         with source.indented("except FAULTS:"):

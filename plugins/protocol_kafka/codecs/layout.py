@@ -27,11 +27,17 @@ FEW_ELEMENTS: Final = 1000
 Handlers go by it too: a request with so few elements is served at once.
 """
 
-MAX_REQUEST_ELEMENTS: Final = 20_000
-"""Elements, numbers among them, in all arrays of one request together.
+MAX_REQUEST_ELEMENTS: Final = 100_000
+"""Elements, numbers among them, in all arrays of one request of any size together.
 
-Each becomes several objects of request and answer, and the garbage collector goes through all of them at a
-time: 50,000 were seen to hold up everybody for 100 ms, and there is no step in between.
+Each becomes objects of request and answer, which take some hundred bytes. A client of a large cluster names
+tens of thousands of partitions in a request.
+"""
+
+BYTES_PER_ELEMENT: Final = 16
+"""For every so many bytes a request may have one more element, up to `MAX_ELEMENTS`.
+
+So memory is in proportion to the bytes that the peer had to send, whatever is in them.
 """
 
 NUMBERS_PER_ELEMENT: Final = 8
@@ -168,14 +174,22 @@ def elements_per_count(kind: Array) -> int:
 class Budget(NamedTuple):
     """Limits of a decoder: elements in all arrays, whether numbers count in full, and steps.
 
-    A decoder `in_steps` is a generator that yields before each step. With `or_else_too_many` more elements
-    raise `TooManyElements` instead of `Malformed`.
+    With `bytes_per_element` a buffer may have one more element for every so many bytes. A decoder `in_steps`
+    is a generator that yields before each step. With `or_else_too_many` more elements raise `TooManyElements`
+    instead of `Malformed`.
     """
 
     elements: int
     numbers_in_full: bool = True
     in_steps: bool = False
     or_else_too_many: bool = False
+    bytes_per_element: int = 0
+
+    def most_elements(self, size: int) -> int:
+        """Return how many elements a message in `size` bytes may have."""
+        if not self.bytes_per_element:
+            return self.elements
+        return min(self.elements + size // self.bytes_per_element, MAX_ELEMENTS)
 
     def share(self, kind: Array) -> int:
         """Return how many elements of such an array count as one."""
@@ -184,7 +198,7 @@ class Budget(NamedTuple):
 
 ANY_MESSAGE: Final = Budget(MAX_ELEMENTS, numbers_in_full=False)
 SMALL_REQUEST: Final = Budget(FEW_ELEMENTS, or_else_too_many=True)
-LARGE_REQUEST: Final = Budget(MAX_REQUEST_ELEMENTS, in_steps=True)
+LARGE_REQUEST: Final = Budget(MAX_REQUEST_ELEMENTS, in_steps=True, bytes_per_element=BYTES_PER_ELEMENT)
 
 
 def _minimum_field_size(layout: Layout, kind: Kind, nullable: bool) -> int:

@@ -131,6 +131,7 @@ class _Reader:
         self.position = position
         self.elements = 0
         self.budget = budget
+        self.most_elements = budget.most_elements(len(buffer) - position)
         self.patience = patience
         self.path = _Path()
 
@@ -241,7 +242,7 @@ class _Reader:
     def spend(self, count: int) -> None:
         """Take elements from the budget."""
         self.elements += count
-        most = self.budget.elements
+        most = self.most_elements
         if self.elements > most:
             self.fail(f"{self.elements} elements are more than there may be in one message, {most},")
         if self.elements > self.patience:

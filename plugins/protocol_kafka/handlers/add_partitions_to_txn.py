@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from tidelog.kernel.errors import BrokerError, OperationNotAttempted, UnknownTopicOrPartition
-from tidelog.kernel.pace import Pace
+from tidelog.kernel.pace import Pace, run_in_steps
 from tidelog.kernel.seams.coordination.transactions import (
     EPOCH_PER_TRANSACTION,
     FIRST_TRANSACTION_VERSION,
@@ -15,6 +15,7 @@ from tidelog.kernel.seams.coordination.transactions import (
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import code_for_producer
+from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -67,6 +68,7 @@ async def _outcomes(
             place = TopicPartition(topic.name, index)
             known[place] = _is_there(context, place)
             await pace.turn()
+        await pace.turn()
     if not all(known.values()):
         missing = UnknownTopicOrPartition("the partition does not exist")
         rest = OperationNotAttempted("another partition of the request does not exist")
@@ -99,10 +101,14 @@ async def _results(outcomes: Outcomes, version: int, pace: Pace) -> list[AddPart
             )
         )
         await pace.turn()
-    return [
-        AddPartitionsToTxnTopicResult(name=name, results_by_partition=partitions)
-        for name, partitions in results.items()
-    ]
+    return await run_in_steps(each_in_steps(results.items(), _topic_result))
+
+
+def _topic_result(
+    results: tuple[str, list[AddPartitionsToTxnPartitionResult]],
+) -> AddPartitionsToTxnTopicResult:
+    name, partitions = results
+    return AddPartitionsToTxnTopicResult(name=name, results_by_partition=partitions)
 
 
 def _code(error: BrokerError | None, version: int) -> int:

@@ -31,6 +31,7 @@ def handle(
             partitions.append(_answer(context, topic.name, asked))
             yield
         answers.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
+        yield
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, responses=answers
     )

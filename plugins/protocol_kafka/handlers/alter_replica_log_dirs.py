@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tidelog.kernel.errors import BrokerError, LogDirNotFound, StorageError, UnknownTopicOrPartition
-from tidelog.kernel.pace import Pace
+from tidelog.kernel.pace import Pace, run_in_steps
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -26,6 +27,7 @@ async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -
         for topic in directory.topics:
             for index in topic.partitions:
                 wanted[TopicPartition(topic.name, index)] = directory.path
+                await pace.turn()
             await pace.turn()
     answers: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for asked, path in wanted.items():
@@ -33,12 +35,11 @@ async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -
         result = AlterReplicaLogDirPartitionResult(partition_index=asked.partition, error_code=code)
         answers.setdefault(asked.topic, []).append(result)
         await pace.turn()
-    return AlterReplicaLogDirsResponse(
-        results=[
-            AlterReplicaLogDirTopicResult(topic_name=name, partitions=results)
-            for name, results in answers.items()
-        ]
-    )
+    return AlterReplicaLogDirsResponse(results=await run_in_steps(each_in_steps(answers.items(), _topic)))
+
+
+def _topic(results: tuple[str, list[AlterReplicaLogDirPartitionResult]]) -> AlterReplicaLogDirTopicResult:
+    return AlterReplicaLogDirTopicResult(topic_name=results[0], partitions=results[1])
 
 
 async def _move(context: RequestContext, asked: TopicPartition, path: str) -> int:

@@ -14,6 +14,7 @@ from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.common_fields import GROUP_OPERATIONS, NOT_ASKED
 from tidelog.plugins.protocol_kafka.handlers.consumer_group_heartbeat import check_consumer_protocol
+from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import (
     CLASSIC_MEMBER,
     CONSUMER_MEMBER,
@@ -33,12 +34,14 @@ def handle(
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     groups: list[DescribedGroup] = []
     for group_id in dict.fromkeys(request.group_ids):
-        groups.append(_describe(context, group_id, operations))
+        groups.append((yield from _describe(context, group_id, operations)))
         yield
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _describe(context: RequestContext, group_id: str, operations: int) -> DescribedGroup:
+def _describe(
+    context: RequestContext, group_id: str, operations: int
+) -> Generator[None, None, DescribedGroup]:
     try:
         check_consumer_protocol(context)
         group = context.broker.coordinator.consumer_groups.describe(group_id)
@@ -53,10 +56,10 @@ def _describe(context: RequestContext, group_id: str, operations: int) -> Descri
             assignor_name="",
             members=[],
         )
-    return _described(group, operations)
+    return (yield from _described(group, operations))
 
 
-def _described(group: DescribedConsumerGroup, operations: int) -> DescribedGroup:
+def _described(group: DescribedConsumerGroup, operations: int) -> Generator[None, None, DescribedGroup]:
     return DescribedGroup(
         error_code=0,
         group_id=group.group_id,
@@ -64,7 +67,7 @@ def _described(group: DescribedConsumerGroup, operations: int) -> DescribedGroup
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor,
-        members=[_member(member) for member in group.members],
+        members=(yield from each_in_steps(group.members, _member)),
         authorized_operations=operations,
     )
 

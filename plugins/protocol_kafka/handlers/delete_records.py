@@ -31,6 +31,7 @@ def handle(
         partitions = asked.setdefault(topic.name, {})
         for partition in topic.partitions:
             partitions[partition.partition_index] = partition
+            yield
         yield
     answers: list[DeleteRecordsTopicResult] = []
     for name, partitions in asked.items():
@@ -39,6 +40,7 @@ def handle(
             results.append(_delete(context, name, partition))
             yield
         answers.append(DeleteRecordsTopicResult(name=name, partitions=results))
+        yield
     return DeleteRecordsResponse(topics=answers)
 
 

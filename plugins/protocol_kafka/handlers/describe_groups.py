@@ -9,6 +9,7 @@ from tidelog.kernel.seams.coordination.groups import DescribedMember
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.common_fields import GROUP_OPERATIONS, NOT_ASKED
+from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -27,12 +28,14 @@ def handle(
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     groups: list[DescribedGroup] = []
     for group_id in dict.fromkeys(request.groups):
-        groups.append(_describe(context, group_id, operations))
+        groups.append((yield from _describe(context, group_id, operations)))
         yield
     return DescribeGroupsResponse(groups=groups)
 
 
-def _describe(context: RequestContext, group_id: str, operations: int) -> DescribedGroup:
+def _describe(
+    context: RequestContext, group_id: str, operations: int
+) -> Generator[None, None, DescribedGroup]:
     try:
         described = context.broker.coordinator.groups.describe(group_id)
     except GroupIdNotFound as error:
@@ -45,7 +48,7 @@ def _describe(context: RequestContext, group_id: str, operations: int) -> Descri
         group_state=described.state,
         protocol_type=described.protocol_type,
         protocol_data=described.protocol_name,
-        members=[_member(member) for member in described.members],
+        members=(yield from each_in_steps(described.members, _member)),
         authorized_operations=operations,
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Generator, Sequence
 
-from tidelog.kernel.pace import Pace
+from tidelog.kernel.pace import Pace, run_in_steps
 from tidelog.kernel.seams.storage import LogDirectoryView, StoredPartition, TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.handlers.slices import ITEMS_PER_STEP
 from tidelog.plugins.protocol_kafka.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -27,35 +28,38 @@ async def handle(context: RequestContext, request: DescribeLogDirsRequest) -> De
             for partition in topic.partitions:
                 asked.add(TopicPartition(topic.topic, partition))
                 await pace.turn()
+            await pace.turn()
     admin = context.broker.storage.log_directories
     views: Sequence[LogDirectoryView] = [] if admin is None else await admin.describe()
-    return DescribeLogDirsResponse(results=[_result(view, asked) for view in views])
+    return DescribeLogDirsResponse(results=[await run_in_steps(_result(view, asked)) for view in views])
 
 
-def _result(view: LogDirectoryView, asked: Container[TopicPartition] | None) -> DescribeLogDirsResult:
+def _result(
+    view: LogDirectoryView, asked: Container[TopicPartition] | None
+) -> Generator[None, None, DescribeLogDirsResult]:
     if view.failure is not None:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=view.path, topics=[])
-    found = (each for each in view.partitions if asked is None or each.topic_partition in asked)
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for number, stored in enumerate(view.partitions):
+        if asked is None or stored.topic_partition in asked:
+            name = stored.topic_partition.topic
+            topic = topics.setdefault(name, DescribeLogDirsTopic(name=name, partitions=[]))
+            topic.partitions.append(_partition(stored))
+        if number % ITEMS_PER_STEP == 0:
+            yield
     return DescribeLogDirsResult(
         error_code=0,
         log_dir=view.path,
-        topics=_topics(found),
+        topics=list(topics.values()),
         total_bytes=view.total_bytes,
         usable_bytes=view.usable_bytes,
     )
 
 
-def _topics(found: Iterable[StoredPartition]) -> list[DescribeLogDirsTopic]:
-    topics: dict[str, DescribeLogDirsTopic] = {}
-    for stored in found:
-        name = stored.topic_partition.topic
-        topic = topics.setdefault(name, DescribeLogDirsTopic(name=name, partitions=[]))
-        topic.partitions.append(
-            DescribeLogDirsPartition(
-                partition_index=stored.topic_partition.partition,
-                partition_size=stored.size_bytes,
-                offset_lag=stored.offset_lag,
-                is_future_key=stored.is_future,
-            )
-        )
-    return list(topics.values())
+def _partition(stored: StoredPartition) -> DescribeLogDirsPartition:
+    return DescribeLogDirsPartition(
+        partition_index=stored.topic_partition.partition,
+        partition_size=stored.size_bytes,
+        offset_lag=stored.offset_lag,
+        is_future_key=stored.is_future,
+    )

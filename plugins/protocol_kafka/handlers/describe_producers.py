@@ -8,6 +8,7 @@ from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
 from tidelog.kernel.seams.partition import ProducerView
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -30,13 +31,14 @@ def handle(
         for index in topic.partition_indexes:
             if index not in partitions:
                 partitions[index] = yield from _describe(context, topic.name, index)
-            yield
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(name=name, partitions=[*partitions.values()])
-            for name, partitions in answers.items()
-        ]
-    )
+                yield
+        yield
+    return DescribeProducersResponse(topics=(yield from each_in_steps(answers.items(), _topic)))
+
+
+def _topic(described: tuple[str, dict[int, PartitionResponse]]) -> TopicResponse:
+    name, partitions = described
+    return TopicResponse(name=name, partitions=[*partitions.values()])
 
 
 def _describe(context: RequestContext, name: str, index: int) -> Generator[None, None, PartitionResponse]:

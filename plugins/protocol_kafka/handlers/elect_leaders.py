@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 
 from tidelog.kernel.errors import (
     BrokerError,
@@ -45,17 +45,16 @@ def handle(
                 partitions.append(_result(context, index, error))
             yield
         results.append(ReplicaElectionResult(topic=topic.topic, partition_result=partitions))
+        yield
     if request.election_type in _NOT_AVAILABLE:
         return ElectLeadersResponse(replica_election_results=results)
     code = error_code(_unknown_type(request.election_type))
     return ElectLeadersResponse(error_code=code, replica_election_results=[] if asked_all else results)
 
 
-def _every_partition(context: RequestContext) -> list[TopicPartitions]:
-    return [
-        TopicPartitions(topic=topic.name, partitions=list(range(len(topic.partitions))))
-        for topic in context.broker.topics
-    ]
+def _every_partition(context: RequestContext) -> Iterator[TopicPartitions]:
+    for topic in context.broker.topics:
+        yield TopicPartitions(topic=topic.name, partitions=list(range(len(topic.partitions))))
 
 
 def _outcome(context: RequestContext, election_type: int, name: str, index: int) -> BrokerError:

@@ -6,12 +6,14 @@ to wait for the disk is repeated in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import collections
+from collections.abc import Awaitable, Generator, Iterator
 from functools import partial
 
 import trio
 
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
+from tidelog.kernel.pace import ThreadPace, run_in_steps
 from tidelog.kernel.seams.partition import AppendWaiter, Isolation, Partition
 from tidelog.kernel.seams.storage import EMPTY_SLICE, LogSlice, WouldBlock
 from tidelog.kernel.seams.topics import Topic
@@ -28,7 +30,7 @@ from tidelog.plugins.protocol_kafka.handlers.down_conversion import (
     ConvertedRecords,
     converted,
 )
-from tidelog.plugins.protocol_kafka.handlers.slices import partition_count
+from tidelog.plugins.protocol_kafka.handlers.slices import PARTITIONS_PER_SLICE, each_in_steps, has_more
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
     AbortedTransaction,
@@ -54,11 +56,12 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Aw
     """
     if request.session_epoch not in WITHOUT_SESSION:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
-    topics, count = request.topics, 1
+    topics = request.topics
     if len(topics) != 1 or len(topics[0].partitions) != 1:
-        count = partition_count(topics, "partitions")
-        _name_each_once(request)
-    read = _Read(context, request, count)
+        if has_more(topics, "partitions", FEW_ELEMENTS):
+            return _fetch_many(context, request)
+        collections.deque(_name_each_once(request), maxlen=0)
+    read = _Read(context, request)
     try:
         response = read.once(wait=False)
     except WouldBlock:
@@ -66,20 +69,49 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Aw
     return response if read.is_enough() else _wait_and_read(read, request, response)
 
 
-def _name_each_once(request: FetchRequest) -> None:
-    """Keep the last entry of a partition that is repeated, as Apache Kafka does."""
+def _name_each_once(request: FetchRequest) -> Generator[None, None, None]:
+    """Keep the last entry of a partition that is repeated, as Apache Kafka does, in steps."""
     asked: dict[tuple[str, bytes], dict[int, FetchPartition]] = {}
     count = 0
     for topic in request.topics:
         partitions = asked.setdefault((topic.topic, topic.topic_id), {})
-        for partition in topic.partitions:
-            partitions[partition.partition] = partition
-        count += len(topic.partitions)
+        for start in range(0, len(topic.partitions), PARTITIONS_PER_SLICE):
+            some = topic.partitions[start : start + PARTITIONS_PER_SLICE]
+            partitions.update((partition.partition, partition) for partition in some)
+            count += len(some)
+            yield
+        yield
     if len(asked) < len(request.topics) or sum(map(len, asked.values())) < count:
-        request.topics = [
-            FetchTopic(topic=name, topic_id=topic_id, partitions=[*partitions.values()])
-            for (name, topic_id), partitions in asked.items()
-        ]
+        request.topics = yield from each_in_steps(asked.items(), _topic_of)
+
+
+def _topic_of(named: tuple[tuple[str, bytes], dict[int, FetchPartition]]) -> FetchTopic:
+    (name, topic_id), partitions = named
+    return FetchTopic(topic=name, topic_id=topic_id, partitions=[*partitions.values()])
+
+
+async def _fetch_many(context: RequestContext, request: FetchRequest) -> FetchResponse:
+    """Read very many partitions: a thread does, and waiters are registered in steps.
+
+    They are registered before it is known whether the last pass is outdated, as appends come in between.
+    """
+    await run_in_steps(_name_each_once(request))
+    read = _Read(context, request, of_many=True)
+    deadline = trio.current_time() + read.max_wait_seconds
+    response = await read.in_thread()
+    while not read.is_enough() and trio.current_time() < deadline:
+        enough = trio.Event()
+        waiter = AppendWaiter(request.min_bytes - read.size, enough.set)
+        try:
+            await run_in_steps(read.register(waiter))
+            if not await run_in_steps(read.find_outdated(response)):
+                with trio.move_on_at(deadline):
+                    await enough.wait()
+        finally:
+            for partition in read.partitions:
+                partition.remove_waiter(waiter)
+        response = await read.in_thread()
+    return response
 
 
 async def _read_and_wait(read: _Read, request: FetchRequest) -> FetchResponse:
@@ -116,11 +148,12 @@ async def _read_again(read: _Read) -> FetchResponse:
 class _Read:
     """Passes over the partitions of a request."""
 
-    def __init__(self, context: RequestContext, request: FetchRequest, count: int) -> None:
-        """`count` is how many partitions the request has."""
-        self._is_large = count > FEW_ELEMENTS
+    def __init__(self, context: RequestContext, request: FetchRequest, *, of_many: bool = False) -> None:
+        """With `of_many` the request has more than `FEW_ELEMENTS` partitions."""
         # All partitions get their share of what is converted before a response is sent.
+        count = FEW_ELEMENTS if of_many else sum(len(topic.partitions) for topic in request.topics)
         self._first_bytes = min(PIECE_BYTES, MAX_FIRST_BYTES // max(count, 1))
+        self._pace = ThreadPace() if of_many else None
         self._topics = context.broker.topics
         self._max_bytes = min(request.max_bytes, context.fetch_max_bytes)
         self._max_idle_ms = context.max_idle_ms
@@ -158,12 +191,31 @@ class _Read:
 
     def is_outdated(self, response: FetchResponse) -> bool:
         """Return whether another pass would return more than the last one, which returned `response`."""
-        answered = [
+        return self._topics.closing or any(self._find_outdated(response))
+
+    def register(self, waiter: AppendWaiter) -> Generator[None, None, None]:
+        """Have `waiter` wait at all partitions, in steps."""
+        for number, partition in enumerate(self.partitions):
+            partition.add_waiter(waiter, self.isolation)
+            if number % PARTITIONS_PER_SLICE == 0:
+                yield
+
+    def find_outdated(self, response: FetchResponse) -> Generator[None, None, bool]:
+        """Return what `is_outdated` does, in steps."""
+        for number, outdated in enumerate(self._find_outdated(response)):
+            if outdated:
+                return True
+            if number % PARTITIONS_PER_SLICE == 0:
+                yield
+        return self._topics.closing
+
+    def _find_outdated(self, response: FetchResponse) -> Iterator[bool]:
+        answered = (
             part.last_stable_offset if self.isolation else part.high_watermark
             for topic in response.responses
             for part in topic.partitions
-        ]
-        return self._topics.closing or any(
+        )
+        return (
             partition.readable_end(self.isolation) != end or partition.offline is not None
             for partition, end in zip(self.partitions, answered, strict=True)
         )
@@ -174,8 +226,6 @@ class _Read:
         Raises:
             WouldBlock: unless `wait`.
         """
-        if self._is_large and not wait:
-            raise WouldBlock  # it takes long, so a thread reads
         self.size = self._held_bytes = 0
         self.partitions = []
         self._failed = False
@@ -194,6 +244,8 @@ class _Read:
         return FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=parts)
 
     def _partition(self, wait: bool, topic: Topic, asked: FetchPartition) -> PartitionData:
+        if self._pace is not None:
+            self._pace.turn()
         try:
             if not 0 <= asked.partition < len(topic.partitions):
                 raise UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {asked.partition}")

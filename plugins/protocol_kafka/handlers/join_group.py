@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from tidelog.kernel.errors import BrokerError, GroupMaxSizeReached, MemberIdRequired
+from tidelog.kernel.errors import (
+    BrokerError,
+    GroupMaxSizeReached,
+    InconsistentGroupProtocol,
+    MemberIdRequired,
+)
 from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, GroupProtocol, Joined, JoinRequest
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -18,6 +23,8 @@ REBALANCE_TIMEOUT_SINCE = 1
 MEMBER_ID_REQUIRED_SINCE = 4
 NULL_PROTOCOL_SINCE = 7
 SKIP_ASSIGNMENT_SINCE = 9
+MAX_PROTOCOLS = 1000
+"""Most protocols of a member; the group compares those of all its members in one step."""
 
 
 def handle(
@@ -26,6 +33,10 @@ def handle(
     """Join the group; wait for the next generation."""
     version = context.api_version
     try:
+        if len(request.protocols) > MAX_PROTOCOLS:
+            raise InconsistentGroupProtocol(
+                f"{len(request.protocols)} protocols, {MAX_PROTOCOLS} are possible"
+            )
         joined = context.broker.coordinator.groups.join(_asked(context, request))
     except BrokerError as error:
         return _refused(request, error, version)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from functools import partial
 
 from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -49,18 +51,20 @@ _NAMES_OF: Mapping[int, Callable[[RequestContext], Iterable[str]]] = {
 """The types of resources that there are."""
 
 
-def handle(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
-    """List the resources of the requested types, of all types if none is named."""
-    types = request.resource_types or _NAMES_OF.keys()
+def handle(
+    context: RequestContext, request: ListConfigResourcesRequest
+) -> Generator[None, None, ListConfigResourcesResponse]:
+    """List the resources of the requested types, of all types if none is named, in steps."""
+    types = set(request.resource_types or _NAMES_OF.keys())
     if context.api_version < TYPES_SINCE:
-        types = [CLIENT_METRICS_RESOURCE]
-    if not _NAMES_OF.keys() >= set(types):
+        types = {CLIENT_METRICS_RESOURCE}
+    if not _NAMES_OF.keys() >= types:
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
-    return ListConfigResourcesResponse(
-        error_code=0,
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in sorted(set(types))
-            for name in _NAMES_OF[kind](context)
-        ],
-    )
+    resources: list[ConfigResource] = []
+    for kind in sorted(types):
+        resources += yield from each_in_steps(_NAMES_OF[kind](context), partial(_resource, kind))
+    return ListConfigResourcesResponse(error_code=0, config_resources=resources)
+
+
+def _resource(kind: int, name: str) -> ConfigResource:
+    return ConfigResource(resource_name=name, resource_type=kind)

@@ -54,6 +54,7 @@ async def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOf
         for part in topic.partitions:
             partitions.setdefault(part.partition_index, []).append(part)
             await pace.turn()
+        await pace.turn()
     answers: list[ListOffsetsTopicResponse] = []
     for name, partitions in asked.items():
         found: list[ListOffsetsPartitionResponse] = []
@@ -61,6 +62,7 @@ async def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOf
             found.append(await asker.answer(name, parts[0], len(parts)))
             await pace.turn()
         answers.append(ListOffsetsTopicResponse(name=name, partitions=found))
+        await pace.turn()
     return ListOffsetsResponse(topics=answers)
 
 

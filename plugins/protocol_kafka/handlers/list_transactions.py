@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.pace import run_in_steps
 from tidelog.kernel.seams.coordination import transactions
 from tidelog.kernel.seams.coordination.transactions import TransactionFilter
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -33,12 +35,13 @@ async def handle(context: RequestContext, request: ListTransactionsRequest) -> L
         return ListTransactionsResponse(
             error_code=error_code(error), unknown_state_filters=unknown, transaction_states=[]
         )
-    states = [
-        TransactionState(
-            transactional_id=description.transactional_id,
-            producer_id=description.producer.producer_id,
-            transaction_state=description.state.title,
-        )
-        for description in found
-    ]
+    states = await run_in_steps(each_in_steps(found, _state))
     return ListTransactionsResponse(error_code=0, unknown_state_filters=unknown, transaction_states=states)
+
+
+def _state(description: transactions.TransactionDescription) -> TransactionState:
+    return TransactionState(
+        transactional_id=description.transactional_id,
+        producer_id=description.producer.producer_id,
+        transaction_state=description.state.title,
+    )

@@ -23,6 +23,7 @@ from tidelog.plugins.protocol_kafka.handlers.common_fields import (
     TOPIC_OPERATIONS,
     describe_partition,
 )
+from tidelog.plugins.protocol_kafka.handlers.slices import ITEMS_PER_STEP
 from tidelog.plugins.protocol_kafka.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -50,7 +51,7 @@ def handle(context: RequestContext, request: MetadataRequest) -> Generator[None,
         for broker in cluster.brokers(context.peer.listener_name)
     ]
     topics: list[MetadataResponseTopic] = []
-    for answer, topic in _topics(context, request, operations):
+    for answer, topic in (yield from _topics(context, request, operations)):
         topics.append(answer)
         if topic is not None:
             for index in range(len(topic.partitions)):
@@ -71,13 +72,17 @@ def handle(context: RequestContext, request: MetadataRequest) -> Generator[None,
 
 def _topics(
     context: RequestContext, request: MetadataRequest, operations: int
-) -> Iterable[tuple[MetadataResponseTopic, Topic | None]]:
+) -> Generator[None, None, Iterable[tuple[MetadataResponseTopic, Topic | None]]]:
     """Return the result for each topic, still without partitions, and the topic if it exists."""
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
     if everything:
         return ((_found(topic, operations), topic) for topic in context.broker.topics)
     creates = request.allow_auto_topic_creation and context.broker.config[keys.AUTO_CREATE_TOPICS_ENABLE]
-    each_once = {(asked.name, asked.topic_id): asked for asked in request.topics or ()}
+    each_once: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
+    for number, asked in enumerate(request.topics or ()):
+        each_once[asked.name, asked.topic_id] = asked
+        if number % ITEMS_PER_STEP == 0:
+            yield
     return (_asked(context, asked, operations, creates=creates) for asked in each_once.values())
 
 

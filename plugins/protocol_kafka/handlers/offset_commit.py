@@ -14,8 +14,8 @@ from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.common_fields import find_topic
 from tidelog.plugins.protocol_kafka.handlers.slices import (
     PARTITIONS_PER_SLICE,
+    has_more,
     merge,
-    partition_count,
     slices,
 )
 from tidelog.plugins.protocol_kafka.messages.offset_commit import (
@@ -37,7 +37,7 @@ def handle(
 
     Very many offsets are committed in several batches, and other requests are served in between.
     """
-    if partition_count(request.topics, "partitions") > PARTITIONS_PER_SLICE:
+    if has_more(request.topics, "partitions", PARTITIONS_PER_SLICE):
         return _commit_in_slices(context, request)
     return _commit_at_once(context, request)
 

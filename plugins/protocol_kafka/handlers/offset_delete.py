@@ -2,57 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.pace import Pace
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.slices import merge, slices
 from tidelog.plugins.protocol_kafka.messages.offset_delete import (
     OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
 
-DELETED_AT_ONCE = 1000
-"""Most offsets that are deleted in one step; other requests are served between steps."""
-
 
 async def handle(context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """Delete offsets; their tombstones are in the log when this returns."""
-    partitions = [
-        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
-    ]
     pace = Pace()
-    errors: list[BrokerError | None] = []
+    answers: dict[int, OffsetDeleteResponseTopic] = {}
+    offsets = context.broker.coordinator.offsets
     try:
-        for start in range(0, max(len(partitions), 1), DELETED_AT_ONCE):
-            some = partitions[start : start + DELETED_AT_ONCE]
-            outcome = context.broker.coordinator.offsets.delete(request.group_id, some)
+        if not request.topics:
+            offsets.delete(request.group_id, ())
+        for some in slices(request.topics, "partitions"):
+            named = [(topic.name, each.partition_index) for topic in some.topics for each in topic.partitions]
+            outcome = offsets.delete(request.group_id, named)
             if outcome.wait is not None:
                 await outcome.wait()
-            errors += outcome.errors
+            merge(answers, some.places, _answers(some.topics, iter(outcome.errors)), "partitions")
             await pace.turn()
     except BrokerError as error:
         return OffsetDeleteResponse(error_code=error_code(error))
-    return _answer(request, iter(errors))
+    return OffsetDeleteResponse(error_code=0, topics=[*answers.values()])
 
 
-def _answer(request: OffsetDeleteRequest, errors: Iterator[BrokerError | None]) -> OffsetDeleteResponse:
-    return OffsetDeleteResponse(
-        error_code=0,
-        topics=[
-            OffsetDeleteResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetDeleteResponsePartition(
-                        partition_index=partition.partition_index,
-                        error_code=error_code(error) if (error := next(errors)) else 0,
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
-    )
+def _answers(
+    topics: Sequence[OffsetDeleteRequestTopic], errors: Iterator[BrokerError | None]
+) -> list[OffsetDeleteResponseTopic]:
+    return [
+        OffsetDeleteResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetDeleteResponsePartition(
+                    partition_index=partition.partition_index,
+                    error_code=error_code(error) if (error := next(errors)) else 0,
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -20,7 +20,7 @@ from tidelog.kernel.seams.coordination.offsets import (
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.handlers.slices import PARTITIONS_PER_SLICE, merge, slices
+from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps, merge, slices
 from tidelog.plugins.protocol_kafka.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -89,7 +89,7 @@ def _group(
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=error_code(error))
     answered: list[OffsetFetchResponseTopics] = []
     for topic in topics:
-        partitions = yield from _in_steps(
+        partitions = yield from each_in_steps(
             topic.partitions, partial(_partition, OffsetFetchResponsePartitions)
         )
         answered.append(
@@ -103,28 +103,21 @@ def _one_group(
 ) -> Generator[None, None, OffsetFetchResponse]:
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=None)
     if request.topics is not None:
-        group.topics = yield from _in_steps(request.topics, _topic_of_group)
+        group.topics = yield from each_in_steps(request.topics, _topic_of_group)
     try:
         topics = yield from _known_topics(context, group, request.require_stable)
     except BrokerError as error:
         code = error_code(error)
         if context.api_version >= GROUP_ERRORS_SINCE:
             return OffsetFetchResponse(error_code=code)
-        topics = yield from _in_steps(group.topics or (), lambda topic: _all_failed(topic, code))
+        topics = yield from each_in_steps(group.topics or (), lambda topic: _all_failed(topic, code))
     answered: list[OffsetFetchResponseTopic] = []
     for topic in topics:
-        partitions = yield from _in_steps(topic.partitions, partial(_partition, OffsetFetchResponsePartition))
+        partitions = yield from each_in_steps(
+            topic.partitions, partial(_partition, OffsetFetchResponsePartition)
+        )
         answered.append(OffsetFetchResponseTopic(name=topic.name, partitions=partitions))
     return OffsetFetchResponse(topics=answered)
-
-
-def _in_steps(items: Sequence[T], make: Callable[[T], R]) -> Generator[None, None, list[R]]:
-    """Return what is made of each of the items; there may be very many."""
-    made: list[R] = []
-    for start in range(0, len(items), PARTITIONS_PER_SLICE):
-        made += map(make, items[start : start + PARTITIONS_PER_SLICE])
-        yield
-    return made
 
 
 def _topic_of_group(topic: OffsetFetchRequestTopic) -> OffsetFetchRequestTopics:
@@ -146,7 +139,7 @@ def _known_topics(
     context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> Generator[None, None, list[KnownTopic]]:
     if group.topics is None:
-        return _some_known_topics(context, group, require_stable)
+        return (yield from _everything(context, _fetch(context, group, None, require_stable)))
     each_once: dict[tuple[str, bytes], dict[int, None]] = {}
     for topic in group.topics:
         each_once.setdefault((topic.name, topic.topic_id), {}).update(dict.fromkeys(topic.partition_indexes))
@@ -169,26 +162,31 @@ def _known_topics(
 def _some_known_topics(
     context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> list[KnownTopic]:
-    offsets = context.broker.coordinator.offsets
-    names = None if group.topics is None else [_name(context, topic) for topic in group.topics]
-    asked: dict[str, list[int]] | None = None
-    if group.topics is not None and names is not None:
-        asked = {}
-        for topic, name in zip(group.topics, names, strict=True):
-            if name is not None:
-                asked.setdefault(name, []).extend(topic.partition_indexes)
-    fetched = offsets.fetch(
-        OffsetFetch(group.group_id, asked, require_stable, group.member_id, group.member_epoch)
-    )
-    if group.topics is None or names is None:
-        return _everything(context, fetched)
+    topics = group.topics or ()
+    names = [_name(context, topic) for topic in topics]
+    asked: dict[str, list[int]] = {}
+    for topic, name in zip(topics, names, strict=True):
+        if name is not None:
+            asked.setdefault(name, []).extend(topic.partition_indexes)
+    fetched = _fetch(context, group, asked, require_stable)
     unknown_topic = error_code(UnknownTopicId(""))
     return [
         _all_failed(topic, unknown_topic)
         if name is None
         else _known_topic(context, topic, fetched.get(name, {}))
-        for topic, name in zip(group.topics, names, strict=True)
+        for topic, name in zip(topics, names, strict=True)
     ]
+
+
+def _fetch(
+    context: RequestContext,
+    group: OffsetFetchRequestGroup,
+    topics: dict[str, list[int]] | None,
+    require_stable: bool,
+) -> FetchedOffsets:
+    """Return the offsets of these partitions by topic, of all partitions for None."""
+    asked = OffsetFetch(group.group_id, topics, require_stable, group.member_id, group.member_epoch)
+    return context.broker.coordinator.offsets.fetch(asked)
 
 
 def _name(context: RequestContext, topic: OffsetFetchRequestTopics) -> str | None:
@@ -221,25 +219,22 @@ def _known(
     return Known(index, found.offset, found.leader_epoch, found.metadata)
 
 
-def _everything(context: RequestContext, fetched: FetchedOffsets) -> list[KnownTopic]:
+def _everything(context: RequestContext, fetched: FetchedOffsets) -> Generator[None, None, list[KnownTopic]]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
     known: list[KnownTopic] = []
     for name, partitions in fetched.items():
         topic = context.broker.topics.find(name) if by_id else None
         if by_id and topic is None:
             continue
-        topic_id = topic.topic_id.bytes if topic else ZERO_UUID
-        known.append(
-            KnownTopic(
-                name,
-                topic_id,
-                [
-                    _known(index, found, topic.topic_id.bytes if topic else None, 0)
-                    for index, found in partitions.items()
-                ],
-            )
-        )
+        topic_id = topic.topic_id.bytes if topic else None
+        found = yield from each_in_steps(partitions.items(), partial(_known_of, topic_id))
+        known.append(KnownTopic(name, topic_id or ZERO_UUID, found))
     return known
+
+
+def _known_of(asked_id: bytes | None, item: tuple[int, CommittedOffset | BrokerError | None]) -> Known:
+    index, found = item
+    return _known(index, found, asked_id, 0)
 
 
 def _all_failed(topic: OffsetFetchRequestTopics, code: int) -> KnownTopic:

@@ -28,6 +28,7 @@ def handle(
             partitions.append(_answer(context, topic.topic, asked))
             yield
         answers.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+        yield
     return OffsetForLeaderEpochResponse(topics=answers)
 
 

@@ -33,8 +33,8 @@ from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.slices import (
     PARTITIONS_PER_SLICE,
+    has_more,
     merge,
-    partition_count,
     slices,
 )
 from tidelog.plugins.protocol_kafka.handlers.transaction_verification import TransactionVerification
@@ -97,14 +97,14 @@ def handle(
     it waits until then. A transactional
     request has its `verification` when all partitions were added to the transaction that can be.
     """
+    topics = request.topic_data
+    one_batch = len(topics) == 1 and len(topics[0].partition_data) == 1
+    if not one_batch and has_more(topics, "partition_data", PARTITIONS_PER_SLICE):
+        return _append_in_slices(context, request)
     if verification is None and request.transactional_id is not None:
         verification = TransactionVerification(context, request.transactional_id)
         if missing := verification.missing(request):
             return _add_and_append(context, request, verification, missing)
-    topics = request.topic_data
-    one_batch = len(topics) == 1 and len(topics[0].partition_data) == 1
-    if not one_batch and partition_count(topics, "partition_data") > PARTITIONS_PER_SLICE:
-        return _append_in_slices(context, request, verification)
     appends = _Appends(context, request.acks, verification)
     response = ProduceResponse(responses=[*map(appends.append_topic, topics)])
     if appends.delayed or appends.flushes:
@@ -126,16 +126,17 @@ async def _add_and_append(
     return await answer if isinstance(answer, Awaitable) else answer
 
 
-async def _append_in_slices(
-    context: RequestContext, request: ProduceRequest, verification: TransactionVerification | None
-) -> ProduceResponse | None:
-    """Append very many batches in slices; other requests are served in between."""
+async def _append_in_slices(context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
+    """Append very many batches in slices; other requests are served in between.
+
+    The partitions of each slice are added to the transaction before it is appended.
+    """
     answers: dict[int, TopicProduceResponse] = {}
     pace = Pace()
     for some in slices(request.topic_data, "partition_data"):
         part = copy.copy(request)
         part.topic_data = some.topics
-        answer = handle(context, part, verification)
+        answer = handle(context, part)
         if isinstance(answer, Awaitable):
             answer = await answer
         if answer is not None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 PARTITIONS_PER_SLICE: Final = 500
+ITEMS_PER_STEP: Final = 32
+"""Items between two looks at the clock, which take as long as one of them."""
 
 
 class Slice(NamedTuple, Generic[T]):
@@ -38,9 +42,24 @@ def slices(topics: Sequence[T], field: str, size: int = PARTITIONS_PER_SLICE) ->
         yield current
 
 
-def partition_count(topics: Sequence[T], field: str) -> int:
-    """Count the partitions that the topics have in the list `field`, at least one for each."""
-    return sum(len(getattr(topic, field)) or 1 for topic in topics)
+def has_more(topics: Sequence[T], field: str, most: int) -> bool:
+    """Return whether topics have more than `most` partitions in the list `field`, at least one for each."""
+    left = most
+    for topic in topics:
+        left -= len(getattr(topic, field)) or 1
+        if left < 0:
+            return True
+    return False
+
+
+def each_in_steps(items: Iterable[T], make: Callable[[T], R]) -> Generator[None, None, list[R]]:
+    """Return what `make` returns of each item; yield after some of them."""
+    made: list[R] = []
+    rest = iter(items)
+    while some := [make(item) for item in islice(rest, ITEMS_PER_STEP)]:
+        made += some
+        yield
+    return made
 
 
 def merge(answers: dict[int, T], places: Sequence[int], topics: Sequence[T], field: str) -> None:

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from tidelog.kernel.errors import BrokerError, InconsistentGroupProtocol
+from tidelog.kernel.pace import run_in_steps
 from tidelog.kernel.seams.coordination.groups import Assignment, Synced, SyncRequest
+from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
+from tidelog.plugins.protocol_kafka.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
 
 PROTOCOL_SINCE = 5
 
@@ -20,13 +27,30 @@ def handle(
     try:
         if context.api_version >= PROTOCOL_SINCE and None in (request.protocol_type, request.protocol_name):
             raise InconsistentGroupProtocol("protocol type and name are missing")
-        synced = context.broker.coordinator.groups.sync(_asked(request))
+        if len(request.assignments) > FEW_ELEMENTS:
+            return _sync_many(context, request)
+        shares = [_assignment(share) for share in request.assignments]
+        synced = context.broker.coordinator.groups.sync(_asked(request, shares))
     except BrokerError as error:
         return _refused(error)
     return _answer(synced) if isinstance(synced, Synced) else _wait(synced)
 
 
-def _asked(request: SyncGroupRequest) -> SyncRequest:
+async def _sync_many(context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
+    """Take the assignments of very many members in steps."""
+    shares = await run_in_steps(each_in_steps(request.assignments, _assignment))
+    try:
+        synced = context.broker.coordinator.groups.sync(_asked(request, shares))
+    except BrokerError as error:
+        return _refused(error)
+    return _answer(synced) if isinstance(synced, Synced) else await _wait(synced)
+
+
+def _assignment(share: SyncGroupRequestAssignment) -> Assignment:
+    return Assignment(share.member_id, share.assignment)
+
+
+def _asked(request: SyncGroupRequest, shares: list[Assignment]) -> SyncRequest:
     return SyncRequest(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -34,7 +58,7 @@ def _asked(request: SyncGroupRequest) -> SyncRequest:
         group_instance_id=request.group_instance_id,
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        assignments=[Assignment(share.member_id, share.assignment) for share in request.assignments],
+        assignments=shares,
     )
 
 

@@ -22,8 +22,8 @@ from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.common_fields import find_topic
 from tidelog.plugins.protocol_kafka.handlers.slices import (
+    has_more,
     merge,
-    partition_count,
     slices,
 )
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
@@ -49,7 +49,7 @@ async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Tx
 
     Very many offsets are committed in several batches, and other requests are served in between.
     """
-    if partition_count(request.topics, "partitions") <= COMMITTED_AT_ONCE:
+    if not has_more(request.topics, "partitions", COMMITTED_AT_ONCE):
         return await _commit_at_once(context, request)
     answers: dict[int, TxnOffsetCommitResponseTopic] = {}
     pace = Pace()

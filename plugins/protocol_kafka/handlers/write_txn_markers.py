@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.pace import Pace
+from tidelog.kernel.pace import Pace, run_in_steps
 from tidelog.kernel.seams.coordination.transactions import EndOfTransaction, ProducerIdentity
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -36,26 +35,23 @@ async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Wr
             for index in dict.fromkeys(topic.partition_indexes):
                 codes[index] = await _mark(context, TopicPartition(topic.name, index), end)
                 await pace.turn()
+            await pace.turn()
         await pace.turn()
     markers: list[WritableTxnMarkerResult] = []
     for producer_id, by_topic in results.items():
-        markers.append(_result(producer_id, by_topic))
+        topics: list[WritableTxnMarkerTopicResult] = []
+        for name, codes in by_topic.items():
+            partitions = await run_in_steps(each_in_steps(codes.items(), _result))
+            topics.append(WritableTxnMarkerTopicResult(name=name, partitions=partitions))
+            await pace.turn()
+        markers.append(WritableTxnMarkerResult(producer_id=producer_id, topics=topics))
         await pace.turn()
     return WriteTxnMarkersResponse(markers=markers)
 
 
-def _result(producer_id: int, by_topic: Mapping[str, Mapping[int, int]]) -> WritableTxnMarkerResult:
-    topics = [
-        WritableTxnMarkerTopicResult(
-            name=name,
-            partitions=[
-                WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
-                for index, code in codes.items()
-            ],
-        )
-        for name, codes in by_topic.items()
-    ]
-    return WritableTxnMarkerResult(producer_id=producer_id, topics=topics)
+def _result(outcome: tuple[int, int]) -> WritableTxnMarkerPartitionResult:
+    index, code = outcome
+    return WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
 
 
 async def _mark(context: RequestContext, place: TopicPartition, end: EndOfTransaction) -> int:

@@ -339,10 +339,10 @@ REMOVALS: Final = (
         f"{_HANDLERS}/test_fetch.py::test_fetch_waits_no_longer_than_connections_max_idle_ms",
     ),
     Removal(
-        "All arrays of a request together have at most 20,000 elements",
+        "The elements of all arrays of a request are limited, by its size",
         f"{_KAFKA}/codecs/layout.py",
-        "LARGE_REQUEST: Final = Budget(MAX_REQUEST_ELEMENTS, in_steps=True)",
-        "LARGE_REQUEST: Final = Budget(MAX_ELEMENTS, in_steps=True)",
+        "return min(self.elements + size // self.bytes_per_element, MAX_ELEMENTS)",
+        "return MAX_ELEMENTS",
         f"{_KAFKA}/codecs/test_steps.py::test_large_decoder_refuses_more_than_max_request_elements",
     ),
     Removal(
@@ -355,8 +355,8 @@ REMOVALS: Final = (
     Removal(
         "A topic or partition that is named more than once is in the response once",
         f"{_HANDLERS}/metadata.py",
-        "each_once = {(asked.name, asked.topic_id): asked for asked in request.topics or ()}",
-        "each_once = dict(enumerate(request.topics or ()))",
+        "each_once[asked.name, asked.topic_id] = asked",
+        'each_once[str(number), b""] = asked',
         f"{_HANDLERS}/test_metadata.py::test_metadata_returns_a_duplicate_topic_once",
     ),
     Removal(

@@ -34,8 +34,8 @@ REMOVALS: Final = (
     Removal(
         "A fenced producer is refused by the coordinator and by every partition",
         f"{_HANDLERS}/transaction_verification.py",
-        "            if transactions.includes_partition(*producer, partition):\n                return True",
-        "            if transactions:\n                return True",
+        "if transactions.includes_partition(*producer, partition):",
+        "if transactions:",
         f"{_HANDLERS}/test_transactions.py::test_produce_refuses_batches_outside_of_the_transaction",
     ),
     Removal(

@@ -38,7 +38,7 @@ async def test_remove_has_members_that_wait_join_again(
         await wait_all_tasks_blocked()
         coordinator.registry.remove(group, RebalanceInProgress("the group changes its protocol"))
     assert refused == [True]
-    assert coordinator.groups.list() == []
+    assert list(coordinator.groups.list()) == []
     coordinator.registry.remove(group, RebalanceInProgress("again"))
     with pytest.raises(UnknownMemberId):
         coordinator.groups.heartbeat("g", joined.member_id, 1)

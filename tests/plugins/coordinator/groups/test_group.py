@@ -113,7 +113,7 @@ async def test_a_group_without_members_is_a_simple_one(
 ) -> None:
     group = coordinator.classic.create("g")
     assert refusal(coordinator, OffsetCommit("g", [])) is None
-    assert coordinator.groups.list() == [ListedGroup("g", "", "Empty", "classic")]
+    assert list(coordinator.groups.list()) == [ListedGroup("g", "", "Empty", "classic")]
     assert coordinator.registry.of_partition(partition_for("g")) == [group]
     assert group.expiry() == ExpiryRule()
     assert group.is_idle()

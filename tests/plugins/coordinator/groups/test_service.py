@@ -77,9 +77,9 @@ async def test_join_group_sync_group_heartbeat_and_leave_group_of_a_member(
     for _ in range(20):
         await trio.sleep(SESSION_MS / 1000 * 0.9)
         coordinator.groups.heartbeat("g", joined.member_id, 1)
-    assert coordinator.groups.list() == [ListedGroup("g", "consumer", "Stable", "classic")]
+    assert list(coordinator.groups.list()) == [ListedGroup("g", "consumer", "Stable", "classic")]
     await trio.sleep(SESSION_MS / 1000 + 0.001)
-    assert coordinator.groups.list() == [ListedGroup("g", "consumer", "Empty", "classic")]
+    assert list(coordinator.groups.list()) == [ListedGroup("g", "consumer", "Empty", "classic")]
     with pytest.raises(UnknownMemberId):
         coordinator.groups.heartbeat("g", joined.member_id, 1)
 
@@ -111,7 +111,7 @@ async def test_join_group_removes_the_new_group_if_no_member_rejoins_with_its_id
     assert [group.state for group in coordinator.groups.list()] == ["Empty"]
     await trio.sleep(SESSION_MS / 1000)
     await wait_all_tasks_blocked()
-    assert coordinator.groups.list() == []
+    assert list(coordinator.groups.list()) == []
     assert coordinator.log.batches == []
 
 
@@ -143,7 +143,7 @@ async def test_join_group_that_is_refused_creates_no_group(
 ) -> None:
     with pytest.raises(error):
         await coordinator.join(**change)  # type: ignore[arg-type]
-    assert coordinator.groups.list() == []
+    assert list(coordinator.groups.list()) == []
 
 
 async def test_sync_group_heartbeat_leave_group_describe_and_delete_of_an_unknown_group(
@@ -268,7 +268,7 @@ class TestTheLog:
         for bad_key, bad_value in ((key, b"\0\x09" + value[2:]), (key[:4], value)):
             with pytest.raises(UnreadableRecord):
                 later.classic.replay(0, bad_key, bad_value)
-        assert later.groups.list() == []
+        assert list(later.groups.list()) == []
 
     async def test_a_partition_that_is_gone_takes_its_groups_along(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
@@ -322,7 +322,7 @@ class TestWhileItLoads:
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
         coordinator.log.inactive = dict.fromkeys(range(3), NotCoordinator("no log"))
-        assert coordinator.groups.list() == []
+        assert list(coordinator.groups.list()) == []
         with pytest.raises(NotCoordinator):
             await coordinator.join()
 

@@ -19,7 +19,13 @@ from tidelog.plugins.protocol_kafka.codecs import (
     small_encoder,
 )
 from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, array, struct
-from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS, MAX_REQUEST_ELEMENTS
+from tidelog.plugins.protocol_kafka.codecs.layout import (
+    FEW_ELEMENTS,
+    LARGE_REQUEST,
+    MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
+    SMALL_REQUEST,
+)
 from tidelog.plugins.protocol_kafka.codecs.types import INT32, STRING
 
 
@@ -87,13 +93,34 @@ def test_many_elements_take_many_steps(version: int, names: int, numbers: int) -
     assert steps > names // 100
 
 
-@pytest.mark.parametrize(("names", "numbers"), [(MAX_REQUEST_ELEMENTS + 1, 0), (5000, MAX_REQUEST_ELEMENTS)])
+@pytest.mark.parametrize(("names", "numbers"), [(0, MAX_REQUEST_ELEMENTS * 7 // 5), (50_000, 75_000)])
 def test_large_decoder_refuses_more_than_max_request_elements(names: int, numbers: int) -> None:
-    message = named(names, numbers)
+    """Four bytes for a number, and one for an empty name, allow no other."""
+    message = Named(names=[""] * names, numbers=[0] * numbers)
     data = encode(message, FLEXIBLE)
+    assert names + numbers > LARGE_REQUEST.most_elements(len(data)) > MAX_REQUEST_ELEMENTS
     with pytest.raises(DecodeError, match="elements"):
         run(large_decoder(Named, FLEXIBLE)(data, 0))
     assert decode(Named, FLEXIBLE, data) == message  # an answer may
+
+
+def test_large_decoder_takes_more_elements_of_a_larger_request() -> None:
+    """As in a request that names the partitions of a large cluster, with 16 bytes of text each."""
+    message = Named(
+        names=[f"a name of many {number:8}" for number in range(2 * MAX_REQUEST_ELEMENTS)], numbers=[]
+    )
+    data = encode(message, FLEXIBLE)
+    _, (decoded, _) = run(large_decoder(Named, FLEXIBLE)(data, 0))
+    assert decoded == message
+
+
+@pytest.mark.parametrize(
+    ("size", "most"),
+    [(0, 100_000), (15, 100_000), (16, 100_001), (1_600_000, 200_000), (100 << 20, MAX_ELEMENTS)],
+)
+def test_most_elements_of_a_large_request_grow_with_its_size(size: int, most: int) -> None:
+    assert LARGE_REQUEST.most_elements(size) == most
+    assert SMALL_REQUEST.most_elements(size) == FEW_ELEMENTS
 
 
 def test_tagged_fields_count_as_elements() -> None:

@@ -13,6 +13,7 @@ from tidelog.kernel.seams.coordination.offsets import OffsetFetch
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
+from tidelog.plugins.protocol_kafka.handlers.slices import PARTITIONS_PER_SLICE
 from tidelog.plugins.protocol_kafka.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -366,6 +367,24 @@ async def test_produce_that_adds_its_partition_begins_with_sequence_0(
     ]
     refused = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
     assert codes == [refused, refused, [0], [0], refused]
+
+
+async def test_produce_to_very_many_partitions_adds_all_of_them(client: Client, broker: Broker) -> None:
+    """They are appended in slices, and the partitions of each slice are added before it."""
+    topic = await broker.topics.create(NewTopic("many", PARTITIONS_PER_SLICE + 1))
+    producer_id = (await init(client)).producer_id
+    batch = make_batch(producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+    data = [
+        PartitionProduceData(index=index, records=memoryview(bytes(batch)))
+        for index in range(PARTITIONS_PER_SLICE + 1)
+    ]
+    asked = TopicProduceData(name="many", partition_data=data)
+    request = ProduceRequest(transactional_id=NAME, acks=-1, timeout_ms=1000, topic_data=[asked])
+    (answer,) = (await client.ask(PRODUCE, 12, request)).responses
+    assert {partition.error_code for partition in answer.partition_responses} == {0}
+    assert {partition.log_end_offset for partition in topic.partitions} == {1}
+    assert (await end(client, 5, producer_id, 0)).error_code == 0
+    assert {partition.last_stable_offset for partition in topic.partitions} == {2}
 
 
 async def test_produce_in_a_transaction_without_its_own_epoch_begins_with_any_sequence(
