@@ -160,7 +160,7 @@ _PRODUCERS: Final = (
     Removal(
         _VERIFIED,
         f"{_PARTITION}/appends.py",
-        "if header.attributes & TRANSACTIONAL_BIT and not in_transaction:",
+        "if header.attributes & TRANSACTIONAL_BIT and transaction_version == NO_TRANSACTION:",
         "if header.attributes < 0:",
         f"{_PARTITION}/test_append_marker.py::test_append_refuses_a_transactional_batch_that_is_not_verified",
     ),
