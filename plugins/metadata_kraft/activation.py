@@ -13,7 +13,7 @@ from tidelog.kernel import disk
 from tidelog.kernel.errors import BrokerError, ConfigError
 from tidelog.plugins.metadata_kraft.changes import Change
 from tidelog.plugins.metadata_kraft.encoding import frame
-from tidelog.plugins.metadata_kraft.formatting import BOOTSTRAP_CHECKPOINT, FORMAT_LEVELS
+from tidelog.plugins.metadata_kraft.formatting import FORMAT_LEVELS
 from tidelog.plugins.metadata_kraft.image import MetadataImage, image_records
 from tidelog.plugins.metadata_kraft.reading import MetadataReplay
 from tidelog.plugins.metadata_kraft.records.control import (
@@ -25,6 +25,9 @@ from tidelog.plugins.metadata_kraft.records.control import (
 )
 from tidelog.plugins.metadata_kraft.records.settings import BROKER_RESOURCE, ConfigRecord
 from tidelog.plugins.metadata_kraft.snapshots import read_snapshot
+
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+"""Feature levels and credentials of a new log, in a log directory that Kafka before 4.4 formatted."""
 
 _MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
@@ -38,12 +41,16 @@ def leader_change(node_id: int, replay: MetadataReplay) -> list[object]:
     return messages
 
 
-def bootstrap_image(root: Path) -> MetadataImage:
+def bootstrap_image(root: Path, formatted: MetadataImage) -> MetadataImage:
     """Blocking: return the image that a new log in the log directory `root` begins with.
+
+    `formatted` is what the format snapshot has besides the voters: nothing if Kafka before 4.4 wrote it.
 
     Raises:
         ConfigError: `bootstrap.checkpoint` is damaged.
     """
+    if formatted.metadata_version:
+        return formatted
     path = root / BOOTSTRAP_CHECKPOINT
     if disk.read_file(path) is None:
         return MetadataImage(features=dict(FORMAT_LEVELS))

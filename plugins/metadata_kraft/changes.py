@@ -1,6 +1,6 @@
 """The records that each change of metadata consists of, as pairs of a message and its version.
 
-They are those that Apache Kafka 4.3's controller writes for the same change on a single node.
+They are those that Apache Kafka 4.4's controller writes for the same change on a single node.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Finalized feature levels in the metadata log, and which of their changes can be written.
 
-Source: Apache Kafka 4.3's `MetadataVersion` and `FeatureControlManager`; KIP-778, KIP-966.
+Source: Apache Kafka 4.4's `MetadataVersion` and `FeatureControlManager`; KIP-778, KIP-966.
 """
 
 from __future__ import annotations
@@ -25,10 +25,16 @@ WRITABLE_LEVELS: Final[Mapping[str, SupportedLevels]] = {
     METADATA_VERSION: SupportedLevels(OLDEST_WRITABLE, NEWEST_KNOWN),
     KRAFT_VERSION: SupportedLevels(0, 1),
     ELR_VERSION: SupportedLevels(0, 1),
+    "share.version": SupportedLevels(0, 2),
+    "streams.version": SupportedLevels(0, 1),
 }
-"""The features of the log itself, with the levels that this broker can write."""
+"""The features of the log itself, with the levels that this broker can write.
 
-_RECORDS_CHANGED_AT: Final = (17, 23, 30)
+No part of this broker uses share groups and streams groups. Their levels are changed for Apache Kafka, whose
+tools raise all features at once.
+"""
+
+_RECORDS_CHANGED_AT: Final = (17, 23, 30, 32, 33)
 """Levels of `metadata.version` that brought records, or fields, which lower levels lack."""
 
 _MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
@@ -72,10 +78,9 @@ def check_levels(image: MetadataImage, kraft_version: int, levels: Mapping[str, 
     metadata_version = levels.get(METADATA_VERSION, image.metadata_version)
     if metadata_version < image.metadata_version:
         _check_downgrade(image.metadata_version, metadata_version)
-    if KRAFT_VERSION in levels:
+    if levels.get(KRAFT_VERSION, kraft_version) < kraft_version:
         raise InvalidUpdateVersion(
-            f"{KRAFT_VERSION} is {kraft_version} since this directory was formatted; only Apache Kafka's own "
-            "controllers can change it"
+            f"{KRAFT_VERSION} cannot be downgraded from {kraft_version}: the log has its voters since then"
         )
     has_elr = levels.get(ELR_VERSION, image.features.get(ELR_VERSION, 0)) > 0
     if has_elr and metadata_version < ELR_SINCE:
@@ -94,11 +99,11 @@ def _check_downgrade(current: int, wanted: int) -> None:
 
 
 def level_changes(image: MetadataImage, levels: Mapping[str, int]) -> Iterator[Change]:
-    """Return the records that change levels; `metadata.version` comes first.
+    """Return the records that change levels; `metadata.version` comes first, `kraft.version` has none.
 
     With eligible leader replicas `min.insync.replicas` counts for the whole cluster (KIP-966).
     """
-    for name in sorted(levels, key=lambda name: name != METADATA_VERSION):
+    for name in sorted(levels.keys() - {KRAFT_VERSION}, key=lambda name: (name != METADATA_VERSION, name)):
         yield FeatureLevelRecord(name=name, feature_level=levels[name]), 0
     if levels.get(ELR_VERSION) and _MIN_INSYNC_REPLICAS not in image.configs.get((BROKER_RESOURCE, ""), {}):
         yield (

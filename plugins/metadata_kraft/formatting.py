@@ -1,14 +1,15 @@
-"""Initial files of a metadata log, as Apache Kafka's StorageTool formats a directory of a single node.
+"""Initial file of a metadata log, as Apache Kafka's StorageTool formats a directory of a single node.
 
-bootstrap.checkpoint                                            the feature levels that the log begins with
-__cluster_metadata-0/00000000000000000000-0000000000.checkpoint `kraft.version` and the voter
+__cluster_metadata-0/00000000000000000000-0000000000.checkpoint
+
+has `kraft.version`, the voter, and the feature levels that the log begins with (KIP-853, KIP-1170). Kafka
+before 4.4 wrote the levels into `bootstrap.checkpoint` beside the log's directory.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tidelog.kernel import disk
 from tidelog.kernel.seams.features import ELR_VERSION
 from tidelog.plugins.metadata_kraft.encoding import frame
 from tidelog.plugins.metadata_kraft.image import METADATA_VERSION
@@ -22,25 +23,24 @@ from tidelog.plugins.metadata_kraft.records.control import (
 )
 from tidelog.plugins.metadata_kraft.snapshots import SnapshotId, write_snapshot
 
-BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 FORMAT_SNAPSHOT = SnapshotId(0, 0)
 KRAFT_VERSION = 1
 
 FORMAT_LEVELS = {
-    METADATA_VERSION: 30,
+    METADATA_VERSION: 33,
     ELR_VERSION: 1,
     "group.version": 1,
-    "share.version": 1,
+    "share.version": 2,
     "streams.version": 1,
     "transaction.version": 2,
 }
-"""The feature levels of a directory that Apache Kafka 4.3 formats; 30 is `metadata.version` 4.3-IV0."""
+"""The feature levels of a directory that Apache Kafka 4.4 formats; 33 is `metadata.version` 4.4-IV2."""
 
 SUPPORTED_LEVELS = {
     "group.version": (0, 1),
     "kraft.version": (0, 1),
-    METADATA_VERSION: (7, 30),
-    "share.version": (0, 1),
+    METADATA_VERSION: (7, 33),
+    "share.version": (0, 2),
     "streams.version": (0, 1),
     "transaction.version": (0, 2),
     ELR_VERSION: (0, 1),
@@ -53,28 +53,21 @@ CONTROLLER_PORT = 9093
 
 
 def supported_features() -> list[SupportedFeature]:
-    """Return the feature levels that this broker registers as supported: those of Apache Kafka 4.3."""
+    """Return the feature levels that this broker registers as supported: those of Apache Kafka 4.4."""
     return [
         SupportedFeature(name=name, min_supported_version=low, max_supported_version=high)
         for name, (low, high) in SUPPORTED_LEVELS.items()
     ]
 
 
-def format_directory(root: Path, metadata_directory: Path, voter: Voter, now_ms: int) -> None:
-    """Blocking: write the initial files; after a crash the directory is formatted again.
-
-    `root` is the log directory that the metadata log's own, which is there, lies in.
-    """
+def format_directory(metadata_directory: Path, voter: Voter, now_ms: int) -> None:
+    """Blocking: write the initial file; after a crash the directory is formatted again."""
     header = SnapshotHeaderRecord(last_contained_log_timestamp=now_ms)
     preamble = [header, KRaftVersionRecord(kraft_version=KRAFT_VERSION), VotersRecord(voters=[voter])]
-    write_snapshot(metadata_directory / FORMAT_SNAPSHOT.file_name, 0, preamble, (), now_ms)
     values = [
         frame(FeatureLevelRecord(name=name, feature_level=level)) for name, level in FORMAT_LEVELS.items()
     ]
-    bootstrap = root / BOOTSTRAP_CHECKPOINT
-    if disk.read_file(bootstrap) is None:
-        header = SnapshotHeaderRecord(last_contained_log_timestamp=0)
-        write_snapshot(bootstrap, 0, [header], values, now_ms)
+    write_snapshot(metadata_directory / FORMAT_SNAPSHOT.file_name, 0, preamble, values, now_ms)
 
 
 def sole_voter(node_id: int, directory_id: bytes) -> Voter:

@@ -14,6 +14,7 @@ from tidelog.kernel.errors import ConfigError, CorruptBatch
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.seams.storage.metadata import DataDirectories
 from tidelog.plugins.metadata_kraft import keys
+from tidelog.plugins.metadata_kraft.activation import bootstrap_image
 from tidelog.plugins.metadata_kraft.directory import METADATA_DIRECTORY, has_metadata_log
 from tidelog.plugins.metadata_kraft.encoding import UnreadableMetadataRecord
 from tidelog.plugins.metadata_kraft.formatting import (
@@ -70,7 +71,7 @@ def open_metadata(
         with contextlib.suppress(FileExistsError):
             disk.mkdir(location.directory)
         voter = sole_voter(location.node_id, location.directory_id)
-        format_directory(location.root, location.directory, voter, now_ms())
+        format_directory(location.directory, voter, now_ms())
     snapshots = list_snapshots(location.directory)
     store = _open_store(directories, config)
     if snapshots and snapshots[-1].offset > store.log_end_offset:
@@ -117,6 +118,8 @@ def _read(location: MetadataLocation, log: MetadataLog, snapshots: list[Snapshot
             replay.feed(header, batch)
             log_bytes += len(batch)
     log.last_timestamp = replay.last_timestamp
+    if not replay.image.metadata_version:
+        replay.bootstrap = bootstrap_image(location.root, replay.bootstrap)
     quorum = read_quorum_state(location.directory)
     check_takeover(location.directory, replay, quorum, location.node_id, location.directory_id)
     epochs = [log.epoch, replay.last_epoch, *(snapshot.epoch for snapshot in snapshots)]
@@ -143,6 +146,8 @@ def _read_snapshots(
             for header, batch in read_snapshot(path):
                 replay.feed(header, batch, from_snapshot=True)
             replay.last_epoch = snapshot.epoch
+            if snapshot == FORMAT_SNAPSHOT:
+                replay.end_format_snapshot()
             return replay, snapshot.offset
         except CorruptBatch as error:
             _log.warning("the snapshot %s is damaged and not used: %s", path, error)

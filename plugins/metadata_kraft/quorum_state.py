@@ -5,7 +5,7 @@
      "currentVoters":[{"voterId":1}],"data_version":0}
 
 Version 1 goes with `kraft.version` 1, where the voters stand in the log; version 0 with voters that are
-configured. The bytes are as Apache Kafka 4.3.1 writes them, on one line; KIP-595, KIP-853.
+configured. The bytes are as Apache Kafka 4.4.0 writes them, on one line; KIP-595, KIP-853.
 """
 
 from __future__ import annotations

@@ -43,11 +43,12 @@ class MetadataReplay:
     """State of the replay.
 
     `transaction` are the records of one that has begun and not ended, None outside of any; they count only
-    once it has ended. `last_timestamp` (milliseconds) is that of the newest batch. `unknown` counts records
-    by types that this broker does not know.
+    once it has ended. `bootstrap` is what a new log begins with. `last_timestamp` (milliseconds) is that of
+    the newest batch. `unknown` counts records by types that this broker does not know.
     """
 
     image: MetadataImage = attrs.field(factory=MetadataImage)
+    bootstrap: MetadataImage = attrs.field(factory=MetadataImage)
     kraft_version: int = 0
     voters: VotersRecord | None = None
     voters_in_log: bool = False
@@ -75,6 +76,13 @@ class MetadataReplay:
         if not from_snapshot:
             self.last_timestamp = header.max_timestamp
             self.last_epoch = header.leader_epoch
+
+    def end_format_snapshot(self) -> None:
+        """Take the metadata so far, which formatting wrote, as that of a new log.
+
+        It has no effect before it is in the log (KIP-1170).
+        """
+        self.bootstrap, self.image = self.image, MetadataImage()
 
     def quorum_voters(self, node_id: int) -> tuple[QuorumVoter, ...]:
         """Return the voters; with `kraft.version` 0 they are configured, which is the node itself here."""

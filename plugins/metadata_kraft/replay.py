@@ -153,6 +153,10 @@ def _register_controller(image: MetadataImage, record: cluster.RegisterControlle
     image.controllers[record.controller_id] = record
 
 
+def _unregister_controller(image: MetadataImage, record: cluster.UnregisterControllerRecord) -> None:
+    image.controllers.pop(record.controller_id, None)
+
+
 def _producer_ids(image: MetadataImage, record: cluster.ProducerIdsRecord) -> None:
     image.next_producer_id = record.next_producer_id
 
@@ -188,5 +192,6 @@ _APPLY: dict[type[Any], Callable[[MetadataImage, Any], None]] = {
     cluster.FenceBrokerRecord: _fence,
     cluster.UnfenceBrokerRecord: _unfence,
     cluster.RegisterControllerRecord: _register_controller,
+    cluster.UnregisterControllerRecord: _unregister_controller,
     cluster.ProducerIdsRecord: _producer_ids,
 }

@@ -7,7 +7,7 @@
     batch   control     SnapshotFooter
 
 A snapshot that is being written ends in `.part`, one that waits for its removal in `.deleted`.
-Source: KIP-630; the bytes as Apache Kafka 4.3.1 writes them.
+Source: KIP-630; the bytes as Apache Kafka 4.4.0 writes them.
 """
 
 from __future__ import annotations

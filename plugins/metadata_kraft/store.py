@@ -33,12 +33,13 @@ from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.storage.metadata import NO_BROKER_EPOCH, DataDirectories
 from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.plugins.metadata_kraft import keys
-from tidelog.plugins.metadata_kraft.activation import bootstrap_image, bootstrap_values, leader_change
+from tidelog.plugins.metadata_kraft.activation import bootstrap_values, leader_change
 from tidelog.plugins.metadata_kraft.adoption import AdoptedTopics, adopted_records, log_adoption
 from tidelog.plugins.metadata_kraft.changes import Change, Changes
 from tidelog.plugins.metadata_kraft.directory import choose_directory, has_metadata_log
 from tidelog.plugins.metadata_kraft.encoding import MAX_BATCH_BYTES, frame, in_chunks, unframe
-from tidelog.plugins.metadata_kraft.feature_levels import LoggedLevels, level_changes
+from tidelog.plugins.metadata_kraft.feature_levels import KRAFT_VERSION, LoggedLevels, level_changes
+from tidelog.plugins.metadata_kraft.formatting import sole_voter
 from tidelog.plugins.metadata_kraft.housekeeping import CLOSING_BYTES, SnapshotLimits, Snapshots
 from tidelog.plugins.metadata_kraft.image import MetadataImage, TopicImage
 from tidelog.plugins.metadata_kraft.log import MetadataLog
@@ -50,6 +51,8 @@ from tidelog.plugins.metadata_kraft.records.control import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
+    KRaftVersionRecord,
+    VotersRecord,
 )
 from tidelog.plugins.metadata_kraft.replay import apply_message, apply_record
 
@@ -202,7 +205,7 @@ class KraftMetadata:
 
     def _bootstrap_values(self) -> list[bytes]:
         """Blocking: return the first records of a log, with the topics that were found without one."""
-        image = bootstrap_image(self._location.root)
+        image = self._replay.bootstrap
         if self._to_adopt:
             # The mark comes first: without it a crash could leave topics whose data is deleted by a default.
             self._adopted.add(self._to_adopt)
@@ -389,7 +392,18 @@ class KraftMetadata:
 
     async def _change_levels(self, levels: Mapping[str, int]) -> None:
         async with self._change():
+            if KRAFT_VERSION in levels:
+                await self._put_voters_in_log(levels[KRAFT_VERSION])
             await self._commit(level_changes(self.image, levels))
+
+    async def _put_voters_in_log(self, kraft_version: int) -> None:
+        """Raise `kraft.version`: the log has the voters from then on, in a control batch (KIP-853)."""
+        location, log, replay = self._location, self._opened_log, self._replay
+        voters = VotersRecord(voters=[sole_voter(location.node_id, location.directory_id)])
+        with trio.CancelScope(shield=True):
+            self._count(log.append_control([KRaftVersionRecord(kraft_version=kraft_version), voters]))
+            await trio.to_thread.run_sync(log.flush)
+        replay.kraft_version, replay.voters, replay.voters_in_log = kraft_version, voters, True
 
     async def register_broker(self, registration: BrokerRegistration) -> None:
         """Register this broker with its endpoints; durable on return, unless the disk is full."""

@@ -25,7 +25,7 @@ def check_takeover(
         ConfigError: it belongs to several nodes, to another one, or to a newer Kafka.
     """
     _check_voters(directory, replay, quorum, node_id, directory_id)
-    _check_version(directory, replay.image.metadata_version)
+    _check_version(directory, replay.image.metadata_version or replay.bootstrap.metadata_version)
     for topic in replay.image.topics.values():
         _check_topic(directory, topic, node_id)
 
@@ -65,7 +65,7 @@ def _check_version(directory: Path, level: int) -> None:
         )  # fmt: skip
         raise ConfigError(
             f"{directory} has {METADATA_VERSION} {level}, this broker can carry on {OLDEST_WRITABLE} "
-            f"(3.7-IV2) to {NEWEST_KNOWN} (4.3-IV0). {remedy}"
+            f"(3.7-IV2) to {NEWEST_KNOWN} (4.4-IV2). {remedy}"
         )
 
 

@@ -56,4 +56,6 @@ UNSERVED: Final[Mapping[int, Unserved]] = {
     90: Unserved("DescribeShareGroupOffsets", _NO_SHARE_GROUPS),
     91: Unserved("AlterShareGroupOffsets", _NO_SHARE_GROUPS),
     92: Unserved("DeleteShareGroupOffsets", _NO_SHARE_GROUPS),
+    93: Unserved("StreamsGroupTopologyDescriptionUpdate", _NO_STREAMS_GROUPS),
+    94: Unserved("UnregisterController", "this node is the only controller"),
 }

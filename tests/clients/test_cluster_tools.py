@@ -86,7 +86,7 @@ def test_metadata_quorum_command_describes_one_voter(told: Mapping[str, str]) ->
 
 def test_feature_command_describes_and_changes_levels(told: Mapping[str, str]) -> None:
     before, lowered = (_levels(told[run]) for run in ("features", "features after the downgrade"))
-    assert before["metadata.version"] == "4.3-IV0"
+    assert before["metadata.version"] == "4.4-IV2"
     assert before["transaction.version"] == "2"
     assert (before["group.version"], lowered["group.version"]) == ("1", "0")
     assert "group.version was downgraded to 0." in told["downgrade"]

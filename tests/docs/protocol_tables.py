@@ -31,7 +31,7 @@ NOTES: Final = {
     15: "classic groups",
     18: "the response to an unknown version is in version 0",
     21: "segments below the new log start offset are deleted; other records below it can no longer be read",
-    22: "two-phase commits with `transaction.two.phase.commit.enable`; Kafka 4.3.1 serves version 6 with "
+    22: "two-phase commits with `transaction.two.phase.commit.enable`; Kafka 4.4.0 serves version 6 with "
     "`unstable.api.versions.enable`",
     23: "an epoch begins with each start of the broker",
     24: "versions 4 and 5 are for brokers and tools",
@@ -62,7 +62,7 @@ NOTES: Final = {
 
 
 class KafkaVersions(NamedTuple):
-    """An API of Kafka's brokers, with its versions in 3.9.1 and in 4.3.1; `-` where it is missing."""
+    """An API of Kafka's brokers, with its versions in 3.9.1 and in 4.4.0; `-` where it is missing."""
 
     name: str
     older: str
@@ -88,7 +88,7 @@ def tables() -> str:
     kafka = kafka_versions()
     nothing = KafkaVersions("", "-", "-")
     lines = [
-        "| key | API | versions | Kafka 3.9.1 | Kafka 4.3.1 | handler | tests | notes |",
+        "| key | API | versions | Kafka 3.9.1 | Kafka 4.4.0 | handler | tests | notes |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for key in sorted(SERVED):
@@ -102,7 +102,7 @@ def tables() -> str:
         "",
         "APIs of Kafka's brokers that are not served:",
         "",
-        "| key | API | Kafka 3.9.1 | Kafka 4.3.1 | reason |",
+        "| key | API | Kafka 3.9.1 | Kafka 4.4.0 | reason |",
         "|---|---|---|---|---|",
     ]
     for key, unserved in sorted(UNSERVED.items()):

@@ -103,7 +103,7 @@ def _cluster() -> list[Scenario]:
         _tool("kafka-cluster", "list-endpoints", "list-endpoints --bootstrap-server BROKER", "unfenced"),
         _tool("kafka-metadata-quorum", "describe --status", f"{node} --status", r"LeaderId: +1$"),
         _tool("kafka-metadata-quorum", "describe --replication", f"{node} --replication", "Leader"),
-        _tool("kafka-features", "describe", node, "metadata.version.*FinalizedVersionLevel: 4.3"),
+        _tool("kafka-features", "describe", node, "metadata.version.*FinalizedVersionLevel: 4.4"),
         _of_topic(
             "kafka-leader-election", "preferred", elected, "Valid replica already elected", empty_topic()
         ),

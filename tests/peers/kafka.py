@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-NEWEST_KAFKA = "4.3.1"
+NEWEST_KAFKA = "4.4.0"
 # The last line that still serves Produce and Fetch from version 0 and converts old message formats.
 OLD_PROTOCOLS_KAFKA = "3.9.1"
 _SLF4J_SIMPLE = "org.slf4j:slf4j-simple:1.7.36"

@@ -50,7 +50,8 @@ class KafkaServer:
 
     It can be started again after `stop` or `kill`, on the same ports and data. `settings` are lines of
     server.properties that replace or join the ones a single node needs. The controller is found by
-    `controller.quorum.voters`, or by `controller.quorum.bootstrap.servers` with `dynamic_quorum`. Without
+    `controller.quorum.voters`, or by `controller.quorum.bootstrap.servers` with `dynamic_quorum`. A new
+    directory is formatted with `release_version`, without it with the newest levels. Without
     `jvm_options` the JVM starts as quickly as it can, with an archive of the newest release's classes.
     `loggers` have levels of their own; all others log warnings.
     """
@@ -61,6 +62,7 @@ class KafkaServer:
     jvm_options: tuple[str, ...] | None = None
     data_dir: Path = attrs.field(default=attrs.Factory(_data_in_work_dir, takes_self=True))
     dynamic_quorum: bool = False
+    release_version: str | None = None
     loggers: Mapping[str, str] = attrs.field(factory=dict[str, str])
     port: int = attrs.field(init=False)
     process: ServerProcess = attrs.field(init=False)
@@ -97,7 +99,10 @@ class KafkaServer:
 
     @property
     def _format_options(self) -> list[str]:
-        return ["--standalone"] if self.dynamic_quorum else []
+        quorum = ["--standalone"] if self.dynamic_quorum else []
+        return (
+            quorum if self.release_version is None else [*quorum, "--release-version", self.release_version]
+        )
 
     def properties(self) -> dict[str, str]:
         """The node's whole configuration, by Kafka's key names."""

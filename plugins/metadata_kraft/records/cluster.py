@@ -1,6 +1,6 @@
 """Metadata records of brokers, controllers, feature levels and producer ids.
 
-Source: the schemas of Apache Kafka 4.3's metadata records.
+Source: the schemas of Apache Kafka 4.4's metadata records.
 """
 
 from __future__ import annotations
@@ -121,6 +121,13 @@ class RegisterControllerRecord:
     zk_migration_ready: bool = boolean()
     end_points: list[Endpoint] = array(Endpoint)
     features: list[SupportedFeature] = array(SupportedFeature)
+
+
+@struct(VersionSpan(0, 0, flexible=0))
+class UnregisterControllerRecord:
+    """The registration of a controller was removed (KIP-1312)."""
+
+    controller_id: int = int32()
 
 
 @struct(VersionSpan(0, 0, flexible=0))

@@ -1,6 +1,6 @@
 """Metadata records of configuration, quotas, access control, credentials and delegation tokens.
 
-Source: the schemas of Apache Kafka 4.3's metadata records.
+Source: the schemas of Apache Kafka 4.4's metadata records.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Metadata records of topics and partitions.
 
-Source: the schemas of Apache Kafka 4.3's metadata records; version 1 of the partition records is KIP-858,
+Source: the schemas of Apache Kafka 4.4's metadata records; version 1 of the partition records is KIP-858,
 version 2 is KIP-966.
 """
 

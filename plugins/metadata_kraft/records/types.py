@@ -1,8 +1,9 @@
 """Every type of metadata record: its number in the log, its name in Kafka's tools, its class, its version.
 
-Which version is written depends on the cluster's `metadata.version`. Source: Apache Kafka 4.3's
+Which version is written depends on the cluster's `metadata.version`. Source: Apache Kafka 4.4's
 `MetadataVersion`: 7 is 3.3-IV3, 15 brought controller registrations (3.7-IV0), 17 directory ids (3.7-IV2),
-23 eligible leader replicas (4.0-IV1), 30 cordoned directories (4.3-IV0).
+23 eligible leader replicas (4.0-IV1), 30 cordoned directories (4.3-IV0), 32 ranges of addresses in access
+control entries (4.4-IV1), 33 removal of controller registrations (4.4-IV2).
 """
 
 from __future__ import annotations
@@ -47,13 +48,14 @@ RECORD_TYPES: Final = (
     RecordType(26, "REMOVE_DELEGATION_TOKEN_RECORD", settings.RemoveDelegationTokenRecord),
     RecordType(27, "REGISTER_CONTROLLER_RECORD", cluster.RegisterControllerRecord),
     RecordType(28, "CLEAR_ELR_RECORD", topics.ClearElrRecord),
+    RecordType(29, "UNREGISTER_CONTROLLER_RECORD", cluster.UnregisterControllerRecord),
 )
 BY_API_KEY: Final = {kind.api_key: kind for kind in RECORD_TYPES}
 BY_MESSAGE: Final = {kind.message: kind for kind in RECORD_TYPES}
 
 OLDEST_WRITABLE = 17
 """Below it, records have no directory ids."""
-NEWEST_KNOWN = 30
+NEWEST_KNOWN = 33
 
 ELR_SINCE = 23
 """First `metadata.version` with eligible leader replicas."""

@@ -21,7 +21,6 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 SOFTWARE_SINCE = 3
 TARGET_SINCE = 5
-ANY_NODE = -1
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 LEVEL_0_SINCE: Final = 4
@@ -69,8 +68,12 @@ def _is_well_named(request: ApiVersionsRequest) -> bool:
 
 
 def _is_meant(context: RequestContext, request: ApiVersionsRequest) -> bool:
+    """Return whether the client states no cluster, or this cluster and this node; one of both is neither."""
     cluster = context.broker.cluster
-    return request.cluster_id in (None, cluster.cluster_id) and request.node_id in (ANY_NODE, cluster.node_id)
+    return request.cluster_id is None or (request.cluster_id, request.node_id) == (
+        cluster.cluster_id,
+        cluster.node_id,
+    )
 
 
 def _supported(features: Features, version: int) -> list[SupportedFeatureKey]:

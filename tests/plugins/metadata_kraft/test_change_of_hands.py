@@ -24,7 +24,7 @@ def dump_metadata(data: Path, *, stopped: bool = True) -> str:
     """
     patterns = ("*.log", "*.checkpoint", *(("*.index", "*.timeindex") if stopped else ()))
     found = [path for pattern in patterns for path in sorted((data / "__cluster_metadata-0").glob(pattern))]
-    files = ",".join(map(str, [*found, data / "bootstrap.checkpoint"]))
+    files = ",".join(map(str, found))
     told = find_kafka().run_tool(DUMP, ["--cluster-metadata-decoder", "--files", files])
     assert told.returncode == 0, told.stderr
     assert "isvalid: true" in told.stdout

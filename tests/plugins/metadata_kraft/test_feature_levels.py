@@ -19,12 +19,14 @@ METADATA, ELR = "metadata.version", "eligible.leader.replicas.version"
 MIN_ISR = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="1")
 
 
-@for_each(("current", "wanted"), [(17, 30), (29, 23), (22, 17), (22, 21), (23, 30), (24, 29)])
+@for_each(("current", "wanted"), [(17, 33), (31, 30), (29, 23), (22, 17), (22, 21), (23, 30), (24, 29)])
 def test_check_levels_permits_metadata_versions_with_the_same_records(current: int, wanted: int) -> None:
     check_levels(MetadataImage(features={METADATA: current}), 1, {METADATA: wanted})
 
 
-@pytest.mark.parametrize(("current", "wanted", "because"), [(30, 29, 30), (29, 22, 23), (30, 17, 30)])
+@pytest.mark.parametrize(
+    ("current", "wanted", "because"), [(33, 32, 33), (33, 17, 33), (32, 31, 32), (30, 29, 30), (29, 22, 23)]
+)
 def test_check_levels_refuses_metadata_versions_that_lose_content(
     current: int, wanted: int, because: int
 ) -> None:

@@ -59,6 +59,21 @@ def through_a_snapshot(image: MetadataImage, path: Path) -> MetadataImage:
     return replay.image
 
 
+def test_unregister_controller_record_removes_the_registration_also_from_snapshots(tmp_path: Path) -> None:
+    # As Apache Kafka 4.4.0 writes it: controller 2.
+    removal = bytes.fromhex("011d000000000200")
+    registered = [
+        cluster.RegisterControllerRecord(
+            controller_id=node, incarnation_id=DIRECTORY, zk_migration_ready=False, end_points=[], features=[]
+        )
+        for node in (1, 2)
+    ]
+    image = image_of([*map(frame, registered), removal])
+    assert list(image.controllers) == [1]
+    assert through_a_snapshot(image, tmp_path / "snapshot") == image
+    assert not list(image.kept.values())
+
+
 names = st.sampled_from(["a", "b", "orders", "ünï"])
 records = st.builds(
     TopicRecord,

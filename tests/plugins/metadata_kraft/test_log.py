@@ -77,15 +77,10 @@ async def test_open_metadata_log_formats_a_new_directory_as_kafka_storage_does(
 ) -> None:
     assert logged(metadata_dir(harness) / FORMATTED) == [
         ["control 3", "control 5", "control 6"],
-        ["control 4"],
-    ]
-    assert logged(harness.log_dir / "bootstrap.checkpoint") == [
-        ["control 3"],
         ["FEATURE_LEVEL"] * 6,
         ["control 4"],
     ]
-    assert (metadata_dir(harness) / FORMATTED).stat().st_size == 241 - len("127.0.0.1") + len("localhost")
-    assert (harness.log_dir / "bootstrap.checkpoint").stat().st_size == 411
+    assert (metadata_dir(harness) / FORMATTED).stat().st_size == 494 - len("127.0.0.1") + len("localhost")
     assert (metadata_dir(harness) / "partition.metadata").read_text() == (
         "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,6 +23,7 @@ from tidelog.plugins.metadata_kraft.encoding import data_batch, frame
 from tidelog.plugins.metadata_kraft.image import MetadataImage, credential_record
 from tidelog.plugins.metadata_kraft.records import cluster, control, topics
 from tidelog.plugins.metadata_kraft.records.settings import BROKER_RESOURCE
+from tidelog.plugins.metadata_kraft.snapshots import write_snapshot
 from tidelog.plugins.metadata_kraft.takeover import foreign_settings
 
 UNKNOWN = bytes.fromhex("016e02deadbeef")
@@ -92,8 +93,8 @@ async def test_takeover_aborts_an_open_transaction_of_the_metadata_log(harness: 
     [
         ([bytes.fromhex("010303")], r"offset \d+: PARTITION_RECORD has version 3, this broker knows up to 2"),
         ([frame(topics.RemoveTopicRecord(topic_id=TOPIC))], "refers to the topic .*, which is unknown"),
-        ([frame(cluster.FeatureLevelRecord(name="metadata.version", feature_level=31))],
-         "has metadata.version 31, .* newer Apache Kafka"),
+        ([frame(cluster.FeatureLevelRecord(name="metadata.version", feature_level=34))],
+         "has metadata.version 34, .* newer Apache Kafka"),
         ([frame(cluster.FeatureLevelRecord(name="metadata.version", feature_level=16))],
          "has metadata.version 16, .*kafka-features.sh"),
         ([frame(topics.TopicRecord(name="t", topic_id=TOPIC)),
@@ -178,24 +179,66 @@ async def test_takeover_keeps_a_static_quorum_static(harness: LogDirectoryHarnes
     }  # fmt: skip
 
 
-async def test_takeover_keeps_scram_credentials_of_the_bootstrap_checkpoint(
-    harness: LogDirectoryHarness,
+FORMAT_SNAPSHOT = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+LEVELS_33 = {"metadata.version": 33, "share.version": 2, "transaction.version": 2}
+
+
+def formatted_with(path: Path, levels: Mapping[str, int], *values: bytes) -> None:
+    """Write what StorageTool formats with `controller.quorum.voters`: levels, and credentials."""
+    features = [
+        frame(cluster.FeatureLevelRecord(name=name, feature_level=level)) for name, level in levels.items()
+    ]
+    write_snapshot(
+        path, 0, [control.SnapshotHeaderRecord(last_contained_log_timestamp=5)], [*features, *values], 5
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "level"), [(FORMAT_SNAPSHOT, 33), (FORMAT_SNAPSHOT, 17), ("bootstrap.checkpoint", 30)]
+)
+async def test_takeover_begins_a_log_with_what_kafka_formatted(
+    harness: LogDirectoryHarness, file: str, level: int
 ) -> None:
+    """Since 4.4 that is in the snapshot, before in a file of its own (KIP-1170)."""
     await harness.storage.close()
-    bootstrap = harness.log_dir / "bootstrap.checkpoint"
-    content = bootstrap.read_bytes()
-    first = parse_header(content).size
-    second = parse_header(content, first)
-    features = content[first : first + second.size]
-    credential = data_batch(vectors_of("USER_SCRAM_CREDENTIAL_RECORD"), second.next_offset, 0, 5)
-    bootstrap.write_bytes(content[:first] + features + credential + content[first + second.size :])
     static_quorum(harness, [1])
+    credential = vectors_of("USER_SCRAM_CREDENTIAL_RECORD")
+    formatted_with(harness.log_dir / file, {**LEVELS_33, "metadata.version": level}, *credential)
     harness.storage = harness.new_storage()
     await harness.open()
+    await harness.reopen()
     image = metadata_of(harness).image
-    assert [frame(credential_record(*each)) for each in image.credentials.items()] == vectors_of(
-        "USER_SCRAM_CREDENTIAL_RECORD"
-    )
+    assert image.features == {**LEVELS_33, "metadata.version": level}
+    assert [frame(credential_record(*each)) for each in image.credentials.items()] == credential
+    log = logged(metadata_dir(harness) / LOG)
+    assert log[1][:4] == ["BEGIN_TRANSACTION", "FEATURE_LEVEL", "FEATURE_LEVEL", "FEATURE_LEVEL"]
+    assert sum(batch.count("BEGIN_TRANSACTION") for batch in log) == 1
+
+
+async def test_the_format_snapshot_is_without_effect_once_the_log_has_levels(
+    harness: LogDirectoryHarness,
+) -> None:
+    """As for Apache Kafka 4.4 after a start of 4.3, whose log has no level but metadata.version."""
+    await harness.storage.close()
+    static_quorum(harness, [1])
+    formatted_with(harness.log_dir / FORMAT_SNAPSHOT, {**LEVELS_33, "metadata.version": 30})
+    level = frame(cluster.FeatureLevelRecord(name="metadata.version", feature_level=30))
+    (metadata_dir(harness) / LOG).write_bytes(data_batch([level], 0, 1, 5))
+    harness.storage = harness.new_storage()
+    await harness.open()
+    assert metadata_of(harness).image.features == {"metadata.version": 30}
+
+
+@pytest.mark.parametrize("file", [FORMAT_SNAPSHOT, "bootstrap.checkpoint"])
+async def test_check_takeover_refuses_a_new_directory_of_a_newer_kafka(
+    harness: LogDirectoryHarness, file: str
+) -> None:
+    await harness.storage.close()
+    static_quorum(harness, [1])
+    formatted_with(harness.log_dir / file, {"metadata.version": 34})
+    with pytest.raises(ConfigError, match=r"has metadata\.version 34, .* newer Apache Kafka"):
+        await harness.new_storage().open()
+    assert (metadata_dir(harness) / LOG).stat().st_size == 0
 
 
 def test_topic_record_equality_ignores_leader_epochs() -> None:

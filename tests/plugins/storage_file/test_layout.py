@@ -96,7 +96,6 @@ async def test_the_log_directory_after_a_clean_stop(harness: LogDirectoryHarness
     assert set(files) == {
         ".lock",
         CLEAN_MARK,
-        "bootstrap.checkpoint",
         "meta.properties",
         "recovery-point-offset-checkpoint",
     }

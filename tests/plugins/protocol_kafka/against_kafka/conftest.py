@@ -11,7 +11,7 @@ from .asking import Asker
 
 @pytest.fixture(scope="session")
 def kafka(shared_kafka: str) -> Iterator[Asker]:
-    """Apache Kafka 4.3.1."""
+    """Apache Kafka 4.4.0."""
     asker = Asker(shared_kafka)
     yield asker
     asker.close()

@@ -20,6 +20,7 @@ from .prepared import (
     CONSUMER,
     INSTANCE,
     JOINING,
+    MEMBER,
     TOPIC,
     TRANSACTION,
     Prepared,
@@ -96,6 +97,32 @@ def committing(group: str = CLASSIC, metadata: str | None = None, **changes: Any
     return {"group_id": group, "topics": [{"name": TOPIC, "partitions": [part]}], **changes}
 
 
+def committing_by_id(error: ErrorCode, group: str, topic_id: bytes | None = None, **changes: Any) -> Case:
+    """Return a case of TxnOffsetCommit 6, by default of the topic that there is (KIP-1319)."""
+    part = {"partition_index": 0, "committed_offset": 1}
+
+    def values(prepared: Prepared) -> Values:
+        topic = {"topic_id": prepared.topic_id if topic_id is None else topic_id, "partitions": [part]}
+        producer = {"transactional_id": TRANSACTION, **prepared.producer}
+        return {**producer, "group_id": group, "topics": [topic], **changes}
+
+    return Case(error, apis.TXN_OFFSET_COMMIT, 6, values)
+
+
+def introducing(error: ErrorCode, cluster_id: str | None, node_id: int | None) -> Case:
+    """Return a case of ApiVersions 5 of a client that expects a broker (KIP-1242); empty: this one's."""
+
+    def values(prepared: Prepared) -> Values:
+        return {
+            "client_software_name": "tests",
+            "client_software_version": "1",
+            "cluster_id": prepared.cluster_id if cluster_id == "" else cluster_id,
+            "node_id": prepared.node_id if node_id is None else node_id,
+        }
+
+    return Case(error, apis.API_VERSIONS, 5, values)
+
+
 def in_transaction(prepared: Prepared, sequence: int, transactional: bool, **changes: Any) -> bytearray:
     """Return a batch of the transactional producer."""
     producer = {**prepared.producer, **changes}
@@ -167,6 +194,9 @@ RECORDS: Final = [
     ),
 ]
 TOPICS_AND_CLUSTER: Final = [
+    introducing(E_.REBOOTSTRAP_REQUIRED, "another", None),
+    introducing(E_.REBOOTSTRAP_REQUIRED, "", 99),
+    introducing(E_.REBOOTSTRAP_REQUIRED, "", -1),
     case(E_.TOPIC_ALREADY_EXISTS, apis.CREATE_TOPICS, 7, **creating(TOPIC)),
     case(E_.INVALID_TOPIC_EXCEPTION, apis.CREATE_TOPICS, 7, **creating("a b")),
     case(E_.INVALID_PARTITIONS, apis.CREATE_TOPICS, 7, **creating(NEW, num_partitions=0)),
@@ -312,8 +342,11 @@ GROUPS: Final = [
         ),
     ),
     case(E_.UNKNOWN_MEMBER_ID, apis.OFFSET_COMMIT, 8, **committing()),
-    case(E_.NON_EMPTY_GROUP, apis.DELETE_GROUPS, 2, groups_names=[CLASSIC]),
-    case(E_.GROUP_ID_NOT_FOUND, apis.DELETE_GROUPS, 2, groups_names=["errors-none"]),
+    *(
+        case(error, apis.DELETE_GROUPS, version, groups_names=[group])
+        for version in (2, 3)
+        for error, group in ((E_.NON_EMPTY_GROUP, CLASSIC), (E_.GROUP_ID_NOT_FOUND, "errors-none"))
+    ),
     case(E_.GROUP_ID_NOT_FOUND, apis.DESCRIBE_GROUPS, 6, groups=["errors-none"]),
     case(
         E_.GROUP_SUBSCRIBED_TO_TOPIC,
@@ -435,6 +468,13 @@ TRANSACTIONS: Final = [
             **committing(PENDING, generation_id=5),
         },
     ),
+    committing_by_id(E_.NONE, PENDING),
+    committing_by_id(E_.UNKNOWN_TOPIC_ID, PENDING, UNKNOWN_ID),
+    committing_by_id(E_.UNKNOWN_TOPIC_ID, PENDING, bytes(16)),
+    committing_by_id(E_.UNKNOWN_MEMBER_ID, PENDING, generation_id=5),
+    committing_by_id(E_.UNKNOWN_MEMBER_ID, CLASSIC, generation_id=5, member_id="m"),
+    committing_by_id(E_.GROUP_ID_NOT_FOUND, "errors-none", generation_id=5, member_id="m"),
+    committing_by_id(E_.STALE_MEMBER_EPOCH, CONSUMER, generation_id=99, member_id=MEMBER),
     produced(E_.NONE, 9, make_batch([b"v"], producer_id=777_000, producer_epoch=2, base_sequence=0)),
     produced(
         E_.OUT_OF_ORDER_SEQUENCE_NUMBER,

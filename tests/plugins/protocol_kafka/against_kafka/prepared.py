@@ -12,6 +12,7 @@ from tidelog.kernel.testing import make_batch
 from tidelog.plugins.protocol_kafka.messages.api import (
     CONSUMER_GROUP_HEARTBEAT,
     CREATE_TOPICS,
+    DESCRIBE_CLUSTER,
     FIND_COORDINATOR,
     INIT_PRODUCER_ID,
     JOIN_GROUP,
@@ -49,6 +50,8 @@ class Prepared:
     member: Values
     joining_member: Values
     producer: Values
+    cluster_id: str
+    node_id: int
 
     def ask(self, api: Api, version: int, values: Values) -> Any:
         """The answer to a request."""
@@ -111,12 +114,15 @@ def prepare(asker: Asker) -> Prepared:
     _coordinated(asker, CONSUMER, 0, CONSUMER_GROUP_HEARTBEAT, 1, beat)
     begun = {"transactional_id": TRANSACTION, "transaction_timeout_ms": TIMEOUT_MS}
     producer = _coordinated(asker, TRANSACTION, 1, INIT_PRODUCER_ID, 4, begun)
+    cluster = _ask(asker, DESCRIBE_CLUSTER, 0, {})
     return Prepared(
         asker,
         ids[TOPIC],
         member,
         {"member_id": waiting.member_id, "generation_id": waiting.generation_id},
         {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch},
+        cluster.cluster_id,
+        cluster.controller_id,
     )
 
 

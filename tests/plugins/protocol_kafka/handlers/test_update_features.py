@@ -32,7 +32,8 @@ from .client import Client, versions_of
 
 GROUP, TRANSACTION = "group.version", "transaction.version"
 METADATA, ELR, KRAFT = "metadata.version", "eligible.leader.replicas.version", "kraft.version"
-NEW = {METADATA: 30, ELR: 1, GROUP: 1, TRANSACTION: 2, KRAFT: 1}
+SHARE, STREAMS = "share.version", "streams.version"
+NEW = {METADATA: 33, ELR: 1, GROUP: 1, TRANSACTION: 2, KRAFT: 1, SHARE: 2, STREAMS: 1}
 """Levels of a directory that this broker formatted."""
 
 Change = tuple[str, int, int]
@@ -81,7 +82,7 @@ async def test_api_versions_has_the_levels_of_the_data_directory(tmp_path: Path)
         answer = await announced(client)
         assert {
             feature.name: (feature.min_version, feature.max_version) for feature in answer.supported_features
-        } == {METADATA: (17, 30), ELR: (0, 1), GROUP: (0, 1), TRANSACTION: (0, 2), KRAFT: (0, 1)}
+        } == {name: (17 if name == METADATA else 0, highest) for name, highest in NEW.items()}
         of_old_clients = (await announced(client, 3)).supported_features
         assert [feature.name for feature in of_old_clients] == [METADATA]
 
@@ -99,7 +100,9 @@ async def test_update_features_changes_levels_durably(tmp_path: Path, version: i
         assert (await announced(client)).finalized_features_epoch > epoch
     async with running_broker(in_files(tmp_path)) as broker:
         client = Client(broker)
-        assert await levels(client) == {METADATA: 30, ELR: 1, TRANSACTION: 1, KRAFT: 1}
+        lowered = {**NEW, TRANSACTION: 1}
+        del lowered[GROUP]
+        assert await levels(client) == lowered
         assert (await update(client, (GROUP, 1, UPGRADE), (TRANSACTION, 2, UPGRADE))).error_code == 0
         assert await levels(client) == NEW
 
@@ -108,18 +111,18 @@ async def test_update_features_changes_levels_durably(tmp_path: Path, version: i
     ("changes", "reason"),
     [
         ([("no.such.feature", 1, UPGRADE)], "no.such.feature to level 1: this broker does not support"),
-        ([("share.version", 0, SAFE_DOWNGRADE)], "does not support"),
+        ([(SHARE, 3, UPGRADE)], "supports the levels 0 to 2"),
         ([(GROUP, 2, UPGRADE)], "supports the levels 0 to 1"),
         ([(GROUP, -1, UNSAFE_DOWNGRADE)], "supports the levels 0 to 1"),
         ([(GROUP, 0, UPGRADE)], "it is at level 1, and a downgrade needs"),
         ([(GROUP, 0, 0)], "no such upgrade type"),
         ([(GROUP, 0, 4)], "no such upgrade type"),
         ([(TRANSACTION, 1, SAFE_DOWNGRADE), (GROUP, 7, UPGRADE)], "group.version to level 7"),
-        ([(METADATA, 29, SAFE_DOWNGRADE)], "cannot be downgraded from 30 to 29: the records of level 30"),
-        ([(METADATA, 22, UNSAFE_DOWNGRADE)], "the records of level 30"),
-        ([(METADATA, 31, UPGRADE)], "supports the levels 17 to 30"),
-        ([(METADATA, 16, SAFE_DOWNGRADE)], "supports the levels 17 to 30"),
-        ([(KRAFT, 0, SAFE_DOWNGRADE)], "kraft.version is 1 since this directory was formatted"),
+        ([(METADATA, 29, SAFE_DOWNGRADE)], "cannot be downgraded from 33 to 29: the records of level 33"),
+        ([(METADATA, 22, UNSAFE_DOWNGRADE)], "the records of level 33"),
+        ([(METADATA, 34, UPGRADE)], "supports the levels 17 to 33"),
+        ([(METADATA, 16, SAFE_DOWNGRADE)], "supports the levels 17 to 33"),
+        ([(KRAFT, 0, SAFE_DOWNGRADE)], "kraft.version cannot be downgraded from 1"),
     ],
 )
 async def test_update_features_refuses_all_when_one_is_invalid(
