@@ -257,6 +257,27 @@ MAX_MESSAGE_BYTES = ConfigKey(
     documentation="The largest record batch that is accepted, in bytes, after compression and with its "
     "header.",
 )
+_DECOMPRESSED_BYTES_MAX = 2**31 - 9
+"""The largest array of Java, and so the largest record that Kafka can decompress."""
+_DECOMPRESSED_BYTES_DOC = (
+    "The largest record in a compressed batch of a producer, in bytes, after decompression. A batch with a "
+    "larger one is refused."
+)
+MAX_DECOMPRESSED_MESSAGE_BYTES_OF_BROKER = ConfigKey(
+    name="max.decompressed.message.bytes",
+    type=integer(1, _DECOMPRESSED_BYTES_MAX),
+    default=_DECOMPRESSED_BYTES_MAX,
+    dynamic=True,
+    documentation=_DECOMPRESSED_BYTES_DOC,
+)
+MAX_DECOMPRESSED_MESSAGE_BYTES = ConfigKey(
+    name="max.decompressed.message.bytes",
+    type=integer(1, _DECOMPRESSED_BYTES_MAX),
+    default=_DECOMPRESSED_BYTES_MAX,
+    scope="topic",
+    broker_defaults=(BrokerDefault(MAX_DECOMPRESSED_MESSAGE_BYTES_OF_BROKER),),
+    documentation=_DECOMPRESSED_BYTES_DOC,
+)
 LOG_FLUSH_INTERVAL_MESSAGES = ConfigKey(
     name="log.flush.interval.messages",
     type=long(1),

@@ -1,11 +1,12 @@
 """Client quotas, stored in the metadata: which entities and keys there are, and which values.
 
-Source: Apache Kafka 4.3's `QuotaConfig` and the controller's checks of AlterClientQuotas.
+Source: Apache Kafka 4.4's `QuotaConfig` and the controller's checks of AlterClientQuotas.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -138,8 +139,9 @@ async def _keys_of(entity: QuotaEntity, hosts: _Hosts) -> Mapping[str, _Whole | 
 
 
 def _check_value(key: str, value: float, whole: _Whole | None) -> None:
-    # Apache Kafka takes NaN, which limits nothing; no comparison is true of it.
-    if not value > 0:
+    if not math.isfinite(value):
+        raise InvalidRequest(f"Quota {key} must be a finite number")
+    if value <= 0:
         raise InvalidRequest(f"Quota {key} must be greater than 0")
     if whole is None:
         return

@@ -1,6 +1,6 @@
 """SCRAM credentials, stored in the metadata: which are accepted, and what is stored of them.
 
-Source: RFC 5802, section 3; the limits are those of Apache Kafka 4.3's controller.
+Source: RFC 5802, section 3; the limits are those of Apache Kafka 4.4's controller.
 """
 
 from __future__ import annotations

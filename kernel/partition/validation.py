@@ -98,6 +98,7 @@ class PartitionConfig:
     flush_messages: int = keys.FLUSH_MESSAGES.default
     is_compacted: bool = False
     compression: TargetCompression | None = None
+    max_decompressed_message_bytes: int = keys.MAX_DECOMPRESSED_MESSAGE_BYTES.default
 
     @classmethod
     def of(cls, config: TopicConfig) -> PartitionConfig:
@@ -110,6 +111,7 @@ class PartitionConfig:
             config[keys.FLUSH_MESSAGES],
             "compact" in config[keys.CLEANUP_POLICY],
             TargetCompression.of(config),
+            config[keys.MAX_DECOMPRESSED_MESSAGE_BYTES],
         )
 
     def recompresses(self, header: BatchHeader) -> bool:
@@ -268,6 +270,9 @@ def validate_in_steps(
         unpack(codec, packed, QUICK_BYTES if quick else MAX_RECORDS_BYTES) if codec else in_pieces(packed)
     )
     rules = record_rules(header.base_timestamp, config, now_ms)
+    if header.attributes & CODEC_MASK:
+        # As in Kafka, a record that came uncompressed is only limited by its batch.
+        rules = rules._replace(most_bytes=config.max_decompressed_message_bytes)
     try:
         return (yield from check_in_steps(pieces, header.record_count, rules))
     except UnpackedTooLarge as error:

@@ -3,7 +3,7 @@
 The layout is drawn in `record`. Each record has to end where its fields end, the records where the bytes
 end, and offset deltas have to count from 0: consumers would fail on anything else, for as long as the batch
 is kept. Timestamps have to be within limits, and records need keys where they are required. Source: the
-checks of Apache Kafka 4.3 for compressed batches (`LogValidator`), and those of its reader (`DefaultRecord`).
+checks of Apache Kafka 4.4 for compressed batches (`LogValidator`), and those of its reader (`DefaultRecord`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ HEADERS_PER_STEP = 512
 """The same for the headers of one record."""
 MAX_RECORD_ERRORS = 1000
 """Records of a batch that are reported at most: a small compressed batch may hold millions."""
+MAX_RECORD_BYTES = 2**31 - 1
+"""The length of a record is an int32."""
 MIN_TIMESTAMP = -(2**63)
 MAX_TIMESTAMP = 2**63 - 1
 SPLICED_BYTES = 16 * 1024
@@ -38,17 +40,19 @@ NO_KEY = "there is no key, which records of a compacted topic need"
 class RecordRules(NamedTuple):
     """Rules for the records of a batch; limits of timestamps in milliseconds, both inclusive.
 
-    A record without a timestamp (-1) is always within the limits.
+    A record without a timestamp (-1) is always within the limits. `most_bytes` limits a record without its
+    length.
     """
 
     base_timestamp: int = 0
     oldest_ms: int = MIN_TIMESTAMP
     newest_ms: int = MAX_TIMESTAMP
     keys_required: bool = False
+    most_bytes: int = MAX_RECORD_BYTES
 
     def limit(self) -> int:
         """Return the largest zigzag encoded timestamp delta within the limits; -1 if not even 0 is."""
-        base, oldest, newest, _ = self
+        base, oldest, newest = self[:3]
         if not oldest <= base <= newest:
             return -1
         ahead, behind = newest - base, base - oldest
@@ -149,6 +153,7 @@ class _Check(_Fields):
         self._count = count
         self._rules = rules
         self._limit = rules.limit()
+        self._longest = 2 * rules.most_bytes
         self._null_key = None if rules.keys_required else _NO_LENGTH
 
     def newest_timestamp(self, *, bytes_follow: bool = False) -> int:
@@ -166,7 +171,7 @@ class _Check(_Fields):
     def check_some(self) -> bool:
         """Check records of this piece; return whether the next one (split, invalid) needs `check_one`."""
         data, start, index, newest = self.data, self.position, self.index, self._newest_ahead
-        limit, null_key = self._limit, self._null_key
+        limit, null_key, longest = self._limit, self._null_key, self._longest
         size, stop, position, end = len(data), min(self._count, index + RECORDS_PER_STEP), start, 0
         try:
             while index < stop and position < size:
@@ -177,7 +182,7 @@ class _Check(_Fields):
                 else:
                     length, position = read_folded(data, position)
                 end = position + (length >> 1)
-                if end > size or length & 1:
+                if end > size or length & 1 or length > longest:
                     break
                 if (folded := data[position + 1]) < 0x80:
                     position += 2
@@ -234,6 +239,11 @@ class _Check(_Fields):
             self.left = yield from self.varint()
             if self.left < 0:
                 raise InvalidRecord(f"record {self.index} has a negative length")
+            if self.left > self._rules.most_bytes:
+                raise InvalidRecord(
+                    f"record {self.index} has {self.left} bytes, more than max.decompressed.message.bytes="
+                    f"{self._rules.most_bytes}; send smaller records or raise the topic's limit"
+                )
             yield from self._check_fields()
         except _Unfit:
             raise InvalidRecord(

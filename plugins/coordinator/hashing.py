@@ -1,6 +1,6 @@
 """The partition of a group's or a transactional id's state, as Kafka computes it.
 
-Source: Apache Kafka 4.3's `GroupCoordinatorService.partitionFor`, `TransactionStateManager.partitionFor` and
+Source: Apache Kafka 4.4's `GroupCoordinatorService.partitionFor`, `TransactionStateManager.partitionFor` and
 `Utils.abs`.
 """
 

@@ -3,7 +3,7 @@
 A receiver is a function that a plugin returns from `tidelog_client_telemetry_receivers`. It is called on the
 event loop with each push, so it must return soon; if it raises, the client gets INVALID_RECORD.
 
-Source: KIP-714; the limits and the order of the checks are those of Apache Kafka 4.3.
+Source: KIP-714; the limits and the order of the checks are those of Apache Kafka 4.4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kafka's keys that tools alter and describe, and that have no effect here: kept, with the reason.
 
-They are those that Apache Kafka 4.3 changes while it runs, as far as no part of this broker reads them and
+They are those that Apache Kafka 4.4 changes while it runs, as far as no part of this broker reads them and
 nothing is lost by that, and those that it lists for each topic. Where a value asks for a part that is missing
 here, only the one that asks for nothing is accepted. Keys of TLS and of authentication are not kept: a user
 relies on them.
@@ -49,7 +49,12 @@ def _kept(
 
 
 def _kept_for_topics(
-    name: str, kind: ValueType[object], default: object, meaning: str, *by_broker: ConfigKey[object]
+    name: str,
+    kind: ValueType[object],
+    default: object,
+    meaning: str,
+    *by_broker: ConfigKey[object],
+    why: str = _NO_REPLICAS,
 ) -> ConfigKey[object]:
     """Return a topic key without effect, whatever its value."""
     return ConfigKey(
@@ -58,8 +63,8 @@ def _kept_for_topics(
         default=default,
         scope="topic",
         broker_defaults=tuple(map(BrokerDefault, by_broker)),
-        documentation=f"{meaning} Kept and described, without effect: {_NO_REPLICAS}.",
-        inert=_NO_REPLICAS,
+        documentation=f"{meaning} Kept and described, without effect: {why}.",
+        inert=why,
     )
 
 
@@ -100,6 +105,20 @@ _MIN_INSYNC_REPLICAS: Final = _kept(
     default=1,
     meaning="How many replicas must be in sync for a write with acks=all; at most the replicas there are.",
     why=_NO_REPLICAS,
+)
+_COPY_LAG_MS: Final = _kept(
+    "log.remote.copy.lag.ms",
+    long(-1),
+    0,
+    "How old a segment is copied to remote storage, in milliseconds.",
+    _NO_TIERS,
+)
+_COPY_LAG_BYTES: Final = _kept(
+    "log.remote.copy.lag.bytes",
+    long(-1),
+    -1,
+    "How many bytes of a log are not copied to remote storage.",
+    _NO_TIERS,
 )
 _LOCAL_RETENTION_MS: Final = _neutral("log.local.retention.ms", long(), "-2", _TIERS, topic=False)
 _LOCAL_RETENTION_BYTES: Final = _neutral("log.local.retention.bytes", long(), "-2", _TIERS, topic=False)
@@ -273,6 +292,23 @@ _OF_GROUPS: Final = (
     ),
 )
 
+_OF_SHARE_GROUPS: Final = (
+    _kept(
+        "errors.deadletterqueue.auto.create.topics.enable",
+        boolean(),
+        False,
+        "Whether dead-letter queues of share groups are created automatically.",
+        _NO_SHARE_GROUPS,
+    ),
+    _kept(
+        "errors.deadletterqueue.topic.name.prefix",
+        string(),
+        "dlq.",
+        "What the names of dead-letter queues of share groups begin with.",
+        _NO_SHARE_GROUPS,
+    ),
+)
+
 _OF_TOPICS: Final = (
     _kept_for_topics(
         "unclean.leader.election.enable",
@@ -300,6 +336,29 @@ _OF_TOPICS: Final = (
         "How many replicas must be in sync for a write with acks=all; at most the replicas there are.",
         _MIN_INSYNC_REPLICAS,
     ),
+    _kept_for_topics(
+        "errors.deadletterqueue.group.enable",
+        boolean(),
+        False,
+        "Whether the topic may be a dead-letter queue of share groups.",
+        why=_NO_SHARE_GROUPS,
+    ),
+    _kept_for_topics(
+        "remote.copy.lag.ms",
+        long(-1),
+        0,
+        "How old a segment is copied to remote storage, in milliseconds.",
+        _COPY_LAG_MS,
+        why=_NO_TIERS,
+    ),
+    _kept_for_topics(
+        "remote.copy.lag.bytes",
+        long(-1),
+        -1,
+        "How many bytes of a log are not copied to remote storage.",
+        _COPY_LAG_BYTES,
+        why=_NO_TIERS,
+    ),
     _neutral("remote.storage.enable", boolean(), "false", _TIERS, topic=True),
     _neutral("remote.log.copy.disable", boolean(), "false", _TIERS, topic=True),
     _neutral("remote.log.delete.on.disable", boolean(), "false", _TIERS, topic=True),
@@ -310,12 +369,15 @@ _OF_TOPICS: Final = (
 KEPT_KEYS: Final[tuple[ConfigKey[object], ...]] = (
     _UNCLEAN_LEADER_ELECTION,
     _MIN_INSYNC_REPLICAS,
+    _COPY_LAG_MS,
+    _COPY_LAG_BYTES,
     _LOCAL_RETENTION_MS,
     _LOCAL_RETENTION_BYTES,
     *_OF_THREADS,
     *_OF_AUTHENTICATION,
     *_OF_TIERED_STORAGE,
     *_OF_GROUPS,
+    *_OF_SHARE_GROUPS,
     *_OF_TOPICS,
 )
 """All of the above, for the hook `tidelog_config_keys`."""

@@ -209,7 +209,6 @@ _WITHOUT_PART: dict[str, _Part] = {
     "group.streams.*": _Part("streams groups"),
     "group.*": _Part("group coordination"),
     "share.*": _Part("share groups"),
-    "errors.deadletterqueue.*": _Part("dead-letter queues"),
     "transaction.two.phase.commit.enable": _Part("a coordinator of transactions", ("false",)),
     "transaction.*": _Part("transactions"),
     "transactional.id.expiration.ms": _Part("transactions"),
@@ -219,7 +218,6 @@ _WITHOUT_PART: dict[str, _Part] = {
     "create.topic.policy.class.name": _Part("policies in Java"),
     "alter.config.policy.class.name": _Part("policies in Java"),
     "max.incremental.fetch.session.cache.slots": _Part("incremental fetch sessions", ("0",)),
-    "max.decompressed.message.bytes": _Part("a limit on decompressed sizes"),
     "listener.name.*": _Part("other settings per listener than limits on connections"),
     "metric.reporters": _Part("metrics reporters", ("",)),
     "metrics.*": _Part("metrics"),
@@ -240,8 +238,6 @@ _WITHOUT_PART_FOR_TOPICS: dict[str, _Part] = {
     "min.cleanable.dirty.ratio": _Part("compaction"),
     "remote.*": _Part("tiered storage"),
     "internal.segment.bytes": _Part("the settings of Apache Kafka's own tests"),
-    "errors.deadletterqueue.*": _Part("dead-letter queues", ("false",)),
-    "max.decompressed.message.bytes": _Part("a limit on decompressed sizes"),
 }
 
 _WITHOUT_PART_FOR_GROUPS: dict[str, _Part] = {

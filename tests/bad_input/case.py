@@ -44,7 +44,7 @@ NOTHING_MALFORMED = "no client writes that, so the request was garbled on the wa
 class Case:
     """Something bad that a client may send, after things that may be good.
 
-    `kafka` is what Apache Kafka 4.3.1 does after the last request: CLOSED, SILENT or the names of the error
+    `kafka` is what Apache Kafka 4.4.0 does after the last request: CLOSED, SILENT or the names of the error
     codes in its answer, with commas between. `log` is what tidelog's log has to tell when it closes the
     connection (a regular expression). `appends` is how many records the case rightly leaves in the log.
     """

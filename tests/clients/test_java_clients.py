@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .brokers import Broker
 
-NEWEST = "4.3.1"
+NEWEST = "4.4.0"
 OLD = pytest.mark.skipif(AGAINST_KAFKA, reason="Apache Kafka 4 refuses clients that are older than 2.1")
 BOTH = [NEWEST, pytest.param("3.9.1", marks=pytest.mark.long)]
 # Those that speak record batches v2; idempotence is their default from 3.0 on.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TOOL = "org.apache.kafka.tools.TransactionsCommand"
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 # The newest works by transaction version 2, the others by what was before.
-RELEASES = ["4.3.1", *(pytest.param(old, marks=pytest.mark.long) for old in ("3.9.1", "2.8.2"))]
+RELEASES = ["4.4.0", *(pytest.param(old, marks=pytest.mark.long) for old in ("3.9.1", "2.8.2"))]
 SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _TOOLS: Final = "org.apache.kafka.tools"
 _CLASSES: Final = {
     "kafka-topics": f"{_TOOLS}.TopicCommand",
-    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
     "kafka-get-offsets": f"{_TOOLS}.GetOffsetShell",
     "kafka-producer-perf-test": f"{_TOOLS}.ProducerPerformance",
     "kafka-consumer-perf-test": f"{_TOOLS}.ConsumerPerformance",

@@ -3,7 +3,7 @@
     key    key type int16 (2), group string
     value  version int16, then `GroupMetadataValue` in that version; without a value the group is removed
 
-Source: Apache Kafka 4.3's `GroupMetadataKey` and `GroupMetadataValue`; KIP-345 (version 3, static members).
+Source: Apache Kafka 4.4's `GroupMetadataKey` and `GroupMetadataValue`; KIP-345 (version 3, static members).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
 )
 
 CURRENT_VERSION: Final = 3
-"""The version that Apache Kafka 4.3 writes: the newest one that older brokers read as well."""
+"""The version that Apache Kafka 4.4 writes: the newest one that older brokers read as well."""
 NO_TIMESTAMP: Final = -1
 
 

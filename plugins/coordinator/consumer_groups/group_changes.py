@@ -3,7 +3,7 @@
     key    key type int16, group string (type 16: also the regular expression, a string)
     value  version int16 (0), then the schema of the type; without a value the record is a tombstone
 
-Source: the schemas of Apache Kafka 4.3's group coordinator; KIP-848, KIP-1101 (metadata hash), KIP-1263
+Source: the schemas of Apache Kafka 4.4's group coordinator; KIP-848, KIP-1101 (metadata hash), KIP-1263
 (assignment timestamp).
 """
 

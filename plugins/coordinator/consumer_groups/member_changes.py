@@ -3,7 +3,7 @@
     key    key type int16, group string, member id string
     value  version int16 (0), then the schema of the type; without a value the record is a tombstone
 
-Source: the schemas of Apache Kafka 4.3's group coordinator; KIP-848, KIP-1251 (assignment epochs).
+Source: the schemas of Apache Kafka 4.4's group coordinator; KIP-848, KIP-1251 (assignment epochs).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A state log in an internal topic, and the internal topics of coordinators with Apache Kafka's settings.
 
 One replica each: a single broker has no place for a second one, and with Kafka's default of three it could
-never create the topics. Source: the settings of Kafka 4.3's internal topics.
+never create the topics. Source: the settings of Kafka 4.4's internal topics.
 """
 
 from __future__ import annotations

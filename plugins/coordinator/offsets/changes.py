@@ -3,7 +3,7 @@
     key    type int16 (1, or 0 in old logs), group string, topic string, partition int32
     value  version int16, then `OffsetCommitValue` in that version; without a value the offset is removed
 
-Source: Apache Kafka 4.3's `OffsetCommitKey`, `LegacyOffsetCommitKey` and `OffsetCommitValue`.
+Source: Apache Kafka 4.4's `OffsetCommitKey`, `LegacyOffsetCommitKey` and `OffsetCommitValue`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PARTITION_BYTES: Final = 4
 EXPIRING_VERSION: Final = 1
 """The one version with an expiry time chosen by the client; leader epoch and topic id are lost in it."""
 CURRENT_VERSION: Final = 4
-"""The version that Apache Kafka 4.3 writes."""
+"""The version that Apache Kafka 4.4 writes."""
 _V4: Final = b"\0\4"
 _V4_METADATA_AT: Final = 14
 """Position of the metadata's length in a value of version 4."""

@@ -1,7 +1,7 @@
 """The transitions of a transaction: pure functions of its state and of a request.
 
 They raise the error for the client, or return the new state, which has to be in the log before the client is
-answered; None when nothing changes. Times are milliseconds since the epoch. Source: Kafka 4.3's
+answered; None when nothing changes. Times are milliseconds since the epoch. Source: Kafka 4.4's
 `TransactionCoordinator` and `TransactionMetadata`; KIP-360, KIP-890.
 """
 

@@ -87,7 +87,7 @@ class Transactions:
             timeout_ms = NO_TIMEOUT_MS
         if keep_prepared:
             raise UnsupportedVersion(
-                "a transaction that was left open cannot be kept, only aborted, as in Apache Kafka 4.3"
+                "a transaction that was left open cannot be kept, only aborted, as in Apache Kafka 4.4"
             )
         if not two_phase_commit and not 0 < timeout_ms <= self._context.max_timeout_ms:
             raise InvalidTransactionTimeout(

@@ -21,6 +21,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 SOFTWARE_SINCE = 3
 TARGET_SINCE = 5
+ANY_NODE = -1
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 LEVEL_0_SINCE: Final = 4
@@ -30,7 +31,7 @@ LEVEL_0_SINCE: Final = 4
 def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """List what is served; refuse malformed client software names, and requests for another broker."""
     version = context.api_version
-    if version >= SOFTWARE_SINCE and not _is_well_named(request):
+    if version >= SOFTWARE_SINCE and not (_is_well_named(request) and _names_a_broker_or_none(request)):
         return _refusal(ErrorCode.INVALID_REQUEST)
     if version >= TARGET_SINCE and not _is_meant(context, request):
         return _refusal(ErrorCode.REBOOTSTRAP_REQUIRED)
@@ -67,8 +68,12 @@ def _is_well_named(request: ApiVersionsRequest) -> bool:
     return _SOFTWARE.fullmatch(name) is not None and _SOFTWARE.fullmatch(version) is not None
 
 
+def _names_a_broker_or_none(request: ApiVersionsRequest) -> bool:
+    """Return whether the client states both a cluster and a node, or neither."""
+    return (request.cluster_id is None) == (request.node_id == ANY_NODE)
+
+
 def _is_meant(context: RequestContext, request: ApiVersionsRequest) -> bool:
-    """Return whether the client states no cluster, or this cluster and this node; one of both is neither."""
     cluster = context.broker.cluster
     return request.cluster_id is None or (request.cluster_id, request.node_id) == (
         cluster.cluster_id,

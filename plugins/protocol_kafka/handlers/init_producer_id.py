@@ -1,6 +1,6 @@
 """InitProducerId (API 22): an id for an idempotent producer, or the next epoch of a transactional one.
 
-Version 6 (KIP-939), which Apache Kafka 4.3 serves with `unstable.api.versions.enable`, lets a producer take
+Version 6 (KIP-939), which Apache Kafka 4.4 serves with `unstable.api.versions.enable`, lets a producer take
 part in two-phase commits.
 """
 

@@ -15,7 +15,7 @@ directory in 43 bytes: 22 characters of URL-safe base64 without padding, and no 
     version: 0
     topic_id: X1qQuvPyRWqJJavLZen1rw
 
-The bytes of both are as Apache Kafka 4.3.1 writes them; sources: Apache Kafka's `LogManager` and
+The bytes of both are as Apache Kafka 4.4.0 writes them; sources: Apache Kafka's `LogManager` and
 `PartitionMetadataFile`.
 """
 

@@ -53,6 +53,15 @@ def test_check_in_steps_reports_at_most_max_record_errors() -> None:
     assert [each.batch_index for each in error.value.record_errors] == list(range(MAX_RECORD_ERRORS))
 
 
+def test_check_in_steps_limits_the_bytes_of_each_record_wherever_it_is_split() -> None:
+    records = of([b"a", b"b" * 93])
+    for split in range(len(records)):
+        pieces = [records[:split], records[split:]]
+        deque(check_in_steps(pieces, 2, RecordRules(most_bytes=100)), maxlen=0)
+        with pytest.raises(InvalidRecord, match=r"record 1 has 100 bytes, more than max\.decompressed"):
+            deque(check_in_steps(pieces, 2, RecordRules(most_bytes=99)), maxlen=0)
+
+
 THREE = of([b"a", b"b", b"c"])
 ONE = of([b"a"])
 

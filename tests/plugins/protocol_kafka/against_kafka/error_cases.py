@@ -196,7 +196,8 @@ RECORDS: Final = [
 TOPICS_AND_CLUSTER: Final = [
     introducing(E_.REBOOTSTRAP_REQUIRED, "another", None),
     introducing(E_.REBOOTSTRAP_REQUIRED, "", 99),
-    introducing(E_.REBOOTSTRAP_REQUIRED, "", -1),
+    introducing(E_.INVALID_REQUEST, "", -1),
+    introducing(E_.INVALID_REQUEST, None, None),
     case(E_.TOPIC_ALREADY_EXISTS, apis.CREATE_TOPICS, 7, **creating(TOPIC)),
     case(E_.INVALID_TOPIC_EXCEPTION, apis.CREATE_TOPICS, 7, **creating("a b")),
     case(E_.INVALID_PARTITIONS, apis.CREATE_TOPICS, 7, **creating(NEW, num_partitions=0)),

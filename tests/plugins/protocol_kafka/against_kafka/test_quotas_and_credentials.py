@@ -116,6 +116,8 @@ ALTERATIONS: list[tuple[Entity, Quotas]] = [
     ([("user", "q2")], {RATE: 2.0**63}),
     ([("user", "q3")], {RATE: math.inf}),
     ([("user", "q3")], {"request_percentage": math.inf}),
+    ([("user", "q3")], {"request_percentage": math.nan}),
+    ([("user", "q3")], {"request_percentage": 1e300}),
     ([("user", "q3")], {}),
 ]
 QUOTA_SCRIPT: list[tuple[Api, Any]] = [

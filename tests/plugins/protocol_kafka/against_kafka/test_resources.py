@@ -5,6 +5,7 @@ Kafka has keys of share and streams groups too, which are left out here.
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +13,14 @@ from typing import Any
 import pytest
 
 from tests.deadlines import wait_until
+from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
+from tidelog.kernel.testing import make_batch
 from tidelog.plugins.protocol_kafka.messages.api import (
     CREATE_TOPICS,
     DESCRIBE_CONFIGS,
     GET_TELEMETRY_SUBSCRIPTIONS,
     INCREMENTAL_ALTER_CONFIGS,
+    PRODUCE,
     PUSH_TELEMETRY,
     Api,
 )
@@ -29,6 +33,7 @@ from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
 )
@@ -41,7 +46,8 @@ from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
 )
 from tidelog.plugins.protocol_kafka.messages.push_telemetry import PushTelemetryRequest
 
-from .asking import Asker, plain, same_answers
+from .asking import Asker, message, plain, same_answers
+from .prepared import producing
 
 CONSUMER_KEYS = [
     f"consumer.{key}" for key in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
@@ -101,6 +107,36 @@ def test_every_topic_key_of_kafka_is_described_with_its_type_and_source(kafka: A
     expected, found = (entries(asker, TOPIC_RESOURCE, "described") for asker in (kafka, tidelog))
     # Kafka sets it for all brokers when it formats a directory with eligible leader replicas.
     assert differing(expected, found) <= {"min.insync.replicas"}
+
+
+def gzipped(*values: bytes) -> bytearray:
+    """A batch of these records, compressed with gzip."""
+    plain_batch = make_batch(values)
+    header = parse_header(plain_batch)
+    return pack_batch(header._replace(attributes=1), gzip.compress(plain_batch[HEADER_BYTES:]))
+
+
+def test_max_decompressed_message_bytes_limits_compressed_records_as_in_kafka(
+    kafka: Asker, tidelog: Asker
+) -> None:
+    """A record has six bytes besides its value here, without its length."""
+    batches = [make_batch([bytes(100)]), gzipped(bytes(14), bytes(14)), gzipped(bytes(14), bytes(15))]
+    codes: list[list[int]] = []
+    for asker in (kafka, tidelog):
+        create_topic(asker, "decompressed")
+        changed = altered(TOPIC_RESOURCE, "decompressed", max_decompressed_message_bytes="20")
+        assert asker.ask(*changed).responses[0].error_code == 0
+        # Kafka leads a partition, and applies a change, soon after it has acknowledged it.
+        wait_until(lambda asker=asker: produced(asker, batches[2]) == ErrorCode.INVALID_RECORD, "the limit")  # type: ignore[misc]
+        codes.append([produced(asker, batch) for batch in batches])
+    assert codes == [[0, 0, ErrorCode.INVALID_RECORD]] * 2
+
+
+def produced(asker: Asker, batch: bytearray) -> int:
+    """Append a batch; the error code."""
+    request = message(PRODUCE.request_class, producing(batch, "decompressed"))
+    code: int = asker.ask(PRODUCE, 9, request).responses[0].partition_responses[0].error_code
+    return code
 
 
 SECURITY_KEYS = re.compile(r"ssl\..*|sasl\.(jaas|enabled|mechanism)\..*|principal\.builder\.class")

@@ -91,12 +91,12 @@ async def test_api_versions_refuses_invalid_names_of_client_software(
     ("cluster", "node", "code"),
     [
         (None, -1, ErrorCode.NONE),
-        ("mine", -1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("mine", -1, ErrorCode.INVALID_REQUEST),
         ("mine", 1, ErrorCode.NONE),
-        (None, 1, ErrorCode.NONE),
+        ("another", -1, ErrorCode.INVALID_REQUEST),
         ("another", 1, ErrorCode.REBOOTSTRAP_REQUIRED),
         ("mine", 2, ErrorCode.REBOOTSTRAP_REQUIRED),
-        (None, 2, ErrorCode.NONE),
+        (None, 1, ErrorCode.INVALID_REQUEST),
     ],
 )
 async def test_api_versions_of_a_client_that_expects_another_broker(

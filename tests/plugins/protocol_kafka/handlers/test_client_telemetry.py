@@ -105,7 +105,7 @@ async def test_get_telemetry_subscriptions_gives_an_id_and_no_metrics_without_su
 
 async def test_get_telemetry_subscriptions_unites_the_subscriptions_that_match(client: Client) -> None:
     await client.ask(
-        API_VERSIONS, 3, ApiVersionsRequest(client_software_name="java", client_software_version="4.3.1")
+        API_VERSIONS, 3, ApiVersionsRequest(client_software_name="java", client_software_version="4.4.0")
     )
     await subscribe(client, "a", metrics="consumer.,producer.", match="client_software_name=ja.*")
     await subscribe(client, "b", metrics="producer.", interval_ms="1000", match="client_id=test")

@@ -176,7 +176,7 @@ async def test_describe_configs_has_synonyms_in_the_unit_of_the_broker_key(
 
 
 async def test_describe_configs_omits_a_missing_default_from_the_synonyms(client: Client) -> None:
-    """As Apache Kafka 4.3.1 answers for its keys whose default is null."""
+    """As Apache Kafka 4.4.0 answers for its keys whose default is null."""
     asked = request(BROKER_RESOURCE, "1", ["log.retention.minutes", "listeners"], include_synonyms=True)
     configs = by_name(only(await client.ask(DESCRIBE_CONFIGS, 4, asked)))
     assert (configs["log.retention.minutes"].value, configs["log.retention.minutes"].synonyms) == (None, [])
