@@ -77,9 +77,9 @@ class RecordColumns:
         """Return how many bytes each record has at most, its varints included."""
         sizes = _sizes(self.key) + _sizes(self.value) + MOST_RECORD_OVERHEAD
         if self.headers is not None:
-            key, value = _header_columns(self.headers)
+            key, value = header_columns(self.headers)
             per_header = _sizes(key) + _sizes(value) + MOST_HEADER_OVERHEAD
-            ends = np.cumsum(_counts(self.headers))
+            ends = np.cumsum(header_counts(self.headers))
             total = np.concatenate(([0], np.cumsum(per_header)))
             sizes += np.diff(total[np.concatenate(([0], ends))])
         return sizes
@@ -132,13 +132,13 @@ def _encoded_headers(records: RecordColumns) -> tuple[Any, Column | int]:
     """Return the count and the headers of each record, and their sizes."""
     if records.headers is None:
         return b"\0", 1
-    key, value = _header_columns(records.headers)
+    key, value = header_columns(records.headers)
     key_sizes = _joined([_VarintColumn.of(_sizes(key))])
     value_sizes = _joined([_VarintColumn.of(_sizes_or_null(value))])
     joined = _compute.binary_join_element_wise(
         key_sizes, key, value_sizes, value, b"", null_handling="replace", null_replacement=b""
     )
-    counts = _counts(records.headers)
+    counts = header_counts(records.headers)
     bounds = np.concatenate(([0], np.cumsum(counts)))
     ends = np.frombuffer(joined.buffers()[1], np.int32, len(joined) + 1)[bounds]
     of_record = pa.Array.from_buffers(
@@ -149,7 +149,8 @@ def _encoded_headers(records: RecordColumns) -> tuple[Any, Column | int]:
     return whole, count.sizes + np.diff(ends).astype(np.int64)
 
 
-def _header_columns(headers: pa.ListArray) -> tuple[pa.BinaryArray, pa.BinaryArray]:
+def header_columns(headers: pa.ListArray) -> tuple[pa.BinaryArray, pa.BinaryArray]:
+    """Return the keys and the values of all headers, those of one record after those of the one before."""
     each = headers.flatten()
     return each.field(0).cast(pa.binary()), each.field(1).cast(pa.binary())
 
@@ -205,6 +206,7 @@ def _sizes_or_null(array: pa.BinaryArray, of_null: int = -1) -> Column:
     return sizes
 
 
-def _counts(lists: pa.ListArray) -> Column:
-    counts: Column = np.asarray(_compute.fill_null(_compute.list_value_length(lists), 0)).astype(np.int64)
+def header_counts(headers: pa.ListArray) -> Column:
+    """Return how many headers each record has."""
+    counts: Column = np.asarray(_compute.fill_null(_compute.list_value_length(headers), 0)).astype(np.int64)
     return counts

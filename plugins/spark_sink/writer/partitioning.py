@@ -44,7 +44,7 @@ def sticky_partitions(sizes: Column, partitions: int, first: int, run_bytes: int
 
 def murmur2(keys: pa.BinaryArray) -> Hashes:
     """Return the murmur2 hash of each value, with the seed of Kafka's producers."""
-    data, starts, sizes = _layout(keys)
+    data, starts, sizes = binary_layout(keys)
     hashes = (np.uint32(_SEED) ^ sizes.astype(np.uint32)).astype(np.uint32)
     words = _words(data)
     left = sizes // 4
@@ -60,7 +60,7 @@ def murmur2(keys: pa.BinaryArray) -> Hashes:
     return _finished(_add_rest(hashes, data, starts, sizes))
 
 
-def _layout(keys: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], Column, Column]:
+def binary_layout(keys: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], Column, Column]:
     """Return the bytes of an array, and where each value begins and how many bytes it has."""
     _, offsets_buffer, data_buffer = keys.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32, len(keys) + 1, keys.offset * 4).astype(np.int64)

@@ -13,9 +13,15 @@ import pyarrow as pa
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client import or_raise
 from tidelog.plugins.client.errors import ErrorResponse
-from tidelog.plugins.spark_sink.writer.encoding import RecordColumns, encode_batches
+from tidelog.plugins.spark_sink.writer.encoding import encode_batches
 from tidelog.plugins.spark_sink.writer.partitioning import key_partitions, sticky_partitions
-from tidelog.plugins.spark_sink.writer.rows import ANY_PARTITION, InvalidRow, TopicRows, rows_by_topic
+from tidelog.plugins.spark_sink.writer.rows import (
+    ANY_PARTITION,
+    ANY_TIMESTAMP,
+    InvalidRow,
+    TopicRows,
+    rows_by_topic,
+)
 
 if TYPE_CHECKING:
     from tidelog.kernel.records.columns import Column
@@ -41,10 +47,10 @@ class Written:
     def __str__(self) -> str:
         return f"{self.rows} rows of {self.data_bytes} bytes"
 
-    def add(self, records: RecordColumns) -> None:
+    def add(self, rows: TopicRows) -> None:
         """Count more rows."""
-        self.rows += len(records)
-        self.data_bytes += records.data_bytes
+        self.rows += len(rows.records)
+        self.data_bytes += rows.records.data_bytes
 
 
 def gather(batches: Iterable[pa.RecordBatch], block_bytes: int = BLOCK_BYTES) -> Iterator[pa.RecordBatch]:
@@ -81,7 +87,7 @@ class TaskProducer:
     _client: BlockingClient
     _options: WriterOptions
     _producer: IdempotentProducer | None
-    written: Written = attrs.field(factory=Written, init=False)
+    written: Written = attrs.field(factory=Written)
     markable: dict[str, TopicPartition] = attrs.field(factory=dict[str, TopicPartition], init=False)
     _counts: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
     _run: int = attrs.field(factory=lambda: random.randrange(2**31), init=False)
@@ -93,15 +99,16 @@ class TaskProducer:
             InvalidRow: a row cannot be written, as it is too large or names a partition that does not exist.
             ClientError: a topic does not exist, or its leader did not accept the records.
         """
-        for rows in rows_by_topic(batch, self._options.topic, now_ms):
-            self.written.add(rows.records)
-            self._write_topic(rows)
+        for rows in rows_by_topic(batch, self._options.topic):
+            self.written.add(rows)
+            self._write_topic(rows, now_ms)
 
-    def _write_topic(self, rows: TopicRows) -> None:
+    def _write_topic(self, rows: TopicRows, now_ms: int) -> None:
         sizes = rows.records.most_sizes()
         self._check_sizes(sizes)
         partition = self._chosen(rows, sizes)
-        records = rows.records
+        given = rows.records.timestamp
+        records = attrs.evolve(rows.records, timestamp=np.where(given == ANY_TIMESTAMP, now_ms, given))
         if len(partition) and (partition != partition[0]).any():
             order = np.argsort(partition, kind="stable")
             records, sizes, partition = records.take(order), sizes[order], partition[order]

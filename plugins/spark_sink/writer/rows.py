@@ -14,7 +14,7 @@ Source: Spark's "Structured Streaming + Kafka Integration Guide" and its `KafkaW
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
@@ -27,7 +27,8 @@ from tidelog.plugins.spark_sink.writer.encoding import RecordColumns
 if TYPE_CHECKING:
     from tidelog.kernel.records.columns import Column
 
-ANY_PARTITION = -1
+ANY_PARTITION: Final = -1
+ANY_TIMESTAMP: Final = -1
 _MS_PER_S = 1000
 _compute: Any = pyarrow.compute
 
@@ -38,14 +39,14 @@ class InvalidRow(TidelogError, ValueError):
 
 @attrs.frozen
 class TopicRows:
-    """Rows for one topic; `partition` is -1 where the partitioner chooses."""
+    """Rows for one topic; `partition` is -1 where the partitioner chooses, a timestamp where it is now."""
 
     topic: str
     records: RecordColumns
     partition: Column
 
 
-def rows_by_topic(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> Iterator[TopicRows]:
+def rows_by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[TopicRows]:
     """Yield the rows for each topic; `topic` is that of all rows, None to use the column.
 
     Raises:
@@ -54,7 +55,7 @@ def rows_by_topic(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> Iter
     if not batch.num_rows:
         return
     records = RecordColumns(
-        _binary(batch, "key"), _binary(batch, "value"), _headers(batch), _timestamps(batch, now_ms)
+        _binary(batch, "key"), _binary(batch, "value"), _headers(batch), _timestamps(batch)
     )
     partition = _partitions(batch)
     if topic is not None:
@@ -90,10 +91,10 @@ def _partitions(batch: pa.RecordBatch) -> Column:
     return np.asarray(_compute.fill_null(column, ANY_PARTITION)).astype(np.int64)
 
 
-def _timestamps(batch: pa.RecordBatch, now_ms: int) -> Column:
+def _timestamps(batch: pa.RecordBatch) -> Column:
     column = _column(batch, "timestamp")
     if column is None:
-        return np.full(batch.num_rows, now_ms, np.int64)
+        return np.full(batch.num_rows, ANY_TIMESTAMP, np.int64)
     if pa.types.is_floating(column.type):
         in_ms = _compute.multiply(column, float(_MS_PER_S)).cast(pa.int64(), safe=False)
     else:
@@ -102,7 +103,7 @@ def _timestamps(batch: pa.RecordBatch, now_ms: int) -> Column:
     least = _compute.min(in_ms).as_py()
     if least is not None and least < 0:
         raise InvalidRow(f"a row has a timestamp of {least} ms: records have none before 1970")
-    return np.asarray(_compute.fill_null(in_ms, now_ms)).astype(np.int64)
+    return np.asarray(_compute.fill_null(in_ms, ANY_TIMESTAMP)).astype(np.int64)
 
 
 def _headers(batch: pa.RecordBatch) -> pa.ListArray | None:

@@ -34,7 +34,13 @@ from tidelog.plugins.client import BlockingClient
 from tidelog.plugins.spark_sink.option_values import InvalidOption, warn_of_options
 from tidelog.plugins.spark_sink.writer.options import WriterOptions, parse_writer_options
 from tidelog.plugins.spark_sink.writer.producing import TaskProducer, Written, gather
-from tidelog.plugins.spark_sink.writer.transactions import StreamTask, write_once
+from tidelog.plugins.spark_sink.writer.transactions import (
+    PreparedTask,
+    StreamTask,
+    abort_tasks,
+    commit_tasks,
+    prepare_task,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,6 +69,13 @@ class TaskDone(WriterCommitMessage):
     written: Written
 
 
+@attrs.frozen
+class TaskPrepared(WriterCommitMessage):
+    """What a task has written in a transaction, which the driver ends."""
+
+    prepared: PreparedTask
+
+
 class BatchWriter(DataSourceArrowWriter):
     """Writer of a batch query; what is sent again is dropped, but a task that runs again writes again."""
 
@@ -86,29 +99,46 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of a task, unless it has written them in an earlier run of the micro-batch.
+        """Write the rows of a task, unless an earlier run of the micro-batch has committed them.
 
         Raises:
+            CheckpointSetBack: the task has written rows of a later micro-batch.
             DifferentReplay: the task has written other rows for this micro-batch before.
             InvalidRow: a row cannot be written.
             ClientError: the rows are not written, or it is not known whether they are.
         """
         if not self._options.exactly_once:
             return TaskDone(write_rows(self._options, iterator))
-        with BlockingClient(self._options.bootstrap_servers, settings=self._options.client) as client:
-            return TaskDone(write_once(client, self._options, _task(), iterator, wall_clock_ms))
+        with self._client() as client:
+            return TaskPrepared(prepare_task(client, self._options, _task(), iterator, wall_clock_ms))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Warn of options once; each task has committed what it wrote.
+        """Commit what all tasks have written, if that is in transactions, and warn of options once.
 
         Spark makes many writers for a query, in several processes: one of them commits all micro-batches.
+
+        Raises:
+            CheckpointSetBack: the query has written a later micro-batch.
+            DifferentReplay: a task whose rows are committed has none any more.
+            TransactionEnded: a transaction has ended by itself, or by another run of the query.
+            ClientError: not all are committed, or it is not known whether they are.
         """
         if self._options.without_effect and self._options.without_effect not in _warned:
             _warned.add(self._options.without_effect)
             warn_of_options(self._options.without_effect)
+        if done := _prepared(messages):
+            with self._client() as client:
+                commit_tasks(client, self._options, done)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Do nothing: a task that failed has aborted, and one that did not is skipped by the replay."""
+        """Abort what other tasks have written than those that failed, which have aborted themselves."""
+        done = [each for each in _prepared(messages) if each.producer is not None]
+        if done:
+            with self._client() as client:
+                abort_tasks(client, done)
+
+    def _client(self) -> BlockingClient:
+        return BlockingClient(self._options.bootstrap_servers, settings=self._options.client)
 
 
 def write_rows(options: WriterOptions, rows: Iterator[pa.RecordBatch]) -> Written:
@@ -181,6 +211,12 @@ def _is_headers(kind: DataType) -> bool:
         return False
     found = [(field.name, type(field.dataType)) for field in kind.elementType.fields]
     return found == [("key", StringType), ("value", BinaryType)]
+
+
+def _prepared(messages: Sequence[WriterCommitMessage | None]) -> list[PreparedTask]:
+    """Return what tasks have written in transactions, in the order of the tasks; one that failed has None."""
+    found = [each.prepared for each in messages if isinstance(each, TaskPrepared)]
+    return sorted(found, key=lambda each: each.task.index)
 
 
 def _task() -> StreamTask:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Iterator
 from datetime import datetime
@@ -176,6 +177,31 @@ def test_a_micro_batch_that_is_repeated_is_written_once(
         write()
         written = committed(sink.client, [sink.partition(0), sink.partition(1)])
     assert written == sorted(f"stream {index}" for index in range(500))
+
+
+def test_a_checkpoint_that_was_set_back_fails_the_query_that_writes_a_topic(
+    spark: SparkSession, shared_tidelog: str, tmp_path: Path
+) -> None:
+    with new_topic(shared_tidelog) as source, new_topic(shared_tidelog, 2) as sink:
+        rows = load(spark.readStream, source, startingOffsets="earliest", maxOffsetsPerTrigger=10)
+        given = {"kafka.bootstrap.servers": sink.bootstrap, "topic": sink.name}
+        writer = rows.select("value").writeStream.format("tidelog").options(**given)
+
+        def write() -> None:
+            query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+            query.awaitTermination(int(DEADLINE_S))
+
+        source.produce(0, [f"{index:02}" for index in range(30)])
+        write()
+        for folder, number in itertools.product(("offsets", "commits"), (1, 2)):
+            for name in (str(number), f".{number}.crc"):
+                (tmp_path / folder / name).unlink(missing_ok=True)
+        source.produce(0, [f"{index:02}" for index in range(30, 35)])
+        message = "micro-batch 1 is to be written, and the query has written micro-batch 2 already"
+        with pytest.raises(StreamingQueryException, match=message):
+            write()
+        written = committed(sink.client, [sink.partition(0), sink.partition(1)])
+    assert written == [f"{index:02}" for index in range(30)]
 
 
 @pytest.mark.parametrize(

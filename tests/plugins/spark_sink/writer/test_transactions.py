@@ -1,21 +1,35 @@
-"""Micro-batches that are replayed: what a task has committed is not written again."""
+"""Micro-batches that are replayed: what is committed is not written again, and nothing is left out."""
 
 from __future__ import annotations
 
+import pickle
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from attrs import evolve
 
-from tests.plugins.spark_sink.writer.written import committed, create, options, rows, values_of
+from tests.plugins.spark_sink.writer.written import committed, create, options, rows
 from tidelog.kernel.clock import wall_clock_ms
-from tidelog.plugins.client import BlockingClient, TopicPartition
-from tidelog.plugins.client.errors import ClientError, ProducerFenced, RequestTimedOut
+from tidelog.plugins.client import BlockingClient, TopicPartition, or_raise
+from tidelog.plugins.client.errors import BrokerUnreachable, ClientError, RequestTimedOut
 from tidelog.plugins.spark_sink.writer.producing import Written
 from tidelog.plugins.spark_sink.writer.rows import InvalidRow
-from tidelog.plugins.spark_sink.writer.transactions import DifferentReplay, StreamTask, write_once
+from tidelog.plugins.spark_sink.writer.transactions import (
+    CheckpointSetBack,
+    DifferentReplay,
+    PreparedTask,
+    StreamTask,
+    TransactionEnded,
+    abort_tasks,
+    commit_tasks,
+    prepare_task,
+)
+
+Tasks = Sequence[Sequence[str]]
+"""The values that each task has."""
 
 
 class Killed(BaseException):
@@ -31,20 +45,44 @@ class Query:
         self.parts: list[TopicPartition] = create(client, f"t-{self.id}", 2)
         self.options = options(bootstrap, streaming=True, topic=self.parts[0].topic)
 
-    def run(self, batch: int, *blocks: list[str], task: int = 0, client: Any = None) -> Written:
-        """One attempt of a task."""
-        return self.write(batch, values_of(*blocks), task=task, client=client)
+    def run(self, batch: int, *tasks: Sequence[str], client: Any = None) -> list[PreparedTask]:
+        """Run a micro-batch as Spark does: each task, and then the commit or the abort of the driver."""
+        done: list[PreparedTask] = []
+        try:
+            for index, values in enumerate(tasks):
+                done.append(self.prepare(batch, values, task=index, client=client))
+            commit_tasks(client or self.client, self.options, done)
+        except Exception:
+            abort_tasks(self.client, pickled(done))
+            raise
+        return done
+
+    def prepare(
+        self, batch: int, values: Sequence[str], *, task: int = 0, client: Any = None
+    ) -> PreparedTask:
+        """Run one attempt of a task, which gets two blocks of rows."""
+        half = len(values) // 2
+        blocks = [rows(value=[each.encode() for each in part]) for part in (values[:half], values[half:])]
+        return self.write(batch, iter(blocks), task=task, client=client)
 
     def write(
         self, batch: int, blocks: Iterator[pa.RecordBatch], *, task: int = 0, client: Any = None
-    ) -> Written:
-        """One attempt of a task."""
+    ) -> PreparedTask:
+        """Run one attempt of a task."""
         which = StreamTask(self.id, batch, task)
-        return write_once(client or self.client, self.options, which, blocks, wall_clock_ms)
+        found = prepare_task(client or self.client, self.options, which, blocks, wall_clock_ms)
+        (copy,) = pickled([found])
+        return copy
 
     def committed(self) -> list[str]:
         """The values that a reader of committed records finds."""
         return committed(self.client, self.parts)
+
+
+def pickled(done: Sequence[PreparedTask]) -> list[PreparedTask]:
+    """What the driver gets of the processes of tasks."""
+    copies: list[PreparedTask] = pickle.loads(pickle.dumps(list(done)))
+    return copies
 
 
 @pytest.fixture
@@ -53,12 +91,19 @@ def query(real_broker: str) -> Iterator[Query]:
         yield Query(client, real_broker)
 
 
-class Dying:
-    """A client whose process is killed before a method does anything, or after it has done it."""
+@pytest.fixture
+def tidelog_query(shared_tidelog: str) -> Iterator[Query]:
+    with BlockingClient(shared_tidelog) as client:
+        yield Query(client, shared_tidelog)
 
-    def __init__(self, client: BlockingClient, method: str, *, after: bool) -> None:
+
+class Dying:
+    """A client whose process is killed before a call of a method does anything, or after it has done it."""
+
+    def __init__(self, client: BlockingClient, method: str, call: int = 0, *, after: bool) -> None:
         self._client = client
         self._method = method
+        self._calls_left = call
         self._after = after
         self._is_dead = False
 
@@ -70,6 +115,9 @@ class Dying:
             return found
 
         def dying(*args: Any, **kwargs: Any) -> Any:
+            if self._calls_left:
+                self._calls_left -= 1
+                return found(*args, **kwargs)
             if self._after:
                 found(*args, **kwargs)
             self._is_dead = True
@@ -78,71 +126,158 @@ class Dying:
         return dying
 
 
-def test_write_once_skips_what_the_task_has_written_in_an_earlier_run(query: Query) -> None:
-    assert query.run(0, ["a", "b"], ["c"]) == Written(3, 3)
-    assert query.run(0, ["d"], task=1) == Written(1, 1)
-    assert query.run(0, ["a", "b"], ["c"]) == Written()
-    assert query.run(0, ["c", "b", "a"]) == Written()
-    assert query.run(1, ["e"]) == Written(1, 1)
-    assert query.run(1, ["f"], task=1) == Written(1, 1)
+KILLS = [
+    (method, call, after)
+    for method, calls in (
+        ("init_transactions", (0, 1)),
+        ("produce_batches", (0, 1)),
+        ("send_offsets", (0, 1)),
+        ("commit_offsets", (0,)),
+        ("commit_transaction", (0, 1)),
+    )
+    for call in calls
+    for after in (False, True)
+]
+"""Where a micro-batch of two tasks with rows is killed; at the last seven both have written."""
+ROWS = ["b", "c"], [], ["d"]
+
+
+def test_what_is_committed_is_not_written_again(query: Query) -> None:
+    query.run(0, ["a", "b", "c"], [], ["d"])
+    for tasks in ((["a", "b", "c"], [], ["d"]), (["c", "b", "a"], [], ["d"])):
+        assert [each.producer for each in query.run(0, *tasks)] == [None, None, None]
+    query.run(1, ["e"], ["f"])
     assert query.committed() == ["a", "b", "c", "d", "e", "f"]
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize(
-    "method", ["init_transactions", "produce_batches", "send_offsets", "commit_transaction"]
-)
-def test_write_once_writes_each_row_once_wherever_it_is_killed(
-    query: Query, method: str, after: bool
-) -> None:
-    query.run(0, ["a"])
-    with pytest.raises(Killed):
-        query.run(1, ["b", "c"], client=Dying(query.client, method, after=after))
-    is_done = method == "commit_transaction" and after
-    assert query.run(1, ["b", "c"]) == (Written() if is_done else Written(2, 2))
-    query.run(2, ["d"])
-    assert query.committed() == ["a", "b", "c", "d"]
-
-
-def test_write_once_of_a_newer_attempt_fences_the_one_before(query: Query) -> None:
-    def interrupted() -> Iterator[pa.RecordBatch]:
-        yield rows(value=[bytes(5_000_000)])
-        assert query.run(0, ["newer"]) == Written(1, 5)
-        yield rows(value=[b"older"])
-
-    query.options = options_with_large_records(query)
-    with pytest.raises(ProducerFenced):
-        query.write(0, interrupted())
-    assert query.committed() == ["newer"]
-
-
-def options_with_large_records(query: Query) -> Any:
-    from attrs import evolve
-
-    return evolve(query.options, max_record_bytes=10_000_000, compression="zstd")
-
-
-def test_write_once_refuses_a_replay_with_other_rows_in_the_task(query: Query) -> None:
-    query.run(0, ["a", "b"])
-    with pytest.raises(DifferentReplay, match=r"task 0 of micro-batch 0 has 1 rows of 1 bytes.*2 rows of 2"):
-        query.run(0, ["a"])
+def test_nothing_is_visible_before_all_tasks_have_ended(query: Query) -> None:
+    done = [query.prepare(0, ["a"]), query.prepare(0, ["b"], task=1)]
+    ends = [client_ends(query, stable=stable) for stable in (True, False)]
+    assert (sum(ends[0]), sum(ends[1])) == (0, 2)
+    commit_tasks(query.client, query.options, done)
     assert query.committed() == ["a", "b"]
 
 
-def test_write_once_aborts_when_a_row_cannot_be_written(query: Query) -> None:
+def client_ends(query: Query, *, stable: bool) -> list[int]:
+    found = or_raise(query.client.list_offsets(query.parts, read_committed=stable))
+    return [found[part].offset for part in query.parts]
+
+
+@pytest.mark.parametrize(("method", "call", "after"), KILLS)
+def test_each_row_is_written_once_wherever_a_micro_batch_is_killed(
+    query: Query, method: str, call: int, after: bool
+) -> None:
+    query.run(0, ["a"])
+    with pytest.raises(Killed):
+        query.run(1, *ROWS, client=Dying(query.client, method, call, after=after))
+    query.run(1, *ROWS)
+    query.run(2, ["e"])
+    assert query.committed() == ["a", "b", "c", "d", "e"]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [(["b"], ["c"], ["d"]), (["b", "c", "d"],), ([], ["b", "c"], ["d"]), ([], [], [], ["d", "b", "c"])],
+)
+@pytest.mark.parametrize(("method", "call", "after"), KILLS[-7:])
+def test_a_replay_with_other_tasks_writes_no_row_twice(
+    tidelog_query: Query, method: str, call: int, after: bool, others: Tasks
+) -> None:
+    query = tidelog_query
+    with pytest.raises(Killed):
+        query.run(0, *ROWS, client=Dying(query.client, method, call, after=after))
+    is_begun = method == "commit_transaction" and (call, after) != (0, False)
+    if not is_begun:
+        query.run(0, *others)
+        for task in range(len(ROWS)):  # so that what a task has left open does not keep the test waiting
+            query.client.init_transactions(StreamTask(query.id, 0, task).name)
+    else:
+        with pytest.raises(DifferentReplay, match=r"task \d of micro-batch 0 has .* were committed before"):
+            query.run(0, *others)
+        query.run(0, *ROWS)
+    assert query.committed() == ["b", "c", "d"]
+
+
+def test_a_checkpoint_that_was_set_back_fails_with_both_numbers_and_the_remedy(query: Query) -> None:
+    for batch in range(3):
+        query.run(batch, [f"{batch}-a"], [f"{batch}-b"])
+    written = query.committed()
+    message = r"micro-batch 1 is to be written.*has written micro-batch 2 already.*Restore the checkpoint"
+    for tasks in ((["1-a", "new"], ["1-b"]), ([], [], ["new"]), ([],)):
+        with pytest.raises(CheckpointSetBack, match=message):
+            query.run(1, *tasks)
+    assert query.committed() == written
+    query.run(3, ["3"])
+    assert query.committed() == [*written, "3"]
+
+
+def test_a_task_of_a_checkpoint_that_was_set_back_fails_before_it_writes(query: Query) -> None:
+    query.run(1, ["a"])
+    with pytest.raises(CheckpointSetBack):
+        query.prepare(0, ["b"])
+    assert sum(client_ends(query, stable=False)) == 2, "the record and the end of its transaction"
+
+
+def test_a_newer_attempt_of_a_task_fences_the_one_before(query: Query) -> None:
+    query.options = evolve(query.options, max_record_bytes=10_000_000, compression="zstd")
+    older = query.prepare(0, ["older"])
+    newer = query.prepare(0, ["newer"])
+    with pytest.raises(TransactionEnded, match=r"task 0 of micro-batch 0 ended before.*transaction\.timeout"):
+        commit_tasks(query.client, query.options, [older])
+    commit_tasks(query.client, query.options, [newer])
+    assert query.committed() == ["newer"]
+
+
+@pytest.mark.parametrize(
+    ("others", "found"),
+    [(["a"], "1 rows of 1 bytes.*2 rows of 2 bytes"), (["a", "c"], "2 rows of 2 bytes.*2 rows of 2 bytes")],
+)
+def test_a_replay_with_other_rows_is_refused(query: Query, others: list[str], found: str) -> None:
+    query.run(0, ["a", "b"])
+    with pytest.raises(DifferentReplay, match=f"task 0 of micro-batch 0 has {found}.*without rand"):
+        query.run(0, others)
+    assert query.committed() == ["a", "b"]
+
+
+def test_a_task_aborts_when_a_row_cannot_be_written(query: Query) -> None:
     with pytest.raises(InvalidRow):
         query.write(0, iter([rows(value=[bytes(500_000)] * 10), rows(value=[bytes(2_000_000)])]))
     assert query.committed() == []
-    assert query.run(0, ["a"]) == Written(1, 1)
+    query.run(0, ["a"])
+    assert query.committed() == ["a"]
 
 
-def test_write_once_without_rows_needs_no_broker(query: Query) -> None:
-    assert query.write(0, iter([])) == Written()
-    assert query.write(0, iter([rows(value=[])])) == Written()
-    assert query.client.committed_offsets(StreamTask(query.id, 0, 0).name) == {}
+def test_abort_tasks_ends_what_is_open_and_leaves_what_is_committed(query: Query) -> None:
+    done = [query.prepare(0, [value], task=task) for task, value in enumerate("abc")]
+    commit_tasks(query.client, query.options, pickled(done[:1]))
+    abort_tasks(query.client, [*done, PreparedTask(StreamTask(query.id, 0, 3), Written())])
+    assert query.committed() == ["a"]
 
 
-def test_write_once_leaves_a_commit_in_doubt_to_the_replay(query: Query) -> None:
+def test_abort_tasks_spends_no_time_on_a_cluster_that_cannot_be_reached(query: Query) -> None:
+    asked: list[object] = []
+
+    class Unreachable:
+        def abort_transaction(self, producer: object) -> None:
+            asked.append(producer)
+            raise BrokerUnreachable([])
+
+    done = [query.prepare(0, [value], task=task) for task, value in enumerate("ab")]
+    abort_tasks(Unreachable(), done)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    assert len(asked) == 1
+    abort_tasks(query.client, done)
+
+
+def test_a_task_without_rows_needs_no_broker(query: Query) -> None:
+    task = StreamTask(query.id, 0, 0)
+    for blocks in ([], [rows(value=[])]):
+        assert query.write(0, iter(blocks)) == PreparedTask(task, Written())
+    commit_tasks(query.client, query.options, [PreparedTask(task, Written())])
+    for group in (task.name, task.query_group):
+        assert query.client.committed_offsets(group) == {}
+
+
+def test_a_commit_in_doubt_is_left_to_the_replay(query: Query) -> None:
     class InDoubt(Dying):
         def __getattr__(self, name: str) -> Any:
             found = getattr(self._client, name)
@@ -157,5 +292,5 @@ def test_write_once_leaves_a_commit_in_doubt_to_the_replay(query: Query) -> None
 
     with pytest.raises(ClientError):
         query.run(0, ["a"], client=InDoubt(query.client, "", after=False))
-    assert query.run(0, ["a"]) == Written()
+    assert query.run(0, ["a"])[0].producer is None
     assert query.committed() == ["a"]
