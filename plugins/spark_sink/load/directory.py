@@ -20,7 +20,7 @@ import fcntl
 import json
 import os
 import uuid
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -151,8 +151,7 @@ class LoadDirectory:
             raise LoadFailed(
                 f"Spark wrote {records} records and no files into {staging}: is the format one of files?"
             )
-        for file in files:
-            _sync_file(staging / file)
+        _sync_files(staging, files)
         size_bytes = sum(disk.stat(staging / file).st_size for file in files)
         commit = Commit(chunk, staging.name, tuple(files), records, size_bytes)
         make_folders(self._commits)
@@ -244,6 +243,16 @@ def _data_files(staging: Path) -> Generator[str]:
         for name in files:
             if name[0] not in "._":
                 yield (Path(root) / name).relative_to(staging).as_posix()
+
+
+def _sync_files(staging: Path, files: Iterable[str]) -> None:
+    """Make files below a staging folder durable, with the folders by which they are found."""
+    folders = {staging, staging.parent}
+    for file in files:
+        _sync_file(staging / file)
+        folders |= {staging / parent for parent in PurePosixPath(file).parents}
+    for folder in sorted(folders):
+        disk.sync_directory(folder)
 
 
 def _sync_file(path: Path) -> None:

@@ -13,7 +13,7 @@ import click
 from tidelog.kernel.cli.tables import print_json
 from tidelog.plugins.spark_sink.load.directory import LoadDirectory
 from tidelog.plugins.spark_sink.load.plan import LoadPlan
-from tidelog.plugins.spark_sink.load.planning import check_plan, make_plan
+from tidelog.plugins.spark_sink.load.planning import check_plan, check_topics, make_plan
 from tidelog.plugins.spark_sink.load.progress import LoadProgress
 from tidelog.plugins.spark_sink.load.request import LoadRequest
 from tidelog.plugins.spark_sink.load.run import ChunkWriter, Load, Summary
@@ -52,6 +52,7 @@ def execute(given: Mapping[str, Any]) -> None:
             identity=request.identity(),
             make_plan=lambda: make_plan(request, options, given["task_records"], given["chunk_records"]),
             check_plan=lambda plan, remaining: check_plan(plan, remaining, options),
+            check_topics=lambda plan: check_topics(plan, options),
             writer=writer,
             progress=progress,
             overwrite=given["overwrite"],

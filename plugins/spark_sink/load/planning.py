@@ -52,8 +52,10 @@ def make_plan(
             raise LoadFailed(
                 f"No topic matches the pattern {request.pattern!r}: `tidelog topics list` lists them."
             )
+        # Before their offsets: were one created again meanwhile, its id would not be that of the plan.
+        topic_ids = _topic_ids(lookups, {each.topic for each in partitions})
         starts, stops = lookups.resolve(options.start), lookups.resolve(options.end)
-        earliest, latest = lookups.earliest(partitions), lookups.latest({})
+        earliest, latest = lookups.earliest(partitions), lookups.latest()
         ranges: list[OffsetRange] = []
         for partition in sorted(starts.keys() & stops.keys() & earliest.keys() & latest.keys()):
             start, stop = starts[partition], stops[partition]
@@ -63,7 +65,7 @@ def make_plan(
                 ranges.append(OffsetRange(partition, start, stop))
         if not ranges:
             raise LoadFailed(_nothing(request, sorted({each.topic for each in partitions})))
-        topic_ids = _topic_ids(lookups, {each.partition.topic for each in ranges})
+        topic_ids = {topic: topic_ids[topic] for topic in sorted({each.partition.topic for each in ranges})}
     return LoadPlan(
         request.identity(), topic_ids, task_records, chunks_of(ranges, task_records, chunk_records)
     )
@@ -78,17 +80,34 @@ def check_plan(plan: LoadPlan, remaining: Collection[int], options: SourceOption
     """
     ranges = plan.partitions(remaining)
     with log_offsets(options) as lookups:
-        lookups.partitions()
-        found = _topic_ids(lookups, plan.topic_ids.keys())
-        for topic, topic_id in plan.topic_ids.items():
-            if found[topic] != topic_id:
-                raise LoadFailed(
-                    f"Topic {topic!r} is not the one that the load began with: it was deleted and created "
-                    "again. Begin again with --overwrite, or load into another directory."
-                )
+        _check_topics(lookups, plan)
         earliest = lookups.earliest(ranges.keys())
         for partition, left in ranges.items():
             _readable_start(partition, left.start, earliest.get(partition, left.start), options)
+
+
+def check_topics(plan: LoadPlan, options: SourceOptions) -> None:
+    """Check that what was just read, by offsets, is of the topics of the plan: ids never come back.
+
+    Raises:
+        LoadFailed: a topic is gone or was created again since the plan was made.
+    """
+    with log_offsets(options) as lookups:
+        _check_topics(lookups, plan)
+
+
+def _check_topics(lookups: LogOffsets, plan: LoadPlan) -> None:
+    existing = {each.topic for each in lookups.partitions()}
+    for topic, planned in plan.topic_ids.items():
+        found = lookups.topic_id(topic)
+        # Brokers before Apache Kafka 2.8 have no ids.
+        is_other = None not in (found, planned) and str(found) != planned
+        if topic not in existing or is_other:
+            raise LoadFailed(
+                f"Topic {topic!r} is not the one that the load began with: it was deleted"
+                f"{' and created again' * is_other}. Begin again with --overwrite, or load into another "
+                "directory."
+            )
 
 
 def _check_range(request: LoadRequest, partition: TopicPartition, start: int, stop: int, end: int) -> None:

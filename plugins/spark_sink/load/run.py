@@ -70,6 +70,7 @@ class Load:
         identity: the identity of the request
         make_plan: fixes offsets, at the first start
         check_plan: raises if what remains of a plan cannot be read
+        check_topics: raises if a topic is not the one of the plan any more
         writer: starts what writes chunks, only if there is something to write
         progress: gets the progress of the load
         overwrite: whether an earlier load of the directory is removed
@@ -79,6 +80,7 @@ class Load:
     identity: Mapping[str, object]
     make_plan: Planner
     check_plan: Checker
+    check_topics: Callable[[LoadPlan], None]
     writer: Callable[[LoadPlan], AbstractContextManager[ChunkWriter]]
     progress: Progress
     overwrite: bool = False
@@ -136,6 +138,8 @@ class Load:
                     self.progress.advance(before + share * size)
 
                 records = writer.write(chunk, folder, advance)
+                # Afterwards: a topic may be created again while it is read.
+                self.check_topics(plan)
                 commits[number] = self.directory.commit(number, folder, records)
                 done += size
                 self.progress.committed(commits[number], len(plan.chunks), done)

@@ -17,7 +17,8 @@ from tests.plugins.spark_sink.load.loads import (
     run,
     small_plan,
 )
-from tidelog.plugins.spark_sink.load.directory import FOLDER, SUCCESS, LoadDirectory
+from tidelog.kernel import disk
+from tidelog.plugins.spark_sink.load.directory import FOLDER, SUCCESS, LoadDirectory, make_folders
 from tidelog.plugins.spark_sink.load.errors import LoadFailed
 from tidelog.plugins.spark_sink.load.plan import LoadPlan
 
@@ -158,3 +159,45 @@ def test_a_chunk_without_records_has_no_files(tmp_path: Path) -> None:
         (staging / "part-00000.parquet").touch()
         assert directory.commit(0, staging, 0).files == ()
     assert [each.name for each in tmp_path.iterdir()] == [FOLDER]
+
+
+def test_commit_syncs_files_and_their_folders_before_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = LoadDirectory(tmp_path)
+    staging = directory.new_staging(0)
+    make_folders(staging / "topic=a" / "date=2026-01-31")
+    (staging / "topic=a" / "date=2026-01-31" / "part-0.parquet").touch()
+    synced: set[Path] = set()
+    replace_file, sync_directory, fsync = disk.replace_file, disk.sync_directory, disk.fsync
+
+    def sync(path: Path) -> None:
+        synced.add(path)
+        sync_directory(path)
+
+    def sync_file(descriptor: int) -> None:
+        synced.add(Path(f"/proc/self/fd/{descriptor}").readlink())
+        fsync(descriptor)
+
+    def replace(path: Path, content: bytes) -> None:
+        assert synced >= {staging.parent, staging, *staging.rglob("*")}
+        replace_file(path, content)
+
+    monkeypatch.setattr(disk, "sync_directory", sync)
+    monkeypatch.setattr(disk, "fsync", sync_file)
+    monkeypatch.setattr(disk, "replace_file", replace)
+    assert len(directory.commit(0, staging, 1).files) == 1
+
+
+def test_load_commits_nothing_that_was_read_of_another_topic(tmp_path: Path) -> None:
+    checked: list[LoadPlan] = []
+
+    def check_topics(plan: LoadPlan) -> None:
+        checked.append(plan)
+        if len(checked) == 2:
+            raise LoadFailed("created again")
+
+    with pytest.raises(LoadFailed, match="created again"):
+        run(tmp_path, check_topics=check_topics)
+    assert len(load_of(tmp_path).directory.recover()) == 1
+    assert checked == [small_plan()] * 2

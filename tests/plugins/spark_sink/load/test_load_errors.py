@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import attrs
 import click
 import pytest
 
@@ -14,7 +16,22 @@ from tests.plugins.spark_sink.load.running import arguments
 from tests.plugins.spark_sink.queries import Topic, new_topic
 from tidelog.kernel.errors import TidelogError
 from tidelog.plugins.spark_sink.load.command import load
+from tidelog.plugins.spark_sink.load.errors import LoadFailed
+from tidelog.plugins.spark_sink.load.execution import request_of
+from tidelog.plugins.spark_sink.load.plan import LoadPlan
+from tidelog.plugins.spark_sink.load.planning import check_plan, check_topics, make_plan
 from tidelog.plugins.spark_sink.load.times import iso_time, timestamp_ms
+from tidelog.plugins.spark_sink.source.options import SourceOptions
+
+DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(("from_time", "to_time", "from_offsets", "to_offsets")),
+    **dict.fromkeys(("partition_by", "select"), ()),
+    "write_options": {},
+    "source_options": {},
+    "conf": {},
+    "file_format": "parquet",
+    "no_headers": False,
+}
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +82,44 @@ def test_load_of_a_range_that_is_not_there(
         load.main(arguments(topic, tmp_path / "t", *flags(topic)), standalone_mode=False)
     assert message.format(topic=topic.name) in str(raised.value)
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("by_pattern", [False, True])
+def test_load_refuses_a_topic_that_was_deleted_and_made_again(shared_tidelog: str, by_pattern: bool) -> None:
+    with new_topic(shared_tidelog) as made, new_topic(shared_tidelog) as other:
+        for each in (made, other):
+            each.produce(0, ["a", "b"])
+        names = (made.name, other.name)
+        request = request_of(
+            {
+                **DEFAULTS,
+                "topics": () if by_pattern else names,
+                "pattern": "|".join(names) if by_pattern else None,
+            }
+        )
+        options = request.parsed(shared_tidelog, skip_deleted=False)
+        plan = make_plan(request, options, 10, 10)
+
+        def check_rest(plan: LoadPlan, options: SourceOptions) -> None:
+            check_plan(plan, [0], options)
+
+        checks = (check_topics, check_rest)
+        for check in checks:
+            check(plan, options)
+        without_ids = attrs.evolve(plan, topic_ids=dict.fromkeys(plan.topic_ids))
+        made.delete()
+        message = (
+            "is not the one that the load began with: it was deleted" if by_pattern else "does not exist"
+        )
+        for check in checks:
+            with pytest.raises(LoadFailed, match=message):
+                check(plan, options)
+        with new_topic(shared_tidelog, name=made.name):
+            made.produce(0, ["c", "d", "e"])
+            for check in checks:
+                with pytest.raises(LoadFailed, match=f"Topic '{made.name}' is not .* and created again"):
+                    check(plan, options)
+                check(without_ids, options)
 
 
 @pytest.mark.parametrize(
