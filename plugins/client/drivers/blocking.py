@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.plugins.client import operations
-from tidelog.plugins.client.cluster import Cluster
+from tidelog.plugins.client.cluster import NO_TOPIC_ID, Cluster
 from tidelog.plugins.client.drivers.blocking_connection import BlockingConnection
 from tidelog.plugins.client.errors import BrokerUnreachable, ClientClosed, ClientError, RequestTimedOut
 from tidelog.plugins.client.operations import PartitionReader
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import TracebackType
     from typing import Self
+    from uuid import UUID
 
     from tidelog.kernel.records.record import Record
     from tidelog.kernel.seams.storage import TopicPartition
@@ -110,6 +111,11 @@ class BlockingClient:
             ClientError: the peer is not a broker with supported versions.
         """
         self._connected(self._session.cluster.addresses(), self._settings.operation_timeout_s)
+
+    def topic_id(self, topic: str) -> UUID | None:
+        """Return the id of a topic as of its last metadata, by which it is fetched; None if it has none."""
+        found = self._session.cluster.topic_id(topic)
+        return None if found == NO_TOPIC_ID else found
 
     def run(
         self,

@@ -43,7 +43,7 @@ class BatchReader(DataSourceReader):
     def _offset_ranges(self) -> list[OffsetRange]:
         options, log = self._ranges.options, self._ranges.log_offsets
         starts, stops = log.resolve(options.start), log.resolve(options.end)
-        latest = log.latest({})
+        latest = log.latest()
         found: list[OffsetRange] = []
         for partition in sorted(starts.keys() & stops.keys()):
             start, stop = starts[partition], stops[partition]
@@ -59,5 +59,5 @@ class BatchReader(DataSourceReader):
                 )
                 stop = max(start, latest.get(partition, start))
             if start < stop:
-                found.append(OffsetRange(partition, start, stop))
+                found.append(OffsetRange(partition, start, stop, log.topic_id(partition.topic)))
         return found

@@ -24,6 +24,7 @@ from tidelog.plugins.spark_sink.source.errors import report_data_loss
 from tidelog.plugins.spark_sink.source.limits import Limit, TimestampLimit
 from tidelog.plugins.spark_sink.source.options import SourceOptions
 from tidelog.plugins.spark_sink.source.positions import EARLIEST, LATEST, Positions
+from tidelog.plugins.spark_sink.source.query_position import NOWHERE, QueryPosition
 from tidelog.plugins.spark_sink.source.subscriptions import partitions_in
 
 T = TypeVar("T")
@@ -53,6 +54,10 @@ class LogOffsets:
         found = self._topic_ids.get(topic, NO_TOPIC_ID)
         return None if found == NO_TOPIC_ID else found
 
+    def topic_ids(self) -> dict[str, str]:
+        """Return the ids of topics whose partitions have been looked up, without those that have none."""
+        return {topic: str(each) for topic, each in self._topic_ids.items() if each != NO_TOPIC_ID}
+
     def partitions(self) -> frozenset[TopicPartition]:
         """Return the partitions that the query reads and that exist.
 
@@ -73,14 +78,16 @@ class LogOffsets:
         """Return the log start offsets of partitions, without those that do not exist."""
         return self._list(partitions, EARLIEST_TIMESTAMP)
 
-    def latest(self, known: Positions) -> dict[TopicPartition, int]:
+    def latest(self, known: QueryPosition = NOWHERE) -> dict[TopicPartition, int]:
         """Return the ends of what can be read of all partitions of the query.
 
-        An end below a `known` position is requested again: a broker that has just started may lag behind.
+        An end below a `known` offset of the same topic is requested again: a broker that has just started
+        may lag behind.
         """
         found = self._list(self.partitions(), LATEST_TIMESTAMP)
         for _ in range(1, self._options.offset_attempts):
-            if all(offset >= known.get(partition, 0) for partition, offset in found.items()):
+            reached = known.without(known.recreated(self.topic_ids())).offsets
+            if all(offset >= reached.get(partition, 0) for partition, offset in found.items()):
                 break
             time.sleep(self._options.offset_retry_s)
             found = self._list(self.partitions(), LATEST_TIMESTAMP)

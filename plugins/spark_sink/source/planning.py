@@ -8,30 +8,31 @@ from collections.abc import Callable, Iterable
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.source.positions import Positions
+from tidelog.plugins.spark_sink.source.query_position import QueryPosition
 
 
 def ranges_between(
-    start: Positions, end: Positions, new: Positions, on_loss: Callable[[str], None]
+    start: Positions, end: QueryPosition, new: Positions, on_loss: Callable[[str], None]
 ) -> list[OffsetRange]:
     """Return what lies between two positions of a query, without empty ranges.
 
     `new` has the log start offsets of partitions that are not in `start`. `on_loss` is called with what is
     gone: partitions, or the offsets above the end of a log that has become shorter.
     """
-    for partition in sorted(start.keys() - end.keys()):
+    for partition in sorted(start.keys() - end.offsets.keys()):
         on_loss(f"partition {partition} is gone")
     found: list[OffsetRange] = []
-    for partition in sorted(end):
+    for partition, stop in sorted(end.offsets.items()):
         begin = start.get(partition, new.get(partition))
         if begin is None:
             on_loss(f"partition {partition} is gone before it was read")
             continue
         if partition not in start and begin > 0:
             on_loss(f"the new partition {partition} begins at offset {begin} instead of 0")
-        if end[partition] < begin:
-            on_loss(f"the offset of {partition} has changed from {begin} to {end[partition]}")
-        elif end[partition] > begin:
-            found.append(OffsetRange(partition, begin, end[partition]))
+        if stop < begin:
+            on_loss(f"the offset of {partition} has changed from {begin} to {stop}")
+        elif stop > begin:
+            found.append(OffsetRange(partition, begin, stop, end.topic_id(partition.topic)))
     return found
 
 

@@ -1,7 +1,7 @@
 """Offsets of partitions, and their JSON form: `{"topicA": {"0": 23, "1": -1}}`.
 
-It is that of Spark's own Kafka source. So a position can be copied from a query's progress into an option,
-and checkpoints of one format are read by the other one.
+It is that of Spark's own Kafka source, whose checkpoints can be continued. So a position can be copied from a
+query's progress or its checkpoint into an option, which ignores fields beside the topics, such as `$topics`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ def to_json(positions: Positions) -> dict[str, Any]:
     return dict(found)
 
 
+def without_fields(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a stored position has of topics, without its other fields, whose names no topic has."""
+    return {name: each for name, each in stored.items() if not name.startswith("$")}
+
+
 def from_json(found: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
     """Return the offsets by partition."""
     return {
@@ -45,7 +50,7 @@ def parse_positions(option: str, text: str, *, least: int) -> dict[TopicPartitio
         InvalidOption: it is something else.
     """
     try:
-        found = from_json(json.loads(text))
+        found = from_json(without_fields(json.loads(text)))
     except (AttributeError, TypeError, ValueError):
         found = {}
     values_fit = all(type(value) is int and least <= value <= MOST_OFFSET for value in found.values())

@@ -83,9 +83,11 @@ class Prefetcher:
         pending = {each.partition: each for each in ranges}
         while pending:
             positions = {partition: rest.start for partition, rest in pending.items()}
-            for partition, fetched in or_raise(
-                self._client.fetch_partitions(positions, self._limits)
-            ).items():
+            outcomes = self._client.fetch_partitions(positions, self._limits)
+            for each in pending.values():
+                if each.is_of_other_topic(self._client.topic_id(each.partition.topic)):
+                    raise _NotSmall
+            for partition, fetched in or_raise(outcomes).items():
                 for rows in self._rows(fetched, pending[partition]):
                     found.append(rows)
                     size += rows.nbytes

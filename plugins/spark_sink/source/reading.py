@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidelog.plugins.client import FetchedBatch
+
+_CREATED_AGAIN: Final = "its topic was deleted and created again"
 
 
 def read_range(
@@ -78,6 +80,10 @@ class _RemoteLog:
             except (ErrorResponse, RequestTimedOut) as error:
                 self._skip_lost(error)
                 return
+            if self._is_other_topic():
+                self._reader.position = before
+                self._lose(_CREATED_AGAIN, self._wanted.stop)
+                return
             self._waited_s = (
                 0.0 if self._reader.position > before else self._waited_s + time.monotonic() - since_s
             )
@@ -85,17 +91,27 @@ class _RemoteLog:
             if self._waited_s > self._options.poll_timeout_s:
                 self._lose(f"its log ends at offset {self._reader.log_end}", self._wanted.stop)
 
+    def _is_other_topic(self) -> bool:
+        """Return whether the topic was created again since the task was planned, as of the last response."""
+        return self._wanted.is_of_other_topic(self._client.topic_id(self._wanted.partition.topic))
+
     def _skip_lost(self, error: ErrorResponse | RequestTimedOut) -> None:
         """Continue behind what is gone, if that is what the error means; else raise it."""
         partition = self._wanted.partition
         is_out_of_range = isinstance(error, ErrorResponse) and error.code is ErrorCode.OFFSET_OUT_OF_RANGE
-        if not is_out_of_range:
-            # A missing topic is requested again until the time is up: metadata may be on their way.
-            code = self._client.metadata([partition.topic]).errors.get(partition.topic)
+        # A missing topic is requested again until the time is up: metadata may be on their way.
+        code = self._client.metadata([partition.topic]).errors.get(partition.topic)
+        if self._is_other_topic():
+            self._lose(_CREATED_AGAIN, self._wanted.stop)
+        elif not is_out_of_range:
             if code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise error
             self._lose("its topic was deleted", self._wanted.stop)
-            return
+        else:
+            self._skip_out_of_range()
+
+    def _skip_out_of_range(self) -> None:
+        partition = self._wanted.partition
         found = or_raise(self._client.list_offsets([partition], EARLIEST_TIMESTAMP))[partition]
         if found.offset > self._reader.position:
             self._lose(f"its log begins at offset {found.offset}", found.offset)

@@ -1,8 +1,9 @@
 """`spark.readStream.format("tidelog")`: micro-batches of committed records.
 
-The position of a query is a JSON object of offsets by topic and partition. That of the first micro-batch has
-one more field, `$start`: where that batch begins. Spark stores only where batches end, and asks for the
-initial offset again if it has to repeat the first one, when the logs have new ends.
+The position of a query is a JSON object of offsets by topic and partition, with the ids of the topics
+(`query_position`). That of the first micro-batch has one more field, `$start`: where that batch begins. Spark
+stores only where batches end, and asks for the initial offset again if it has to repeat the first one, when
+the logs have new ends.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -24,8 +26,9 @@ from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.spark_sink.option_values import warn_of_options
 from tidelog.plugins.spark_sink.source.options import SourceOptions
 from tidelog.plugins.spark_sink.source.planning import limited, new_offsets, ranges_between
-from tidelog.plugins.spark_sink.source.positions import from_json, to_json
+from tidelog.plugins.spark_sink.source.positions import to_json
 from tidelog.plugins.spark_sink.source.prefetching import HandsOverRows
+from tidelog.plugins.spark_sink.source.query_position import NOWHERE, QueryPosition
 from tidelog.plugins.spark_sink.source.tasks import RangeReader, SmallBatchTask
 
 if TYPE_CHECKING:
@@ -44,14 +47,16 @@ class StreamReader(HandsOverRows, DataSourceStreamReader, SupportsTriggerAvailab
         self._now_s = now_s
         self._initial: dict[str, Any] | None = None
         self._latest: dict[TopicPartition, int] | None = None
-        self._target: dict[TopicPartition, int] | None = None
+        self._target: QueryPosition | None = None
         self._last_batch_s: float | None = None
         self._has_warned = False
+        self._committed: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where the query begins, the same every time."""
         if self._initial is None:
-            self._initial = to_json(self._ranges.log_offsets.resolve(self.options.start))
+            log = self._ranges.log_offsets
+            self._initial = QueryPosition(log.resolve(self.options.start), log.topic_ids()).to_json()
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -68,23 +73,34 @@ class StreamReader(HandsOverRows, DataSourceStreamReader, SupportsTriggerAvailab
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Store the ends of the logs, which are the end of the query."""
-        self._target = self._ranges.log_offsets.latest({})
+        self._target = self._ends()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return where the next micro-batch ends, `start` itself if there is nothing new or not enough."""
-        positions = _positions(start)
-        log = self._ranges.log_offsets
-        latest = self._latest = log.latest(positions) if self._target is None else self._target
+        """Return where the next micro-batch ends, `start` itself if there is nothing new or not enough.
+
+        Spark calls it when the micro-batch that ends at `start` is finished.
+
+        Raises:
+            DataLost: a topic is gone or was created again, and that is to fail the query.
+            ClientError: no broker answered.
+        """
+        self.note_finished(start)
         is_first = start == self._initial
+        stored = QueryPosition.from_json(start)
+        ends = self._ends(stored) if self._target is None else self._target
+        position = self._in_same_topics(stored, ends)
+        latest = self._latest = dict(ends.offsets)
         if not isinstance(limit, ReadAllAvailable):
-            begin = {**log.earliest(latest.keys() - positions.keys()), **positions}
+            new = self._ranges.log_offsets.earliest(latest.keys() - position.offsets.keys())
+            begin = {**new, **position.offsets}
             if not is_first and self._has_to_wait(new_offsets(begin, latest)):
                 return start
             if isinstance(limit, ReadMaxRows):
                 latest = limited(limit.max_rows, begin, latest)
+        end = attrs.evolve(ends, offsets=latest).to_json()
         if is_first:
-            return {_START: start, **to_json(latest)}
-        return start if latest == positions else to_json(latest)
+            return {_START: start, **end}
+        return start if latest == stored.offsets and position is stored else end
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the ends of the logs as of the last micro-batch, for the query's progress."""
@@ -97,12 +113,13 @@ class StreamReader(HandsOverRows, DataSourceStreamReader, SupportsTriggerAvailab
             DataLost: what it is to read is gone.
             ClientError: no broker answered.
         """
-        log = self._ranges.log_offsets
         is_first = _START in end and start != end
-        begin = from_json(end[_START]) if is_first else _positions(start)
-        stop = _positions(end)
-        new = log.earliest(stop.keys() - begin.keys())
-        ranges = ranges_between(begin, stop, new, self._ranges.on_loss)
+        stop = QueryPosition.from_json(end)
+        begin = QueryPosition.from_json(end[_START] if is_first else start)
+        # A topic that was created again is a new one; that was reported when the micro-batch was planned.
+        begin = begin.without(begin.recreated(stop.topic_ids))
+        new = self._ranges.log_offsets.earliest(stop.offsets.keys() - begin.offsets.keys())
+        ranges = ranges_between(begin.offsets, stop, new, self._ranges.on_loss)
         self._rows = None
         if self._ranges.is_small(ranges):
             rows = self._ranges.prefetched(ranges)
@@ -115,13 +132,45 @@ class StreamReader(HandsOverRows, DataSourceStreamReader, SupportsTriggerAvailab
         return self._ranges.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit the position for the group of the options, if there is one: only tools read that."""
-        if self.options.group is not None:
-            self._ranges.log_offsets.commit(self.options.group, _positions(end))
+        """Commit the position for the group of the options, if there is one: only tools read that.
+
+        Spark calls it when the next micro-batch is planned, so never for the last one of a query that ends.
+        """
+        if self.options.group is not None and end != self._committed:
+            self._committed = end
+            offsets = QueryPosition.from_json(end).offsets
+            self._ranges.log_offsets.commit(self.options.group, offsets)
 
     def stop(self) -> None:
         """Close the connections."""
         self._ranges.close()
+
+    def note_finished(self, position: dict[str, Any]) -> None:
+        """Commit the position of a finished micro-batch as `commit` does, but not where the query begins."""
+        if position != self._initial:
+            self.commit(position)
+
+    def on_recreated(self, topics: Sequence[str]) -> None:
+        """Report topics that were deleted and created again: they are read from their log start offsets.
+
+        Raises:
+            DataLost: that is to fail the query.
+        """
+        for topic in topics:
+            self._ranges.on_loss(f"topic {topic!r} was deleted and created again")
+
+    def _ends(self, known: QueryPosition = NOWHERE) -> QueryPosition:
+        """Return the ends of the logs now."""
+        latest = self._ranges.log_offsets.latest(known)
+        return QueryPosition(latest, self._ranges.log_offsets.topic_ids())
+
+    def _in_same_topics(self, position: QueryPosition, now: QueryPosition) -> QueryPosition:
+        """Return a position without the topics that were created again, itself if there are none."""
+        topics = position.recreated(now.topic_ids)
+        if not topics:
+            return position
+        self.on_recreated(topics)
+        return position.without(topics)
 
     def _has_to_wait(self, available: int) -> bool:
         """Return whether there is too little for a micro-batch, and the last one was not long ago."""
@@ -131,7 +180,3 @@ class StreamReader(HandsOverRows, DataSourceStreamReader, SupportsTriggerAvailab
             return True
         self._last_batch_s = now_s
         return False
-
-
-def _positions(stored: dict[str, Any]) -> dict[TopicPartition, int]:
-    return from_json({topic: offsets for topic, offsets in stored.items() if topic != _START})

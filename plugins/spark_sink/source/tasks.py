@@ -123,5 +123,5 @@ class RangeReader:
         """Return the directory to read, None if there is none or if it may have records that were deleted."""
         if log_starts.get(wanted.partition, wanted.stop) > wanted.start:
             return None
-        topic_id = self.log_offsets.topic_id(wanted.partition.topic)
+        topic_id = wanted.topic_id or self.log_offsets.topic_id(wanted.partition.topic)
         return find_local_log(self.options.local_log_dirs, wanted.partition, topic_id)

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from tests.deadlines import DEADLINE_S
 from tests.plugins.spark_sink.queries import Topic, new_topic
 from tests.plugins.spark_sink.writer.written import committed
-from tidelog.plugins.client import NewRecord
+from tidelog.plugins.client import GroupOffset, NewRecord
 from tidelog.plugins.spark_sink.data_source import TidelogDataSource
 from tidelog.plugins.spark_sink.source.options import parse_options
 from tidelog.plugins.spark_sink.source.stream_reader import StreamReader
@@ -88,8 +88,17 @@ def test_a_streaming_query_writes_each_record_once_over_its_restarts(
             for partition in range(2):
                 topic.produce(partition, [f"{number}-{index}" for index in range(300)])
             query = finish(
-                load(spark.readStream, topic, startingOffsets="earliest", maxOffsetsPerTrigger=400), tmp_path
+                load(
+                    spark.readStream,
+                    topic,
+                    startingOffsets="earliest",
+                    maxOffsetsPerTrigger=400,
+                    kafka__group__id=topic.name,
+                ),
+                tmp_path,
             )
+            ends = [GroupOffset(300 * (number + 1))] * 2
+            assert [*topic.client.committed_offsets(topic.name).values()] == ends
             progress = query.recentProgress
             assert [each.numInputRows for each in progress if each.numInputRows] == [400, 200], progress
     rows = spark.read.parquet(str(tmp_path / "table")).select("partition", "offset").collect()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +11,7 @@ from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.source.planning import limited, new_offsets, ranges_between, tasks_for
 from tidelog.plugins.spark_sink.source.positions import from_json, to_json
+from tidelog.plugins.spark_sink.source.query_position import QueryPosition
 
 PARTITIONS = [TopicPartition(topic, index) for topic in "ab" for index in (0, 1, 10)]
 positions = st.dictionaries(st.sampled_from(PARTITIONS), st.integers(0, 10_000))
@@ -37,9 +40,10 @@ def test_tasks_for_reads_each_offset_once(
 
 
 def test_tasks_for_splits_as_sparks_own_source_does() -> None:
-    whole = OffsetRange(PARTITIONS[0], 0, 100)
+    whole = OffsetRange(PARTITIONS[0], 0, 100, UUID(int=1))
     assert [task.size for task in tasks_for([whole], 4, None)] == [25, 25, 25, 25]
     assert [task.size for task in tasks_for([whole], 3, None)] == [33, 33, 34]
+    assert {task.topic_id for task in tasks_for([whole], 3, None)} == {UUID(int=1)}
     small = OffsetRange(PARTITIONS[1], 0, 2)
     assert [task.size for task in tasks_for([whole, small], 4, None)] == [33, 33, 34, 2]
     assert [task.size for task in tasks_for([whole, small], 2, None)] == [100, 2]
@@ -67,9 +71,10 @@ def test_ranges_between_has_all_that_is_new_and_reports_what_is_gone(
     start: dict[TopicPartition, int], end: dict[TopicPartition, int]
 ) -> None:
     lost: list[str] = []
-    found = ranges_between(start, end, dict.fromkeys(end, 0), lost.append)
+    ids = {"a": str(UUID(int=7))}
+    found = ranges_between(start, QueryPosition(end, ids), dict.fromkeys(end, 0), lost.append)
     expected = [
-        OffsetRange(part, start.get(part, 0), end[part])
+        OffsetRange(part, start.get(part, 0), end[part], UUID(int=7) if part.topic == "a" else None)
         for part in sorted(end)
         if end[part] > start.get(part, 0)
     ]
@@ -81,7 +86,7 @@ def test_ranges_between_has_all_that_is_new_and_reports_what_is_gone(
 def test_ranges_between_reports_new_partitions_that_have_lost_records() -> None:
     lost: list[str] = []
     first, second = PARTITIONS[:2]
-    found = ranges_between({}, {first: 9, second: 9}, {first: 4}, lost.append)
+    found = ranges_between({}, QueryPosition({first: 9, second: 9}), {first: 4}, lost.append)
     assert found == [OffsetRange(first, 4, 9)]
     assert lost == [
         "the new partition a-0 begins at offset 4 instead of 0",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import attrs
@@ -37,14 +38,22 @@ def tidelog_topic(shared_tidelog: str) -> Iterator[Topic]:
         yield topic
 
 
+def topic_ids(topic: Topic) -> dict[str, str]:
+    """The id of the topic as the broker has it, by its name."""
+    return {topic.name: str(topic.client.metadata([topic.name]).topics[topic.name].topic_id)}
+
+
 def test_a_query_reads_from_its_start_and_goes_on_where_it_was(topic: Topic) -> None:
     with Query(topic, startingOffsets="earliest") as query:
         assert values(query.next_rows()) == ["a0", "a1", "a2", "a3", "a4", "b0", "b1", "b2"]
         assert not query.plan(), "nothing is new"
         topic.produce(1, ["b3"])
         assert query.next_rows() == [(1, 3, b"b3")]
-    assert [list(json.loads(each)) for each in query.log] == [["$start", topic.name], [topic.name]]
-    assert json.loads(query.log[-1]) == {topic.name: {"0": 5, "1": 4}}
+    assert [list(json.loads(each)) for each in query.log] == [
+        ["$start", topic.name, "$topics"],
+        [topic.name, "$topics"],
+    ]
+    assert json.loads(query.log[-1]) == {topic.name: {"0": 5, "1": 4}, "$topics": topic_ids(topic)}
 
 
 def test_a_query_begins_with_what_comes_unless_told_otherwise(topic: Topic) -> None:
@@ -62,7 +71,7 @@ def test_the_first_micro_batch_is_repeated_from_where_it_began(topic: Topic) -> 
         assert values(query.next_rows()) == ["a5"]
     topic.produce(0, ["a6"])
     with Query(topic, query.log) as again:
-        assert again.start_of(0) == {topic.name: {"0": 7, "1": 3}}
+        assert again.start_of(0) == {topic.name: {"0": 7, "1": 3}, "$topics": topic_ids(topic)}
         assert values(again.read(0)) == ["a5"]
         assert values(again.next_rows()) == ["a6"]
 
@@ -139,7 +148,7 @@ def test_partitions_that_are_added_are_read_from_their_start(topic: Topic) -> No
         topic.produce(2, ["c0", "c1", "c2"])
         assert values(query.next_rows()) == ["c0", "c1"]
         assert values(query.next_rows()) == ["c2"]
-        assert json.loads(query.log[-1]) == {topic.name: {"0": 5, "1": 3, "2": 3}}
+        assert json.loads(query.log[-1])[topic.name] == {"0": 5, "1": 3, "2": 3}
 
 
 def test_topics_that_match_the_pattern_later_are_read(topic: Topic) -> None:
@@ -171,10 +180,21 @@ def test_a_batch_is_read_by_as_many_tasks_as_the_options_ask_for(topic: Topic) -
 
 def test_offsets_of_finished_micro_batches_are_committed_for_the_group(topic: Topic) -> None:
     group = f"group-of-{topic.name}"
+    finished = {topic.partition(0): GroupOffset(5), topic.partition(1): GroupOffset(3)}
     with Query(topic, startingOffsets="earliest", kafka__group__id=group) as query:
-        query.next_rows()
-    found = or_raise(topic.client.committed_offsets(group, None))
-    assert found == {topic.partition(0): GroupOffset(5), topic.partition(1): GroupOffset(3)}
+        query.plan()
+        query.read()
+        assert topic.client.committed_offsets(group) == {}
+        assert not query.plan(), "Spark plans again when the last micro-batch has ended"
+        assert topic.client.committed_offsets(group) == finished
+        or_raise(topic.client.commit_offsets(group, {topic.partition(0): GroupOffset(1)}))
+        query.plan()
+        query.reader.commit(json.loads(query.log[0]))
+        assert topic.client.committed_offsets(group)[topic.partition(0)] == GroupOffset(1), "once is enough"
+        topic.produce(0, ["a5"])
+        query.plan()
+        query.reader.commit(json.loads(query.log[1]))
+        assert topic.client.committed_offsets(group)[topic.partition(0)] == GroupOffset(6)
 
 
 def test_read_committed_reads_up_to_the_first_open_transaction(topic: Topic) -> None:
@@ -236,21 +256,85 @@ def test_deleted_records_fail_the_query_or_are_left_out(topic: Topic) -> None:
         assert values(query.read(0)) == ["a3", "a4", "b0", "b1", "b2"]
 
 
-def test_a_topic_that_is_made_again_fails_the_query_or_is_read_from_its_end(topic: Topic) -> None:
+def made_again(topic: Topic) -> AbstractContextManager[Topic]:
+    """Another topic of that name, with as many records and more: n0 to n6."""
+    topic.delete()
+    return filled(new_topic(topic.bootstrap, 2, name=topic.name))
+
+
+@contextmanager
+def filled(creation: AbstractContextManager[Topic]) -> Iterator[Topic]:
+    with creation as made:
+        made.produce(0, [f"n{index}" for index in range(7)])
+        yield made
+
+
+def test_a_topic_that_is_deleted_fails_the_query(topic: Topic) -> None:
     with Query(topic, startingOffsets="earliest", fetchOffset__numRetries=1) as query:
         query.next_rows()
         topic.delete()
         with pytest.raises(DataLost, match="was deleted"):
             query.plan()
-        with new_topic(topic.bootstrap, 2, name=topic.name):
-            topic.produce(0, ["new0", "new1"])
-            assert query.plan()
-            with pytest.raises(DataLost, match="has changed from 5 to 2"):
-                query.read()
-            with Query(topic, query.log, failOnDataLoss=False) as patient:
+
+
+@pytest.mark.parametrize("planned", [0, 1], ids=["before the first micro-batch", "between two"])
+def test_a_topic_that_is_made_again_fails_the_query_or_is_read_from_its_start(
+    topic: Topic, planned: int
+) -> None:
+    with (
+        Query(topic, startingOffsets="earliest") as query,
+        Query(topic, query.log, startingOffsets="earliest", failOnDataLoss=False) as patient,
+    ):
+        assert query.start_of(0) == patient.start_of(0)
+        for _ in range(planned):
+            query.next_rows()
+        with made_again(topic) as again:
+            with pytest.raises(DataLost, match=f"topic '{topic.name}' was deleted and created again"):
+                query.plan()
+            assert values(patient.next_rows()) == [f"n{index}" for index in range(7)]
+            assert not patient.plan(), "nothing is new"
+            again.produce(1, ["n7"])
+            assert values(patient.next_rows()) == ["n7"]
+            with Query(topic, query.log) as repeated:
+                assert len(repeated.read(planned)) == 7
+
+
+def test_a_topic_that_is_made_again_behind_a_plan_is_not_read_for_it(topic: Topic) -> None:
+    options: dict[str, Any] = {"startingOffsets": "earliest", "minPartitions": 2}
+    for given in (options, {"startingOffsets": "earliest"}):
+        with (
+            Query(topic, **given) as query,
+            Query(topic, query.log, failOnDataLoss=False, **given) as patient,
+        ):
+            query.plan()
+            with made_again(topic):
+                with pytest.raises(DataLost, match=r"offsets 0 to \d of .* deleted and created again"):
+                    query.read()
                 assert patient.read() == []
-                topic.produce(0, ["new2"])
-                assert values(patient.next_rows()) == ["new2"]
+                assert values(patient.next_rows()) == [f"n{index}" for index in range(7)]
+                topic.produce(0, ["a", "b"])
+
+
+def test_a_checkpoint_without_ids_of_topics_is_taken_over(topic: Topic) -> None:
+    log = [json.dumps({topic.name: {"0": 5, "1": 2}})]
+    with Query(topic, log) as query:
+        assert values(query.next_rows()) == ["b2"]
+        assert json.loads(query.log[-1])["$topics"] == topic_ids(topic)
+        assert not query.plan()
+    log = [json.dumps({topic.name: {"0": 5, "1": 3}})]
+    with Query(topic, log, fetchOffset__numRetries=1) as query:
+        assert not query.plan(), "a micro-batch for the ids alone would be empty"
+        with made_again(topic):
+            assert query.plan(), "it is compared with nothing"
+            with pytest.raises(DataLost, match=f"offset of {topic.name}-1 has changed from 3 to 0"):
+                query.read()
+
+
+def test_a_stored_position_can_be_copied_into_an_option(topic: Topic) -> None:
+    with Query(topic, startingOffsets="earliest", maxOffsetsPerTrigger=4) as query:
+        query.next_rows()
+    with Query(topic, startingOffsets=query.log[0]) as later:
+        assert len(later.next_rows()) == 5
 
 
 def test_a_deleted_topic_of_a_pattern_fails_the_query_or_is_forgotten(shared_tidelog: str) -> None:
