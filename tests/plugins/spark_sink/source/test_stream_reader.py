@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -263,7 +263,7 @@ def made_again(topic: Topic) -> AbstractContextManager[Topic]:
 
 
 @contextmanager
-def filled(creation: AbstractContextManager[Topic]) -> Iterator[Topic]:
+def filled(creation: AbstractContextManager[Topic]) -> Generator[Topic]:
     with creation as made:
         made.produce(0, [f"n{index}" for index in range(7)])
         yield made
@@ -301,7 +301,8 @@ def test_a_topic_that_is_made_again_fails_the_query_or_is_read_from_its_start(
 
 def test_a_topic_that_is_made_again_behind_a_plan_is_not_read_for_it(topic: Topic) -> None:
     options: dict[str, Any] = {"startingOffsets": "earliest", "minPartitions": 2}
-    for given in (options, {"startingOffsets": "earliest"}):
+    small: dict[str, Any] = {"startingOffsets": "earliest"}
+    for given in (options, small):
         with (
             Query(topic, **given) as query,
             Query(topic, query.log, failOnDataLoss=False, **given) as patient,
