@@ -120,6 +120,16 @@ _COPY_LAG_BYTES: Final = _kept(
     "How many bytes of a log are not copied to remote storage.",
     _NO_TIERS,
 )
+_OF_REPLICATION: Final = tuple(
+    _kept(
+        f"{side}.replication.throttled.rate",
+        long(0),
+        LONG_MAX,
+        f"Bytes per second that are replicated by throttled replicas at the {side}.",
+        _NO_REPLICAS,
+    )
+    for side in ("leader", "follower")
+)
 _LOCAL_RETENTION_MS: Final = _neutral("log.local.retention.ms", long(), "-2", _TIERS, topic=False)
 _LOCAL_RETENTION_BYTES: Final = _neutral("log.local.retention.bytes", long(), "-2", _TIERS, topic=False)
 
@@ -373,6 +383,7 @@ KEPT_KEYS: Final[tuple[ConfigKey[object], ...]] = (
     _COPY_LAG_BYTES,
     _LOCAL_RETENTION_MS,
     _LOCAL_RETENTION_BYTES,
+    *_OF_REPLICATION,
     *_OF_THREADS,
     *_OF_AUTHENTICATION,
     *_OF_TIERED_STORAGE,

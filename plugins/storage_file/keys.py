@@ -12,6 +12,7 @@ from tidelog.kernel.config import (
     nullable,
     string,
 )
+from tidelog.kernel.config.types import LONG_MAX
 
 _MS_PER_HOUR = 3_600_000
 
@@ -30,6 +31,15 @@ LOG_DIRS = ConfigKey(
         "Directories for the data, separated by commas. A new partition is created in the one with the "
         "fewest partitions; the first one also has the metadata log, unless `metadata.log.dir` is set."
     ),
+    only_with=("storage", "file"),
+)
+REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND = ConfigKey(
+    name="replica.alter.log.dirs.io.max.bytes.per.second",
+    type=long(0),
+    default=LONG_MAX,
+    dynamic=True,
+    documentation="The largest rate at which partitions are copied to other log directories, in bytes per "
+    "second, for all moves together. A chunk of 1 MiB may exceed it; then the next one waits.",
     only_with=("storage", "file"),
 )
 NUM_RECOVERY_THREADS_PER_DATA_DIR = ConfigKey(

@@ -107,7 +107,11 @@ class FileStorage:
         """Lock and identify the log directories, and open the metadata store."""
         paths = configured_paths(self._context.config)
         self._failed.listen(len(paths) + 1)
-        self._moves = ReplicaMoves(self._metadata.assign_directory, self._context.partition_moved)
+        self._moves = ReplicaMoves(
+            self._metadata.assign_directory,
+            self._context.partition_moved,
+            lambda: self._context.config[keys.REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND],
+        )
         try:
             await trio.to_thread.run_sync(self._open, paths)
             await self._metadata.activate()

@@ -117,7 +117,7 @@ def known_member(group: ConsumerGroup, member_id: str) -> Member:
     """
     member = group.members.get(member_id)
     if member is None:
-        raise UnknownMemberId(f"{member_id!r} is no member of group {group.group_id}")
+        raise UnknownMemberId(f"Member {member_id} is not a member of group {group.group_id}.")
     return member
 
 

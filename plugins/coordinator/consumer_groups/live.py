@@ -260,7 +260,7 @@ class LiveConsumerGroup:
 
     def describe(self) -> DescribedGroup:
         """Refuse: DescribeGroups is for classic groups."""
-        raise GroupIdNotFound(f"group {self.group_id!r} is not a classic group")
+        raise GroupIdNotFound(f"Group {self.group_id} is not a classic group.")
 
     def listed(self) -> ListedGroup:
         """Return the group's entry of the list of groups."""

@@ -58,21 +58,22 @@ class ConsumerGroups:
     ) -> HeartbeatAnswer:
         shared, group_id = self._shared, request.group_id
         if request.member_epoch < JOIN_EPOCH:
-            group = _existing(group, group_id)
+            group = _existing(group, f"Group {group_id} not found.")
             return await group.finish(heartbeats.leave(group.state, request, shared.context(group_id)))
         state = ConsumerGroup(group_id) if group is None else group.state
         context = shared.context(group_id, await self._resolve(state, request))
         group = self._find_active(group_id)
         if group is None and request.member_epoch == JOIN_EPOCH:
             return await self._create(request, context)
-        group = _existing(group, group_id)
+        group = _existing(group, f"Consumer group {group_id} not found.")
         return await group.finish(heartbeats.heartbeat(group.state, request, context))
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
         """Return the description of a group."""
         if not group_id:
             raise InvalidGroupId("the group id is empty")
-        group = _existing(self._find_active(group_id), group_id)
+        what = "not found" if self._find_any(group_id) is None else "is not a consumer group"
+        group = _existing(self._find_active(group_id), f"Group {group_id} {what}.")
         return _describe(group.state, self._shared.settings.of_broker, self._shared.topics)
 
     def replay(self, partition: int, key: bytes, value: bytes | None) -> None:
@@ -150,9 +151,10 @@ class ConsumerGroups:
         return {**{regex: group.regexes[regex].topics for regex in wanted - found.keys()}, **found}
 
 
-def _existing(group: LiveConsumerGroup | None, group_id: str) -> LiveConsumerGroup:
+def _existing(group: LiveConsumerGroup | None, otherwise: str) -> LiveConsumerGroup:
+    """Return the group; `otherwise` is Kafka's text, which clients compare."""
     if group is None:
-        raise GroupIdNotFound(f"there is no consumer group {group_id!r}")
+        raise GroupIdNotFound(otherwise)
     return group
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tidelog.kernel.config import Config, ConfigKey, OriginKind
+from tidelog.kernel.config import keys as kernel_keys
+from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.config.topic_config import TopicDefault
 from tidelog.kernel.errors import BrokerError, InvalidRequest
 from tidelog.kernel.pace import Pace
@@ -25,6 +28,7 @@ from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from tidelog.plugins.protocol_kafka.unread_keys import UNREAD_KEYS, UnreadKey
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.resource_configs import ResourceScope
@@ -43,7 +47,17 @@ KEPT_RESOURCES = 16
 MAX_REPEATED = 100
 """Most repetitions of resources in a request that are described."""
 UNKNOWN_TYPE = 0
-TYPES = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7, "password": 9}
+TYPES = {
+    "boolean": 1,
+    "string": 2,
+    "int": 3,
+    "short": 4,
+    "long": 5,
+    "double": 6,
+    "list": 7,
+    "class": 8,
+    "password": 9,
+}
 """Kafka's numbers for the types of keys; a type that Kafka does not have is reported as unknown."""
 
 
@@ -122,7 +136,7 @@ def _entries(context: RequestContext, kind: int, name: str) -> Iterable[Describe
     if kind == BROKER_RESOURCE:
         if node_named(context, name) is None:
             return _entries_of_all_brokers(context)
-        return (_broker_entry(config, key) for key in _broker_keys(config))
+        return _entries_of_this_broker(context)
     if kind == BROKER_LOGGER_RESOURCE:
         check_logger_node(context, name)
         return _logger_entries(context.broker.loggers.levels())
@@ -132,6 +146,49 @@ def _entries(context: RequestContext, kind: int, name: str) -> Iterable[Describe
         settings = context.broker.resource_configs.settings(SCOPES[kind], name)
         return _resource_entries(config, SCOPES[kind], settings)
     raise InvalidRequest(f"resources of type {kind} have no configuration here")
+
+
+def _entries_of_this_broker(context: RequestContext) -> Iterator[DescribeConfigsResourceResult]:
+    """Yield every key of this broker, under each of its names, and Kafka's keys that nothing here reads."""
+    config = context.broker.config
+    for key in _broker_keys(config):
+        entry = _broker_entry(config, key)
+        if key.name == kernel_keys.ADVERTISED_LISTENERS.name:
+            entry.value = _advertised(context)
+        yield entry
+        for alias in key.aliases:
+            other = copy(entry)
+            other.name = alias
+            yield other
+    for unread in UNREAD_KEYS:
+        if config.keys.find(unread.name, "broker") is None:
+            yield _unread_entry(config, unread)
+
+
+def _advertised(context: RequestContext) -> str:
+    """Return the addresses that clients get, which also stand for ports that the system has chosen."""
+    advertised = [
+        (listener.name, context.broker.cluster.this_broker(listener.name))
+        for listener in context.broker.config.served_listeners()
+    ]
+    return ",".join(f"{name}://{format_address(here.host, here.port)}" for name, here in advertised)
+
+
+def _unread_entry(config: Config, unread: UnreadKey) -> DescribeConfigsResourceResult:
+    judgement = config.keys.judge(unread.name, "", "broker")
+    why = "" if judgement is None else f" Not used: it {judgement.reason}."
+    synonyms = [DescribeConfigsSynonym(name=unread.name, value=unread.value, source=DEFAULT_SOURCE)]
+    return DescribeConfigsResourceResult(
+        name=unread.name,
+        value=unread.value,
+        read_only=True,
+        is_default=True,
+        config_source=DEFAULT_SOURCE,
+        is_sensitive=unread.type == "password",
+        synonyms=[] if unread.value is None else synonyms,
+        config_type=TYPES.get(unread.type, UNKNOWN_TYPE),
+        documentation=unread.meaning + why,
+    )
 
 
 def _logger_entries(levels: Mapping[str, str]) -> Iterator[DescribeConfigsResourceResult]:

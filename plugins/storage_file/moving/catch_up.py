@@ -5,6 +5,7 @@ Memory is bounded by a chunk, or by one batch where that is larger.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING
@@ -43,8 +44,10 @@ class CatchUp:
         # A copy that was recovered has lost its transaction indexes, so these are copied from the beginning.
         self._aborted_from = 0
 
-    def catch_up(self, wanted: Callable[[], bool]) -> int:
-        """Blocking: copy until hardly anything is missing or `wanted()` is false; return the number of bytes.
+    def catch_up(self, wanted: Callable[[], bool], limit_bytes: float = math.inf) -> tuple[int, bool]:
+        """Blocking: copy until hardly anything is missing, `wanted()` is false or `limit_bytes` are reached.
+
+        Return the number of bytes, and whether they were fewer than `limit_bytes`.
 
         Raises:
             StartOver: the copy does not fit the log any more.
@@ -58,8 +61,10 @@ class CatchUp:
             in_last_segment = self.target.log_end_offset >= self.source.log.segments.active.base_offset
             if size < CHUNK_BYTES // 2 and in_last_segment:
                 break
+            if copied >= limit_bytes:
+                return copied, False
         self._copy_aborted(wait=True)
-        return copied
+        return copied, True
 
     def copy_the_rest(self) -> bool:
         """Copy what is missing, on the event loop, if it is not much; return whether nothing is missing.

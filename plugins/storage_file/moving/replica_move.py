@@ -77,8 +77,10 @@ class ReplicaMove:
         future = self.store.future_replica
         return future is not None and not future.behind
 
-    def copy_some(self) -> int:
-        """Blocking: step 1, until hardly anything is missing; return the number of bytes that were copied.
+    def copy_some(self, limit_bytes: float) -> tuple[int, bool]:
+        """Blocking: step 1, until hardly anything is missing or `limit_bytes` are reached.
+
+        Return the number of bytes that were copied, and whether they were fewer than `limit_bytes`.
 
         Raises:
             StartOver: the copy does not fit the log any more; `end` and `remove_copy` are next.
@@ -93,7 +95,7 @@ class ReplicaMove:
             self.copy = copy = self._open_copy()
             catch_up = self._catch_up = CatchUp(self.store, copy)
         catch_up.target.log.services = _in_this_thread(_of_a_copy(self.target.services))
-        return catch_up.catch_up(lambda: self.wanted() and not self._aborted)
+        return catch_up.catch_up(lambda: self.wanted() and not self._aborted, limit_bytes)
 
     def join(self) -> bool:
         """Step 2, on the event loop; return False when too much was appended meanwhile.

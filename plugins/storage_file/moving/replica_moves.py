@@ -29,6 +29,7 @@ from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.stray_partitions import KnownTopics, move_aside
 from tidelog.plugins.storage_file.moving.catch_up import StartOver
 from tidelog.plugins.storage_file.moving.replica_move import ReplicaMove
+from tidelog.plugins.storage_file.moving.throttle import Throttle
 from tidelog.plugins.storage_file.names import delete_directory, stray_directory
 
 _log = logging.getLogger(__name__)
@@ -53,13 +54,16 @@ class ReplicaMoves:
         self,
         assign: Callable[[TopicPartition, bytes], Awaitable[None]],
         moved: Callable[[TopicPartition, str], None],
+        bytes_per_second: Callable[[], int],
     ) -> None:
         """`assign(partition, directory_id)` records durably in which directory a partition is.
 
-        `moved(partition, path)` is called when it is served from there.
+        `moved(partition, path)` is called when it is served from there. `bytes_per_second()` is the largest
+        rate of copying at that time.
         """
         self._assign = assign
         self._moved = moved
+        self._throttle = Throttle(bytes_per_second)
         self._sender, self._receiver = trio.open_memory_channel[ReplicaMove](math.inf)
         self._moves: dict[TopicPartition, ReplicaMove] = {}
         self._performing: ReplicaMove | None = None
@@ -131,8 +135,12 @@ class ReplicaMoves:
     async def _perform(self, move: ReplicaMove) -> bool:
         while move.wanted():
             try:
-                self.statistics.copied_bytes += await trio.to_thread.run_sync(move.copy_some)
-                if move.wanted() and move.join():
+                await self._throttle.wait(move.wanted)
+                limit = self._throttle.bytes_at_once()
+                copied, caught_up = await trio.to_thread.run_sync(move.copy_some, limit)
+                self.statistics.copied_bytes += copied
+                self._throttle.add(copied)
+                if caught_up and move.wanted() and move.join():
                     await trio.to_thread.run_sync(move.make_durable)
                     if move.wanted() and await self._decide(move):
                         return True
