@@ -84,7 +84,7 @@ def open_partition(
 
 
 async def append_as_client(
-    partition: Partition, batch: bytearray, verify: Callable[[], bool] | None = None
+    partition: Partition, batch: bytearray, verify: Callable[[], int] | None = None
 ) -> AppendResult:
     """Append a batch as a request does: await the checks of its records if they take long."""
     appended = partition.append(batch, verify)

@@ -27,6 +27,7 @@ from tidelog.kernel.records.batch import TRANSACTIONAL_BIT, pack_batch, parse_he
 from tidelog.kernel.records.checking import HEADERS_PER_STEP
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.varint import write_varlong
+from tidelog.kernel.seams.coordination.transactions import FIRST_TRANSACTION_VERSION, NO_TRANSACTION
 from tidelog.kernel.testing import make_batch
 from tidelog.plugins.compression.snappy import EMPTY_BLOCKS_PER_STEP, XERIAL_HEAD_BYTES
 
@@ -88,13 +89,17 @@ async def test_append_of_many_records_does_nothing_unless_it_is_awaited() -> Non
     assert (await append_as_client(partition, batch_of(1))).base_offset == 0
 
 
-@pytest.mark.parametrize("included", [[False], [True, False]], ids=["at once", "after its records"])
-async def test_append_verifies_a_transactional_batch_right_before_it_is_written(included: list[bool]) -> None:
+@pytest.mark.parametrize(
+    "versions",
+    [[NO_TRANSACTION], [FIRST_TRANSACTION_VERSION, NO_TRANSACTION]],
+    ids=["at once", "after its records"],
+)
+async def test_append_verifies_a_transactional_batch_right_before_it_is_written(versions: list[int]) -> None:
     """A transaction may have ended while the records were checked."""
     partition = open_partition()
     header = parse_header(sent(7, 0, 0, LARGE))
     batch = changed(sent(7, 0, 0, LARGE), attributes=header.attributes | TRANSACTIONAL_BIT)
-    answers = iter(included)
+    answers = iter(versions)
     with pytest.raises(InvalidTransactionState):
         await append_as_client(partition, compressed(batch, ZSTD), lambda: next(answers))
     assert list(answers) == []
