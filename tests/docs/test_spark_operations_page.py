@@ -17,5 +17,6 @@ def test_the_lag_of_a_query_is_what_lies_between_its_end_and_that_of_the_logs() 
     end = {TopicPartition("t", 0): 7, TopicPartition("u", 0): 1}
     latest = {**end, TopicPartition("t", 0): 10, TopicPartition("t", 1): 5}
     first = {"$start": to_json({}), **to_json(end)}
-    source = {"endOffset": json.dumps(first), "latestOffset": json.dumps(to_json(latest))}
-    assert names["lag"]({"sources": [source]}) == 3 + 5
+    offsets = {"endOffset": json.dumps(first), "latestOffset": json.dumps(to_json(latest))}
+    source = {"description": "org.apache.spark...PythonMicroBatchStreamBase@1f", **offsets}
+    assert names["lag"]({"sources": [source]}) == 5

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tidelog.plugins.spark_sink.load.times import timestamp_ms
+from tidelog.plugins.spark_sink.required import SparkNotUsable, require_spark
 
 _EPILOG = """\b
 Examples:
@@ -190,10 +189,10 @@ def load(**given: Any) -> None:
     Spark reads each range of a partition in a task of its own and writes Parquet, or another format. Records
     of aborted transactions are left out.
     """
-    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
-        raise click.ClickException(
-            f"PySpark is not installed. Run: {sys.executable} -m pip install 'tidelog[spark]'"
-        )
+    try:
+        require_spark()
+    except SparkNotUsable as error:
+        raise click.ClickException(str(error)) from error
     from tidelog.plugins.spark_sink.load.execution import execute
 
     execute(given)

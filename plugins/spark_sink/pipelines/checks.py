@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import PathFinder
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +30,7 @@ from tidelog.plugins.spark_sink.pipelines.formats import (
     unknown_option,
 )
 from tidelog.plugins.spark_sink.pipelines.values import Options
+from tidelog.plugins.spark_sink.required import SparkNotUsable, require_spark
 from tidelog.plugins.spark_sink.source.options import parse_options
 from tidelog.plugins.spark_sink.writer.options import parse_writer_options
 
@@ -160,8 +160,10 @@ def _spark_conf(config: SinkConfig) -> dict[str, str]:
 
 
 def _problems(config: SinkConfig, servers: str) -> Iterator[str]:
-    if find_spec("pyspark") is None:
-        yield f"PySpark is not installed: run {sys.executable} -m pip install 'tidelog[spark]'."
+    try:
+        require_spark()
+    except SparkNotUsable as error:
+        yield f"{error}."
     yield from _taken(config, keys.READER_OPTIONS, _READER_KEYS)
     yield from _taken(config, keys.WRITER_OPTIONS, _WRITER_KEYS)
     yield from _taken(config, keys.SPARK_CONF, _SPARK_KEYS)

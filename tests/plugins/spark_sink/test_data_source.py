@@ -126,4 +126,4 @@ def test_spark_finds_the_format_by_itself() -> None:
 def test_the_module_that_spark_finds_never_raises_at_its_import() -> None:
     """One module that does would hide all data sources from Spark."""
     assert lookup(WITHOUT_PYSPARK) == "pyspark_tidelog False"
-    assert lookup("import sys; sys.modules['pyarrow'] = None\n") == "pyspark_tidelog False"
+    assert lookup("import sys; sys.modules['pyarrow'] = None\n") == "pyspark_tidelog tidelog"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +80,44 @@ def test_a_row_has_all_columns(spark: SparkSession, shared_tidelog: str) -> None
     assert isinstance(rows[0].timestamp, datetime)
     assert (rows[1].key, rows[1].value, rows[1].headers) == (None, None, None)
     assert (rows[0].timestamp - rows[1].timestamp).total_seconds() == 1_700_000_000.118
+
+
+def test_register_lets_every_thread_write(spark: SparkSession, shared_tidelog: str, tmp_path: Path) -> None:
+    """And no session is active in a new thread."""
+    import_module("pyspark_tidelog").register(spark)
+    with new_topic(shared_tidelog) as topic:
+        options = {"kafka.bootstrap.servers": topic.bootstrap, "topic": topic.name}
+        rows = spark.createDataFrame([("batch",)], "value string")
+
+        def write() -> None:
+            rows.write.save(format="TIDELOG", mode="append", **options)
+
+        def write_stream() -> None:
+            topic.produce(0, ["read"])
+            stream = load(spark.readStream, topic, startingOffsets="earliest").select("value")
+            writer = stream.writeStream.format("tidelog").options(**options)
+            checkpoint = str(tmp_path / "checkpoint")
+            query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+            query.awaitTermination(int(DEADLINE_S))
+
+        with ThreadPoolExecutor(1) as threads:
+            for each in (write, write_stream):
+                threads.submit(each).result(DEADLINE_S)
+        assert committed(topic.client, [topic.partition(0)]) == ["batch", "batch", "read", "read"]
+
+
+def test_source_progress_completes_what_spark_reports(
+    spark: SparkSession, shared_tidelog: str, tmp_path: Path
+) -> None:
+    with new_topic(shared_tidelog, 2) as topic:
+        topic.produce(0, [str(index) for index in range(5)])
+        query = finish(
+            load(spark.readStream, topic, startingOffsets="earliest", maxOffsetsPerTrigger=2), tmp_path
+        )
+        assert query.recentProgress[0]["sources"][0]["metrics"] == {}
+        [found] = import_module("pyspark_tidelog").source_progress(query.recentProgress[0])
+        assert found["description"] == f"tidelog[{topic.name}]"
+        assert found["metrics"]["maxOffsetsBehindLatest"] == "3"
 
 
 def test_a_streaming_query_writes_each_record_once_over_its_restarts(
