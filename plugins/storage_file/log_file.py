@@ -48,6 +48,14 @@ class LogFile:
         self._flags = disk.NOWAIT
         self.fd = disk.open_file(path, flags)
 
+    @classmethod
+    def adopt(cls, path: str, fd: int) -> LogFile:
+        """Return the file of a descriptor that is open already, which is closed with it."""
+        log = cls.__new__(cls)
+        log._close, log._flags = disk.close, disk.NOWAIT
+        log.fd, log.path = disk.adopt(path, fd), path
+        return log
+
     def __del__(self) -> None:
         if self.fd >= 0:
             try:

@@ -106,6 +106,13 @@ class MemoryDraftWriter:
         self.size_bytes = 0
         self._batches: list[_Batch] = []
 
+    def descriptors(self) -> Sequence[int]:
+        """Return none: there are no files."""
+        return ()
+
+    def adopt(self, descriptors: Sequence[int]) -> None:
+        """Do nothing."""
+
     def append(self, content: Buffer, batches: Sequence[WrittenBatch]) -> None:
         """Add batches. See `DraftWriter` for errors."""
         next_offset = self.next_offset

@@ -27,6 +27,7 @@ from tidelog.plugins.cleaner.execution.policy_execution import PolicyExecution
 from tidelog.plugins.cleaner.execution.workers import Workers
 from tidelog.plugins.cleaner.worker import process
 from tidelog.plugins.cleaner.worker.__main__ import do_job
+from tidelog.plugins.cleaner.worker.descriptors import send_descriptors
 from tidelog.plugins.cleaner.worker.messages import GroupBegun
 
 TOPIC = "t"
@@ -44,9 +45,11 @@ class WorkerThread:
         self._thread = threading.Thread(target=_work, args=(theirs,), name="worker of a rewrite")
         self._thread.start()
 
-    async def send(self, message: object) -> None:
+    async def send(self, message: object, descriptors: Sequence[int] = ()) -> None:
         """See `WorkerProcess.send`."""
         await trio.to_thread.run_sync(self._connection.send, message)
+        if descriptors:
+            send_descriptors(self._connection, descriptors)
 
     async def receive(self) -> object:
         """See `WorkerProcess.receive`."""

@@ -109,9 +109,22 @@ class WrittenBatch(NamedTuple):
 class DraftWriter(Protocol):
     """Writes the batches of one draft in any process; it is pickled before the first batch.
 
-    `finish` returns what `SegmentDraft.take` needs, which is pickled too. One that is not finished leaves
-    nothing once its draft was discarded.
+    Open files are handed over beside it: `descriptors` of the original, as the other process gets them, are
+    given to `adopt` of the copy. A path would name the file of another draft by the time that it is opened,
+    since the broker may be killed, and the next one begins again. `finish` returns what `SegmentDraft.take`
+    needs, which is pickled too. One that is not finished leaves nothing once its draft was discarded.
     """
+
+    def descriptors(self) -> Sequence[int]:
+        """Return the file descriptors that a copy in another process needs; they stay open with the draft."""
+        ...
+
+    def adopt(self, descriptors: Sequence[int]) -> None:
+        """Take over what `descriptors` of the original has become in this process, and close it at the end.
+
+        Called once, before the first batch.
+        """
+        ...
 
     @property
     def next_offset(self) -> int:

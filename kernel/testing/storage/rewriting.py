@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pickle
 import random
 import subprocess
@@ -29,7 +31,8 @@ _Found = TypeVar("_Found")
 
 WRITE = """\
 import pickle, sys
-writer, parts = pickle.load(sys.stdin.buffer)
+writer, descriptors, parts = pickle.load(sys.stdin.buffer)
+writer.adopt(descriptors)
 for part in parts:
     writer.append(*part)
 pickle.dump(writer.finish(), sys.stdout.buffer)
@@ -138,7 +141,7 @@ class Rewriting:
         batches = append_many(store, 20, 100)
         base = store.segments()[1].base_offset
         draft = store.draft_segment(base)
-        writer = _pickled(draft.writer())
+        writer = _handed_over(draft.writer())
         assert (writer.next_offset, writer.size_bytes) == (base, 0)
         writer.append(*_part(batches[base : base + 2]))
         assert (writer.next_offset, writer.size_bytes) == (base + 2, sum(map(len, batches[base : base + 2])))
@@ -151,7 +154,7 @@ class Rewriting:
         batches = append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]
         draft = store.draft_segment(bases[1])
-        draft.take(_pickled(_pickled(draft.writer()).finish()))
+        draft.take(_pickled(_handed_over(draft.writer()).finish()))
         store.replace_segments([draft], bases[1:3])
         await check_log(harness, store, [*batches[: bases[1]], *batches[bases[3] :]])
 
@@ -163,7 +166,7 @@ class Rewriting:
         batches = append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]
         draft = store.draft_segment(bases[1])
-        writer = _pickled(draft.writer())
+        writer = _handed_over(draft.writer())
         with pytest.raises(ValueError, match="do not follow"):
             writer.append(*_part([batches[number] for number in numbers]))
         assert (writer.next_offset, writer.size_bytes) == (bases[1], 0), "it has nothing of that"
@@ -179,7 +182,7 @@ class Rewriting:
         store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         drafts = [store.draft_segment(base) for base in (0, 2, 4)]
-        writers = [_pickled(draft.writer()) for draft in drafts]
+        writers = [_handed_over(draft.writer()) for draft in drafts]
         for number, writer in enumerate(writers[:2]):
             writer.append(*_part(batches[2 * number : 2 * number + 1]))
         drafts[1].take(_pickled(writers[1].finish()))
@@ -197,10 +200,10 @@ class Rewriting:
         store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         earlier = store.draft_segment(0)
-        unopened, opened = _pickled(earlier.writer()), _pickled(earlier.writer())
+        unopened, opened = _handed_over(earlier.writer()), _handed_over(earlier.writer())
         opened.append(*_part(batches[:1]))
         later = store.draft_segment(0)
-        writer = _pickled(later.writer())
+        writer = _handed_over(later.writer())
         writer.append(*_part(batches[1:2]))
         for each, number in ((unopened, 0), (opened, 1)):
             try:
@@ -214,6 +217,26 @@ class Rewriting:
         store.replace_segments([later], [0])
         await check_log(harness, store, batches[1:])
 
+    async def test_writer_of_a_draft_that_is_gone_does_not_change_one_that_has_its_name(
+        self, harness: StorageHarness
+    ) -> None:
+        """As when the broker was killed: its process has closed the file, the other one still writes."""
+        store = await harness.open_store(**SETTINGS)
+        batches = append_many(store, 20, 100)
+        later = store.draft_segment(0)
+        for _ in range(20):
+            earlier = store.draft_segment(0)
+            writer = _handed_over(earlier.writer())
+            earlier.discard()
+            del earlier
+            later = store.draft_segment(0)
+            later.append(batches[1], 1, 1, START_MS + 1)
+            with contextlib.suppress(OSError):
+                writer.append(*_part(batches[:1]))
+                writer.finish()
+        store.replace_segments([later], [0])
+        await check_log(harness, store, batches[1:])
+
     # --- stale drafts
 
     @pytest.mark.parametrize("reason", ["truncation", "close", "another draft", "use", "discard"])
@@ -221,7 +244,7 @@ class Rewriting:
         store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         draft = store.draft_segment(0)
-        writer = _pickled(draft.writer())
+        writer = _handed_over(draft.writer())
         writer.append(*_part(batches[:1]))
         written = _pickled(writer.finish())
         draft.check()
@@ -328,7 +351,7 @@ class Rewriting:
 
 def written_elsewhere(writer: DraftWriter, batches: Sequence[bytes]) -> object:
     """Write batches one by one as another process does; return what it returns."""
-    copy = _pickled(writer)
+    copy = _handed_over(writer)
     for batch in batches:
         copy.append(*_part([batch]))
     return _pickled(copy.finish())
@@ -354,6 +377,13 @@ def _pickled(thing: _Found) -> _Found:
     return copy
 
 
+def _handed_over(writer: DraftWriter) -> DraftWriter:
+    """Return what another process gets of a writer, with open files of its own."""
+    copy = _pickled(writer)
+    copy.adopt([os.dup(each) for each in writer.descriptors()])
+    return copy
+
+
 def _part(batches: Sequence[bytes]) -> Part:
     """Return what a writer is given for these batches."""
     headers = [parse_header(batch) for batch in batches]
@@ -371,14 +401,19 @@ def _in_another_thread(writer: DraftWriter, parts: Sequence[Part]) -> object:
             writer.append(*part)
         found.append(writer.finish())
 
-    thread = threading.Thread(target=write, args=[_pickled(writer)])
+    thread = threading.Thread(target=write, args=[_handed_over(writer)])
     thread.start()
     thread.join()
     return _pickled(found[0])
 
 
 def _in_another_process(writer: DraftWriter, parts: Sequence[Part]) -> object:
+    descriptors = writer.descriptors()
     ran = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", WRITE], input=pickle.dumps((writer, parts)), capture_output=True, check=True
+        [sys.executable, "-c", WRITE],
+        input=pickle.dumps((writer, descriptors, parts)),
+        capture_output=True,
+        check=True,
+        pass_fds=descriptors,
     )
     return pickle.loads(ran.stdout)  # noqa: S301 - written here

@@ -137,7 +137,7 @@ class Worker:
                 raise _ERRORS[message.failure](message.reason)
             answer = await groups.take(message)
             if answer is not None:
-                await self._process.send(answer)
+                await self._process.send(*answer)
 
     async def _send_job(self, job: RewriteJob) -> None:
         try:
@@ -180,8 +180,8 @@ class _Groups:
             with trio.CancelScope(shield=True), contextlib.suppress(OSError):
                 await trio.to_thread.run_sync(self._draft.discard)
 
-    async def take(self, message: object) -> object | None:
-        """Do what a message asks for; return the answer, None without one.
+    async def take(self, message: object) -> tuple[object, Sequence[int]] | None:
+        """Do what a message asks for; return the answer and the descriptors that go with it, if there is one.
 
         Raises:
             RewriteAborted: the log changed meanwhile.
@@ -198,20 +198,23 @@ class _Groups:
                 case GroupBegun():
                     return await self._begin(message)
                 case GroupWritten():
-                    return await self._replace(message)
+                    await self._replace(message)
+                    return GroupReplaced(), ()
                 case _:
                     raise TypeError(f"a worker said {type(message).__name__}")
         except (StaleDraft, LogBusy) as error:
             raise RewriteAborted(str(error)) from None
 
-    async def _begin(self, begun: GroupBegun) -> GroupDraft:
+    async def _begin(self, begun: GroupBegun) -> tuple[GroupDraft, Sequence[int]]:
         self._base_offsets = begun.base_offsets
 
         draft = await trio.to_thread.run_sync(self._partition.store.draft_segment, begun.base_offsets[0])
         self._draft = draft
         # From now on a truncation makes the draft stale.
         await trio.to_thread.run_sync(self.check_sources)
-        return GroupDraft(draft.writer(), self._partition.last_batches())
+        writer = draft.writer()
+        descriptors = writer.descriptors()
+        return GroupDraft(writer, self._partition.last_batches(), len(descriptors)), descriptors
 
     def check_sources(self) -> None:
         """Blocking: check that what is still to be rewritten is as it was when the rewrite began.
@@ -223,7 +226,7 @@ class _Groups:
         if not self._sources.items() <= sizes.items():
             raise RewriteAborted("segments were deleted, or the log was truncated")
 
-    async def _replace(self, written: GroupWritten) -> GroupReplaced:
+    async def _replace(self, written: GroupWritten) -> None:
         draft, base_offsets = self._draft, self._base_offsets
         if draft is None:
             raise TypeError("a worker has written a group that it had not begun")
@@ -243,7 +246,6 @@ class _Groups:
         self._draft = None
         for base_offset in base_offsets:
             del self._sources[base_offset]
-        return GroupReplaced()
 
 
 def _bytes_to_read(job: RewriteJob) -> int:

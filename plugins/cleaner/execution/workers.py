@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,8 @@ class Workers:
         self._idle: dict[WorkerProcess, float] = {}
         """Those without work, and since when."""
         self._keeps = False
+        # Linux kills a worker when the thread that started it ends, and trio ends its threads when they idle.
+        self._starter = ThreadPoolExecutor(1, "start of cleanup workers")
 
     @property
     def most(self) -> int:
@@ -85,7 +88,7 @@ class Workers:
             process, _ = self._idle.popitem()
             if not process.has_ended:
                 return process
-        return await trio.to_thread.run_sync(_new_process)
+        return await trio.to_thread.run_sync(lambda: self._starter.submit(_new_process).result())
 
     async def _end_idle(self) -> None:
         while True:

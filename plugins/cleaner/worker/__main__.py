@@ -1,12 +1,15 @@
 """The worker process: does one job after the other, until the broker hangs up.
 
-It talks through the socket whose descriptor is its argument. It ends when the broker does: every piece of
-work begins or ends with a message.
+It talks through the socket whose descriptor is its first argument; the second one is the broker's process id.
+It ends when the broker does: the system kills it (Linux), and it looks at the socket before it writes.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +18,7 @@ from typing import Any, cast
 
 from tidelog.kernel.errors import BrokerError, CorruptBatch, InvalidRecord
 from tidelog.kernel.seams.compression import register_codecs
+from tidelog.plugins.cleaner.worker.descriptors import receive_descriptors
 from tidelog.plugins.cleaner.worker.messages import (
     Failure,
     GroupBegun,
@@ -33,6 +37,8 @@ REPORT_INTERVAL_S = 0.5
 PROGRESS_INTERVAL_S = 0.1
 """How often a worker that works reports: each message holds up the broker's clients."""
 
+_SET_PARENT_DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
 OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 """A filter may make circles: without any collection they would stay for as long as the process."""
 
@@ -75,7 +81,19 @@ class BrokerConnection:
     def begin(self, base_offsets: Sequence[int]) -> GroupDraft:
         """Return what to write a group of segments to."""
         self._connection.send(GroupBegun(base_offsets))
-        return cast("GroupDraft", self._answer())
+        draft = cast("GroupDraft", self._answer())
+        if draft.open_files:
+            draft.writer.adopt(receive_descriptors(self._connection, draft.open_files))
+        return draft
+
+    def check(self) -> None:
+        """Look at what the broker has sent, if anything.
+
+        Raises:
+            EOFError, OSError: the broker is gone.
+        """
+        while self._connection.poll():
+            self._take_rate(cast("Rate", self._connection.recv()))
 
     def replace(self, written: GroupWritten) -> None:
         """Have the segments of the group replaced, and wait for that."""
@@ -100,8 +118,7 @@ class BrokerConnection:
         self._connection.send(Progress(self._read_bytes, self._written_bytes))
         self._read_bytes = self._written_bytes = 0
         self._report_at = self._clock() + PROGRESS_INTERVAL_S
-        while self._connection.poll():
-            self._take_rate(cast("Rate", self._connection.recv()))
+        self.check()
 
     def _answer(self) -> object:
         while isinstance(message := self._connection.recv(), Rate):
@@ -129,8 +146,21 @@ def do_job(job: RewriteJob, connection: Connection[Any, Any]) -> object:
         return JobFailed(f"{type(error).__name__}: {error}")
 
 
+def end_with(broker_pid: int) -> None:
+    """Have the system kill this process when the thread that started it ends, and so with the broker.
+
+    Other systems than Linux cannot do that: there the process ends as soon as it looks at its socket.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        # It may have been killed before.
+        if os.getppid() != broker_pid:
+            sys.exit()
+
+
 def main() -> None:
     """Do jobs until the broker hangs up."""
+    end_with(int(sys.argv[2]))
     run_in_background()
     # A job makes many tuples, none of them in a circle, and looking for circles takes a tenth of the time.
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)

@@ -71,10 +71,14 @@ class GroupBegun(NamedTuple):
 
 
 class GroupDraft(NamedTuple):
-    """What to write the group to, and the last batches of active producers now."""
+    """What to write the group to, and the last batches of active producers now.
+
+    So many open files of the writer follow the message; see `descriptors`.
+    """
 
     writer: DraftWriter
     last_batches: Mapping[int, LastBatch]
+    open_files: int = 0
 
 
 class GroupWritten(NamedTuple):

@@ -7,12 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
 import trio
 
 from tidelog.plugins.cleaner.errors import WorkerDied
+from tidelog.plugins.cleaner.worker.descriptors import send_descriptors
 
 _MODULE = "tidelog.plugins.cleaner.worker"
 
@@ -41,15 +43,15 @@ class WorkerProcess:
     """
 
     def __init__(self) -> None:
-        """Blocking: start it.
+        """Blocking: start it. It ends with the thread that does this (Linux).
 
         Raises:
             OSError: the system refuses.
         """
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and a number
-                [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())],
+            self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and numbers
+                [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 # Plugins may come from anywhere that the broker found them.
@@ -62,15 +64,21 @@ class WorkerProcess:
         """The id of the process."""
         return self._process.pid
 
-    async def send(self, message: object) -> None:
-        """Send a message.
+    async def send(self, message: object, descriptors: Sequence[int] = ()) -> None:
+        """Send a message, and file descriptors after it.
 
         Raises:
             WorkerDied: the process has ended.
             Exception: it cannot be pickled.
         """
+
+        def send() -> None:
+            self._connection.send(message)
+            if descriptors:
+                send_descriptors(self._connection, descriptors)
+
         try:
-            await trio.to_thread.run_sync(self._connection.send, message)
+            await trio.to_thread.run_sync(send)
         except OSError:
             raise await self._died() from None
 

@@ -52,6 +52,14 @@ class Broker(Protocol):
         """Return what to write a group of segments to."""
         ...
 
+    def check(self) -> None:
+        """Check that the broker is there, before anything is written for it.
+
+        Raises:
+            EOFError, OSError: it is gone.
+        """
+        ...
+
     def replace(self, written: GroupWritten) -> None:
         """Have the segments of the group replaced."""
         ...
@@ -146,6 +154,7 @@ class Rewriter:
             for chunk in self._chunks(source, copier):
                 content, batches = copier.copy(chunk)
                 if batches:
+                    self._broker.check()
                     draft.writer.append(content, batches)
                 self._bytes_kept += len(content)
                 self._broker.spent(chunk.size, len(content))

@@ -76,9 +76,7 @@ class FileSegmentDraft:
 
     def writer(self) -> FileDraftWriter:
         """Return a writer of the draft's file for another process."""
-        path = self._place.path(LOG_SUFFIX)
-        inode = disk.stat(self._log.fd).st_ino
-        return FileDraftWriter(path, inode, self._place.base_offset, self._settings.index_interval_bytes)
+        return FileDraftWriter(self._log, self._place.base_offset, self._settings.index_interval_bytes)
 
     def take(self, written: object) -> None:
         """Take over what a writer has written.

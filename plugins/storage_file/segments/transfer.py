@@ -1,7 +1,8 @@
 """Segments in the hands of another process: what it reads them by, and what it writes drafts by.
 
-Both are pickled, and open their file at first use. The process knows the `.log` alone: index entries are
-collected and given to the index format when the draft takes over what was written.
+Both are pickled. Segments are opened by their paths, at the first use; the file of a draft is handed over
+open. The process knows the `.log` alone: index entries are collected and given to the index format when the
+draft takes over what was written.
 """
 
 from __future__ import annotations
@@ -105,15 +106,26 @@ class WrittenLog:
 
 
 class FileDraftWriter:
-    """`DraftWriter` of the `.log` file of a draft, which exists, and has that inode."""
+    """`DraftWriter` of the open `.log` file of a draft."""
 
-    def __init__(self, path: str, inode: int, base_offset: int, index_interval_bytes: int) -> None:
-        self._path = path
-        self._inode = inode
+    def __init__(self, log: LogFile, base_offset: int, index_interval_bytes: int) -> None:
+        self._log: LogFile | None = log
+        self._path = log.path
         self._base_offset = base_offset
         self._written = WrittenLog(base_offset, index_interval_bytes)
-        self._log: LogFile | None = None
         self._synced = 0
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_log": None}
+
+    def descriptors(self) -> Sequence[int]:
+        """Return the descriptor of the file."""
+        return () if self._log is None else (self._log.fd,)
+
+    def adopt(self, descriptors: Sequence[int]) -> None:
+        """Write to the file with that descriptor."""
+        (fd,) = descriptors
+        self._log = LogFile.adopt(self._path, fd)
 
     @property
     def written(self) -> WrittenLog:
@@ -143,14 +155,13 @@ class FileDraftWriter:
             self._synced = builder.size
 
     def _open(self) -> LogFile:
-        """Return the open file, unless it is gone: a later draft may have one of that name.
+        """Return the open file, unless its draft is gone: nothing would ever read what is written.
 
         Raises:
             OSError: the disk refused, or the draft was discarded.
         """
-        log = self._log = self._log or LogFile(self._path, os.O_RDWR)
-        found = disk.stat(log.fd)
-        if found.st_ino != self._inode or not found.st_nlink:
+        log = self._log
+        if log is None or not disk.stat(log.fd).st_nlink:
             raise FileNotFoundError(errno.ENOENT, "the draft was discarded", self._path)
         return log
 

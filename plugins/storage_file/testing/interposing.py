@@ -42,7 +42,7 @@ BY_DESCRIPTOR: Final = frozenset(
     }
 )
 """Calls whose first argument is a descriptor; that of the others is a path."""
-ALL: Final = CHANGING | READING | BY_DESCRIPTOR
+ALL: Final = CHANGING | READING | BY_DESCRIPTOR | {"adopt"}
 
 
 class Interposer:
@@ -86,7 +86,7 @@ class Interposer:
         def wrapped(*arguments: Any) -> Any:
             with taking_turns:
                 outcome = self.call(name, perform, arguments)
-                if name == "open_file":
+                if name in ("open_file", "adopt"):
                     self._opened[outcome] = str(arguments[0])
                 elif name == "close":
                     self._opened.pop(arguments[0], None)

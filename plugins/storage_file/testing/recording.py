@@ -59,7 +59,7 @@ class Recorder(Interposer):
 
     def call(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Perform a call, and record its operation."""
-        if name != "close" and name not in CHANGING:
+        if name not in CHANGING and name not in ("close", "adopt"):
             return perform(*arguments)
         with self._one_at_a_time:
             return self._record(name, perform, arguments)
@@ -67,6 +67,12 @@ class Recorder(Interposer):
     def _record(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         if name == "close":
             self._nodes.pop(arguments[0], None)
+            return perform(*arguments)
+        if name == "adopt":
+            # A file that is gone by then is not written.
+            node = self._node(arguments[0])
+            if node is not None:
+                self._nodes[arguments[1]] = node
             return perform(*arguments)
         self.catch_up()
         if name == "remove_tree":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -13,6 +14,7 @@ from tidelog.kernel.testing import make_batch
 from tidelog.plugins.cleaner.compaction import newest_offsets
 from tidelog.plugins.cleaner.compaction.keep_newest import KeepNewest
 from tidelog.plugins.cleaner.execution.rewriting import CHUNK_BYTES
+from tidelog.plugins.cleaner.worker.descriptors import send_descriptors
 from tidelog.plugins.cleaner.worker.messages import (
     GroupBegun,
     GroupDraft,
@@ -23,6 +25,7 @@ from tidelog.plugins.cleaner.worker.messages import (
     RewriteJob,
 )
 from tidelog.plugins.cleaner.worker.process import WorkerProcess
+from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.segments.transfer import FileDraftWriter, FileSegmentSource
 
 BUFFER_BYTES = 1 << 19
@@ -64,9 +67,10 @@ def rewrite(folder: Path, job: RewriteJob) -> tuple[JobDone, int]:
             assert not isinstance(message, JobFailed), message
             if isinstance(message, GroupBegun):
                 path = folder / f"{message.base_offsets[0]}.cleaned"
-                path.touch()
-                writer = FileDraftWriter(str(path), path.stat().st_ino, message.base_offsets[0], 4096)
-                broker.send(GroupDraft(writer, {}))
+                log = LogFile(str(path), os.O_RDWR | os.O_CREAT)
+                writer = FileDraftWriter(log, message.base_offsets[0], 4096)
+                broker.send(GroupDraft(writer, {}, 1))
+                send_descriptors(broker, writer.descriptors())
             elif isinstance(message, GroupWritten):
                 broker.send(GroupReplaced())
         status = Path(f"/proc/{process.pid}/status").read_text()

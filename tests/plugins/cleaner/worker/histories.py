@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -61,7 +62,13 @@ class StoreBroker:
         """Begin a draft."""
         self.groups.append(base_offsets)
         self._draft = self._store.draft_segment(base_offsets[0])
-        return GroupDraft(sent(self._draft.writer()), self._last_batches)
+        original = self._draft.writer()
+        writer = sent(original)
+        writer.adopt([os.dup(each) for each in original.descriptors()])
+        return GroupDraft(writer, self._last_batches)
+
+    def check(self) -> None:
+        """Be there."""
 
     def replace(self, written: GroupWritten) -> None:
         """Put the draft in the place of its segments."""

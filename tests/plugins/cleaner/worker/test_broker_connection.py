@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
+from tidelog.kernel.seams.storage import WrittenBatch
 from tidelog.plugins.cleaner.worker.__main__ import PROGRESS_INTERVAL_S, BrokerConnection
-from tidelog.plugins.cleaner.worker.messages import GroupReplaced, GroupWritten, Progress, Rate
+from tidelog.plugins.cleaner.worker.descriptors import receive_descriptors, send_descriptors
+from tidelog.plugins.cleaner.worker.messages import (
+    GroupBegun,
+    GroupDraft,
+    GroupReplaced,
+    GroupWritten,
+    Progress,
+    Rate,
+)
+from tidelog.plugins.storage_file.log_file import LogFile
+from tidelog.plugins.storage_file.segments.transfer import FileDraftWriter
 
 A_LOT = 1e12
 
@@ -85,3 +98,40 @@ def test_spent_takes_a_new_rate_with_the_next_report(ends: Ends, clock: Clock) -
     connection.spent(250, 250)
     assert clock.slept_s == pytest.approx(0.5)
     assert len(received(broker)) == 1
+
+
+def test_check_takes_what_has_come_and_raises_when_the_broker_is_gone(ends: Ends, clock: Clock) -> None:
+    worker, broker = ends
+    connection = BrokerConnection(worker, A_LOT, clock)
+    connection.check()
+    broker.send(Rate(100.0))
+    connection.check()
+    connection.spent(50, 0)
+    assert clock.slept_s == pytest.approx(0.5)
+    broker.close()
+    with pytest.raises(EOFError):
+        connection.check()
+
+
+def test_begin_gives_the_writer_the_open_files_that_follow(ends: Ends, clock: Clock, tmp_path: Path) -> None:
+    worker, broker = ends
+    connection = BrokerConnection(worker, A_LOT, clock)
+    log = LogFile(str(tmp_path / "draft"), os.O_RDWR | os.O_CREAT)
+    writer = FileDraftWriter(log, 0, 4096)
+    broker.send(Rate(1.0))
+    broker.send(GroupDraft(writer, {}, 1))
+    send_descriptors(broker, writer.descriptors())
+    (tmp_path / "draft").rename(tmp_path / "renamed")
+    draft = connection.begin([0])
+    (fd,) = draft.writer.descriptors()
+    assert fd != log.fd
+    draft.writer.append(b"batch", [WrittenBatch(0, 0, 5, 0)])
+    assert (tmp_path / "renamed").read_bytes() == b"batch"
+    assert received(broker) == [GroupBegun([0])]
+
+
+def test_receive_descriptors_raises_when_the_other_end_is_gone(ends: Ends) -> None:
+    worker, broker = ends
+    broker.close()
+    with pytest.raises(EOFError):
+        receive_descriptors(worker, 1)

@@ -26,8 +26,9 @@ from tidelog.kernel.seams.storage import AbortedTransaction
 from tidelog.plugins.cleaner.worker import rewriter
 from tidelog.plugins.cleaner.worker import segments as worker_segments
 from tidelog.plugins.cleaner.worker.messages import JobDone, RewriteJob
+from tidelog.plugins.storage_memory.partition_store import MemoryDraftWriter
 
-from .histories import Batch, History, Row, read_committed
+from .histories import Batch, History, Row, StoreBroker, read_committed
 
 RETENTION_MS = 1000
 
@@ -367,6 +368,22 @@ def test_untouched_batches_are_copied_byte_for_byte(codec: int) -> None:
     assert done.records_kept == done.records_read == 6
     assert done.bytes_kept == done.bytes_read == history.broker.spent_bytes[1]
     assert history.broker.spent_bytes[0] == 2 * done.bytes_read, "it is surveyed, and copied"
+
+
+def test_run_writes_nothing_for_a_broker_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_: object) -> None:
+        raise EOFError
+
+    def append(*_: object) -> None:
+        raise AssertionError("another broker may have begun again")
+
+    history = History()
+    history.write([(b"a", b"value")])
+    rolled(history)
+    monkeypatch.setattr(StoreBroker, "check", gone)
+    monkeypatch.setattr(MemoryDraftWriter, "append", append)
+    with pytest.raises(EOFError):
+        history.rewrite()
 
 
 def test_untouched_batches_are_copied_with_a_wrong_checksum() -> None:
