@@ -40,6 +40,7 @@ NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
 TEMPORARY_SUFFIX = ".tmp"
 _FILE_MODE = 0o644
+_NO_LIMIT: Final = 2**31 - 1
 # Without this, CPython keeps a second descriptor open for every mapping.
 _MAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
@@ -177,10 +178,13 @@ def set_modified(path: str | Path, modified_ms: int) -> None:
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit of open files to the hard one; return the limit that holds now."""
+    """Raise the soft limit of open files to the hard one; return the limit that holds now.
+
+    Where there is none, it is the largest of an integer of 32 bits.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
-    return soft
+    return min(soft, _NO_LIMIT) if soft >= 0 else _NO_LIMIT

@@ -1,11 +1,13 @@
 """Limits on open connections, in all, of a listener and of an address (`max.connections*`).
 
 As in Kafka, connections above the limit of the broker or of their listener wait in the system's backlog,
-while those above the limit of an address are refused.
+while those above the limit of an address are refused. Those wait, too, that would take the descriptors which
+the storage needs for its files (`connections_within`).
 """
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections import Counter
 from collections.abc import Mapping
@@ -14,7 +16,26 @@ import attrs
 import trio
 
 from tidelog.kernel.config import keys
+from tidelog.kernel.config.types import INT_MAX
 from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.logs import RateLimit
+
+_log = logging.getLogger(__name__)
+
+LEAST_RESERVE = 64
+"""Descriptors that a broker needs beside its connections: listeners, logs, some files of partitions."""
+RESERVED_SHARE = 4
+"""One in so many descriptors is kept for files of partitions."""
+_FULL_INTERVAL_SECONDS = 60.0
+
+
+def connections_within(descriptors: int) -> int:
+    """Return how many connections a process may have open that may have so many descriptors.
+
+    At least a quarter of a small limit.
+    """
+    reserve = max(LEAST_RESERVE, descriptors // RESERVED_SHARE)
+    return max(descriptors - reserve, descriptors // RESERVED_SHARE, 1)
 
 
 def limits_by_address(limits_by_host: Mapping[str, int]) -> dict[str, int]:
@@ -43,6 +64,8 @@ class ConnectionLimits:
     max_per_ip: int
     per_ip_overrides: Mapping[str, int]
     max_per_listener: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    max_by_descriptors: int = INT_MAX
+    _full: RateLimit = attrs.field(factory=lambda: RateLimit(_FULL_INTERVAL_SECONDS), init=False)
     _per_listener: Counter[str] = attrs.field(factory=Counter[str], init=False)
     _per_ip: Counter[str] = attrs.field(factory=Counter[str], init=False)
     _total: int = attrs.field(default=0, init=False)
@@ -55,8 +78,14 @@ class ConnectionLimits:
         self._wake_waiting()
 
     async def wait_for_room(self, listener: str = "") -> None:
-        """Wait until fewer than `max_connections` are open, and fewer of the listener than it may have."""
-        while self._total >= self.max_connections or self._is_full(listener):
+        """Wait until fewer are open than there may be, of all and of the listener."""
+        while self._total >= min(self.max_connections, self.max_by_descriptors) or self._is_full(listener):
+            if self._total >= self.max_by_descriptors and self._full.admit("descriptors") is not None:
+                _log.warning(
+                    "%d connections are open: further ones wait, since the other descriptors are for files; "
+                    "raise the limit of open files (ulimit -n)",
+                    self._total,
+                )
             await self._one_ended.wait()
 
     def refusal(self, host: str) -> str | None:

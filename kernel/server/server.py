@@ -10,6 +10,7 @@ from functools import partial
 
 import trio
 
+from tidelog.kernel import disk
 from tidelog.kernel.config import keys
 from tidelog.kernel.logs import RateLimit
 from tidelog.kernel.loop_monitor import set_holder
@@ -18,7 +19,7 @@ from tidelog.kernel.seams.wire import Peer, WireCodec, WireContext
 from tidelog.kernel.server.busy_poll import BusyPoll, Processors
 from tidelog.kernel.server.connection import Connection
 from tidelog.kernel.server.connection_rates import AddressRates, ConnectionRate
-from tidelog.kernel.server.limits import ConnectionLimits, limits_by_address
+from tidelog.kernel.server.limits import ConnectionLimits, connections_within, limits_by_address
 from tidelog.kernel.server.listener import BoundListener
 from tidelog.kernel.server.turns import Turns
 
@@ -30,6 +31,8 @@ SWEPT_BEFORE_YIELD = 1000
 RELEASE_MEMORY_AFTER_SECONDS = 10
 MOST_HELD_BEFORE_CLOSING = 1000
 """Connections above the quota of their address that wait to be closed; further ones are closed at once."""
+HELD_SHARE = 16
+"""Where descriptors are few, one in so many of those for connections is for these."""
 WARNING_INTERVAL_SECONDS = 10.0
 """The same warning about the same host is logged no more often."""
 MAX_WARNING_CHARACTERS = 1000
@@ -50,6 +53,7 @@ class Server:
             config[keys.MAX_CONNECTIONS],
             config[keys.MAX_CONNECTIONS_PER_IP],
             limits_by_address(config[keys.MAX_CONNECTIONS_PER_IP_OVERRIDES]),
+            max_by_descriptors=connections_within(disk.raise_descriptor_limit()),
         )
         self._creation_rate = ConnectionRate()
         self._listener_rates: dict[str, ConnectionRate] = {}
@@ -176,7 +180,7 @@ class Server:
 
     async def _close_after(self, sock: socket.socket, seconds: float) -> None:
         with sock:
-            if self._held < MOST_HELD_BEFORE_CLOSING:
+            if self._held < min(MOST_HELD_BEFORE_CLOSING, self._limits.max_by_descriptors // HELD_SHARE):
                 self._held += 1
                 try:
                     await trio.sleep(seconds)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -42,7 +44,7 @@ LARGEST_FILE_BYTES = 11_000_000
 @contextmanager
 def limited(place: Path, limit: str) -> Generator[TidelogServer]:
     """A running broker under an `ulimit`."""
-    launcher = ("sh", "-c", f'ulimit {limit}; exec "$0" "$@"', *BROKER)
+    launcher = ("sh", "-c", f'ulimit {limit} && exec "$0" "$@"', *BROKER)
     server = TidelogServer(place, requested_port=free_port(), launcher=launcher)
     server.start()
     try:
@@ -97,7 +99,7 @@ def test_a_broker_that_was_paused_goes_on_where_it_was(broker: TidelogServer) ->
 
 def test_with_few_descriptors_more_partitions_are_served_than_there_are_descriptors(tmp_path: Path) -> None:
     with (
-        limited(tmp_path, "-H -n 96") as broker,
+        limited(tmp_path, "-n 96") as broker,
         BlockingClient(broker.bootstrap, settings=PATIENT) as client,
     ):
         or_raise(client.create_topics([NewTopic("many", 200)]))
@@ -106,6 +108,27 @@ def test_with_few_descriptors_more_partitions_are_served_than_there_are_descript
                 client.produce(TopicPartition("many", index), [NewRecord(b"x")])
         found = or_raise(client.list_offsets([TopicPartition("many", index) for index in range(200)]))
         assert {offset.offset for offset in found.values()} == {2}
+
+
+def test_with_few_descriptors_connections_leave_some_for_the_files_of_partitions(tmp_path: Path) -> None:
+    with (
+        limited(tmp_path, "-n 96") as broker,
+        BlockingClient(broker.bootstrap, settings=AT_ONCE) as client,
+        contextlib.ExitStack() as idle,
+    ):
+        or_raise(client.create_topics([NewTopic("many", 20)]))
+        partitions = [TopicPartition("many", index) for index in range(20)]
+        # Once connected to the leader, the client needs no further connection.
+        or_raise(client.list_offsets(partitions))
+        # As many as the broker takes, and not more than the backlog has room for.
+        for _ in range(80):
+            idle.enter_context(socket.create_connection(("127.0.0.1", broker.port), DEADLINE_S))
+        for _ in range(5):
+            # Meanwhile the broker accepts what it can.
+            or_raise(client.list_offsets(partitions))
+        for partition in partitions:
+            client.produce(partition, [NewRecord(b"x")])
+        assert {offset.offset for offset in or_raise(client.list_offsets(partitions)).values()} == {1}
 
 
 def appended_until_refused(client: BlockingClient, partition: TopicPartition, value: bytes) -> int:

@@ -8,7 +8,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.deadlines import DEADLINE_S
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.server.limits import ConnectionLimits, limits_by_address
+from tidelog.kernel.server.limits import ConnectionLimits, connections_within, limits_by_address
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
@@ -142,3 +142,30 @@ async def test_change_to_higher_limits_wakes_wait_for_room(nursery: trio.Nursery
     assert before != [None]
     assert welcome == [THERE]
     assert limits.refusal(HERE) is None
+
+
+def test_connections_within_leaves_descriptors_for_files() -> None:
+    limits = (1, 64, 96, 256, 1024, 1 << 20)
+    assert [connections_within(limit) for limit in limits] == [1, 16, 32, 192, 768, 786_432]
+
+
+async def test_wait_for_room_waits_while_the_other_descriptors_are_for_files(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limits = ConnectionLimits(100, 100, {}, max_by_descriptors=1)
+    limits.opened(HERE)
+    arrived = 0
+
+    async def arrive() -> None:
+        nonlocal arrived
+        await limits.wait_for_room()
+        arrived += 1
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(arrive)
+        await wait_all_tasks_blocked()
+        assert not arrived
+        assert caplog.text.count("1 connections are open: further ones wait") == 1
+        limits.closed(HERE)
+    assert arrived == 2
