@@ -386,7 +386,7 @@ KAFKA_CLEANUP_POLICIES = ("compact", "delete")
 """The names that any directory of Apache Kafka may have; plugins add theirs."""
 LOG_CLEANUP_POLICY = ConfigKey(
     name="log.cleanup.policy",
-    type=comma_list(*KAFKA_CLEANUP_POLICIES),
+    type=comma_list(*KAFKA_CLEANUP_POLICIES, repeated="dropped"),
     default=("delete",),
     dynamic=True,
     documentation="How old records are removed: the name of a cleanup policy, or several. `delete` removes "
@@ -394,7 +394,7 @@ LOG_CLEANUP_POLICY = ConfigKey(
 )
 CLEANUP_POLICY = ConfigKey(
     name="cleanup.policy",
-    type=comma_list(*KAFKA_CLEANUP_POLICIES),
+    type=comma_list(*KAFKA_CLEANUP_POLICIES, repeated="dropped"),
     default=("delete",),
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_CLEANUP_POLICY),),

@@ -52,7 +52,9 @@ class ConfigKeys:
         self._keys: list[ConfigKey[object]] = []
         self.unsupported = UnsupportedKeys(unsupported)
         self.sink_kinds = sink_kinds or {}
-        policies = comma_list(*dict.fromkeys((*KAFKA_CLEANUP_POLICIES, *cleanup_policies)))
+        policies = comma_list(
+            *dict.fromkeys((*KAFKA_CLEANUP_POLICIES, *cleanup_policies)), repeated="dropped"
+        )
         codecs = choice(*dict.fromkeys((*KAFKA_COMPRESSION_TYPES, *compression_codecs)))
         named: dict[int, ValueType[object]] = {
             id(CLEANUP_POLICY): policies,

@@ -6,7 +6,10 @@ notation, so a type has one parser.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
@@ -63,8 +66,8 @@ def _whole(name: str, minimum: int, maximum: int, lowest: int, highest: int) -> 
     def parse(text: str) -> int:
         digits = text.strip()
         unsigned = digits[1:] if digits.startswith(("+", "-")) else digits
-        # int() also takes underscores and the digits of other scripts, which Kafka does not.
-        if not (unsigned.isascii() and unsigned.isdigit()):
+        # int() also takes underscores, which Kafka does not; both take the digits of any script.
+        if not unsigned.isdecimal():
             raise ValueError(f"is not a whole number ({name})")
         # The longest number that fits has 19 digits; int() refuses thousands of them with words of its own.
         number = int(digits) if len(digits) < _MANY_DIGITS else highest + 1
@@ -88,17 +91,40 @@ def double(minimum: float | None = None, maximum: float | None = None) -> ValueT
     )
 
     def parse(text: str) -> float:
-        try:
-            number = float("" if "_" in text else text)
-        except ValueError:
-            raise ValueError("is not a number (double)") from None
-        if number != number:
-            raise ValueError("is not a number (double)")
+        number = _java_double(text.strip())
         if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
             raise ValueError(f"is out of range ({allowed})")
         return number
 
-    return ValueType("double", allowed, parse)
+    return ValueType("double", allowed, parse, format_double)
+
+
+_DOUBLE = re.compile(r"([+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?))[fFdD]?", re.ASCII)
+_HEXADECIMAL_DOUBLE = re.compile(
+    r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+)[fFdD]?", re.ASCII
+)
+
+
+def _java_double(text: str) -> float:
+    """Return the number in Java's notation; NaN is refused, since no comparison with it holds."""
+    if found := _DOUBLE.fullmatch(text):
+        return float(found[1])
+    if found := _HEXADECIMAL_DOUBLE.fullmatch(text):
+        return float.fromhex(found[1])
+    raise ValueError("is not a number (double)")
+
+
+def format_double(number: float) -> str:
+    """Return a double as Java prints it: `0.5`, `1.0E-5`, `Infinity`."""
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number == 0 or _PLAIN_FROM <= abs(number) < _PLAIN_BELOW:
+        return repr(float(number))
+    digits, exponent = f"{Decimal(repr(float(number))).normalize():E}".split("E")
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
+
+
+_PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
 
 
 def _range(minimum: str | None, maximum: str | None) -> str:
@@ -150,8 +176,13 @@ def choice(*choices: str) -> ValueType[str]:
     return ValueType("string", allowed, parse)
 
 
-def comma_list(*choices: str, unique: bool = True) -> ValueType[tuple[str, ...]]:
-    """Return Kafka's type list: items between commas; with `choices` only those, written exactly so."""
+def comma_list(
+    *choices: str, repeated: Literal["refused", "kept", "dropped"] = "refused"
+) -> ValueType[tuple[str, ...]]:
+    """Return Kafka's type list: items between commas; with `choices` only those, written exactly so.
+
+    `repeated` is what becomes of an item that is there again.
+    """
     any_of = f"any of {', '.join(choices)}"
 
     def parse(text: str) -> tuple[str, ...]:
@@ -161,11 +192,12 @@ def comma_list(*choices: str, unique: bool = True) -> ValueType[tuple[str, ...]]
                 near = nearest_name(item, choices)
                 hint = f" (did you mean {near}?)" if near else ""
                 raise ValueError(f"has {item!r}, but may have {any_of}{hint}")
-        if unique and len(set(items)) < len(items):
+        distinct = tuple(dict.fromkeys(items))
+        if repeated == "refused" and len(distinct) < len(items):
             raise ValueError("names something twice")
-        return items
+        return distinct if repeated == "dropped" else items
 
-    words = [any_of] * bool(choices) + ["no duplicates"] * unique
+    words = [any_of] * bool(choices) + ["no duplicates"] * (repeated == "refused")
     return ValueType("list", "; ".join(words), parse, ",".join)
 
 

@@ -8,6 +8,7 @@ relies on them.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import attrs
@@ -68,28 +69,27 @@ def _kept_for_topics(
     )
 
 
-def _neutral(
-    name: str, kind: ValueType[object], text: str, part: str, *by_broker: ConfigKey[object], topic: bool
-) -> ConfigKey[object]:
-    """Return a key of a broker or a topic with one value, which asks for nothing of a missing part."""
-    only = kind.parse(text)
+def _throttled_replicas() -> ValueType[tuple[str, ...]]:
+    """Return the type of replicas as `partition:broker`, or `*` for all."""
 
-    def parse(given: str) -> object:
-        value = kind.parse(given)
-        if value != only:
-            raise ValueError(f"is a Kafka key that this broker has no part for ({part})")
-        return value
+    def parse(text: str) -> tuple[str, ...]:
+        items = tuple(item.strip() for item in text.split(",")) if text.strip() else ()
+        # Kafka takes empty items, too.
+        if items != ("*",) and not all(map(_REPLICA.fullmatch, items)):
+            raise ValueError("is neither * nor a list of partition:broker pairs")
+        return items
 
-    return ConfigKey(
-        name=name,
-        type=attrs.evolve(kind, allowed=text, parse=parse),
-        default=only,
-        scope="topic" if topic else "broker",
-        broker_defaults=tuple(map(BrokerDefault, by_broker)),
-        documentation=f"Only {text}: this broker has no part for {part}.",
-        dynamic=not topic,
-        inert=f"this broker has no part for {part}",
-    )
+    return ValueType("list", "* or partition:broker pairs between commas", parse, ",".join)
+
+
+_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?")
+
+
+def _only_false(value: str) -> bool:
+    """Parse a boolean of which only false asks for nothing of a missing part."""
+    if boolean().parse(value):
+        raise ValueError(f"is a Kafka key that this broker has no part for ({_TIERS})")
+    return False
 
 
 _UNCLEAN_LEADER_ELECTION: Final = _kept(
@@ -130,8 +130,20 @@ _OF_REPLICATION: Final = tuple(
     )
     for side in ("leader", "follower")
 )
-_LOCAL_RETENTION_MS: Final = _neutral("log.local.retention.ms", long(), "-2", _TIERS, topic=False)
-_LOCAL_RETENTION_BYTES: Final = _neutral("log.local.retention.bytes", long(), "-2", _TIERS, topic=False)
+_LOCAL_RETENTION_MS: Final = _kept(
+    "log.local.retention.ms",
+    long(-2),
+    -2,
+    "How long segments that are in remote storage are kept locally, in milliseconds; -2: as long as the log.",
+    _NO_TIERS,
+)
+_LOCAL_RETENTION_BYTES: Final = _kept(
+    "log.local.retention.bytes",
+    long(-2),
+    -2,
+    "How many bytes of segments that are in remote storage are kept locally; -2: as many as of the log.",
+    _NO_TIERS,
+)
 
 _OF_THREADS: Final = (
     _kept("background.threads", integer(1), 10, "Threads for background work.", _NO_THREADS),
@@ -174,7 +186,7 @@ _OF_AUTHENTICATION: Final = tuple(
         ),
         (
             "sasl.kerberos.principal.to.local.rules",
-            comma_list(unique=False),
+            comma_list(repeated="kept"),
             ("DEFAULT",),
             "Rules that make short names of principals.",
             _NO_KERBEROS,
@@ -329,13 +341,13 @@ _OF_TOPICS: Final = (
     ),
     _kept_for_topics(
         "leader.replication.throttled.replicas",
-        comma_list(unique=False),
+        _throttled_replicas(),
         (),
         "Replicas whose replication is throttled at the leader.",
     ),
     _kept_for_topics(
         "follower.replication.throttled.replicas",
-        comma_list(unique=False),
+        _throttled_replicas(),
         (),
         "Replicas whose replication is throttled at the follower.",
     ),
@@ -369,11 +381,46 @@ _OF_TOPICS: Final = (
         _COPY_LAG_BYTES,
         why=_NO_TIERS,
     ),
-    _neutral("remote.storage.enable", boolean(), "false", _TIERS, topic=True),
-    _neutral("remote.log.copy.disable", boolean(), "false", _TIERS, topic=True),
-    _neutral("remote.log.delete.on.disable", boolean(), "false", _TIERS, topic=True),
-    _neutral("local.retention.ms", long(-2), "-2", _TIERS, _LOCAL_RETENTION_MS, topic=True),
-    _neutral("local.retention.bytes", long(-2), "-2", _TIERS, _LOCAL_RETENTION_BYTES, topic=True),
+    ConfigKey(
+        name="remote.storage.enable",
+        type=attrs.evolve(boolean(), allowed="false", parse=_only_false),
+        default=False,
+        scope="topic",
+        documentation="Whether segments of the topic are copied to remote storage. Only false: this broker "
+        f"has no part for {_TIERS}.",
+        inert=f"this broker has no part for {_TIERS}",
+    ),
+    _kept_for_topics(
+        "remote.log.copy.disable",
+        boolean(),
+        False,
+        "Whether segments are no longer copied to remote storage.",
+        why=_NO_TIERS,
+    ),
+    _kept_for_topics(
+        "remote.log.delete.on.disable",
+        boolean(),
+        False,
+        "Whether remote segments are deleted when remote storage is disabled for the topic.",
+        why=_NO_TIERS,
+    ),
+    _kept_for_topics(
+        "local.retention.ms",
+        long(-2),
+        -2,
+        "How long segments that are in remote storage are kept locally, in milliseconds; -2: as long as the "
+        "log.",
+        _LOCAL_RETENTION_MS,
+        why=_NO_TIERS,
+    ),
+    _kept_for_topics(
+        "local.retention.bytes",
+        long(-2),
+        -2,
+        "How many bytes of segments that are in remote storage are kept locally; -2: as many as of the log.",
+        _LOCAL_RETENTION_BYTES,
+        why=_NO_TIERS,
+    ),
 )
 
 KEPT_KEYS: Final[tuple[ConfigKey[object], ...]] = (

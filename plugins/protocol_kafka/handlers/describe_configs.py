@@ -277,6 +277,7 @@ def _trimmed(
 
 def _topic_entry(config: Config, entry: TopicConfigEntry) -> DescribeConfigsResourceResult:
     key = config.keys.find(entry.name, "topic")
+    entry = entry._replace(value=_in_kafkas_notation(key, entry.value))
     return DescribeConfigsResourceResult(
         name=entry.name,
         value=entry.value,
@@ -288,6 +289,17 @@ def _topic_entry(config: Config, entry: TopicConfigEntry) -> DescribeConfigsReso
         config_type=UNKNOWN_TYPE if key is None else TYPES.get(key.type.name, UNKNOWN_TYPE),
         documentation=None if key is None else key.documentation,
     )
+
+
+def _in_kafkas_notation(key: ConfigKey[object] | None, text: str | None) -> str | None:
+    """Return a value as Kafka describes it: without spaces, signs and zeros that mean nothing."""
+    if key is None or key.secret or text is None:
+        return text
+    try:
+        return key.type.format(key.type.parse(text))
+    except ValueError:
+        # Another broker has stored it; this one uses its default instead.
+        return text
 
 
 def _topic_source(config: Config, entry: TopicConfigEntry) -> int:

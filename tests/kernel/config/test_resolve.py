@@ -178,8 +178,9 @@ def test_resolve_accepts_a_key_without_meaning_and_warns(variable: str, value: s
 
 
 def test_resolve_refuses_a_value_that_asks_for_a_missing_part() -> None:
-    with pytest.raises(ConfigError, match=r"log.local.retention.ms = '2'.*no part for \(tiered storage\)"):
-        Config(read_sources(assignments=["log.local.retention.ms=2"]), BUNDLE)
+    name = "remote.log.storage.system.enable"
+    with pytest.raises(ConfigError, match=rf"{name}.*no part for \(tiered storage\)"):
+        Config(read_sources(assignments=[f"{name}=true"]), BUNDLE)
 
 
 def test_resolve_warns_of_a_setting_overridden_by_another_key() -> None:

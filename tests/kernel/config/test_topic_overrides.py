@@ -54,9 +54,9 @@ PROBLEMS: list[tuple[str, str | None, str]] = [
     ("retention.ms", "-2", "retention.ms = '-2': is out of range (>= -1)"),
     ("cleanup.policy", "burn", "cleanup.policy = 'burn': has 'burn', but may have any of compact, delete"),
     (
-        "local.retention.ms",
-        "1",
-        "local.retention.ms = '1': is a Kafka key that this broker has no part for (tiered storage)",
+        "remote.storage.enable",
+        "true",
+        "remote.storage.enable = 'true': is a Kafka key that this broker has no part for (tiered storage)",
     ),
     ("log.segment.bytes", "1", "Unknown topic config name: log.segment.bytes (did you mean segment.bytes?)"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 
 import pytest
@@ -31,10 +32,15 @@ VALID: list[tuple[ValueType[object], str, object]] = [
     (integer(), "+7", 7),
     (integer(), "2147483647", INT_MAX),
     (integer(-1), "-1", -1),
+    (integer(), "\u0663", 3),
     (long(), "9223372036854775807", LONG_MAX),
     (double(), "0.5", 0.5),
     (double(), "1.7976931348623157E308", 1.7976931348623157e308),
     (double(0, 1), "1", 1.0),
+    (double(), " +.5f", 0.5),
+    (double(), "5.e-1D", 0.5),
+    (double(), "0x1.8p-1", 0.75),
+    (double(), "-Infinity", -math.inf),
     (boolean(), "TRUE", True),
     (boolean(), " false", False),
     (string(), " a b ", "a b"),
@@ -42,7 +48,8 @@ VALID: list[tuple[ValueType[object], str, object]] = [
     (choice("CreateTime", "LogAppendTime"), "LogAppendTime", "LogAppendTime"),
     (comma_list(), "", ()),
     (comma_list(), " a , b", ("a", "b")),
-    (comma_list(unique=False), "a,a", ("a", "a")),
+    (comma_list(repeated="kept"), "a,a", ("a", "a")),
+    (comma_list("a", "b", repeated="dropped"), "a, b,a", ("a", "b")),
     (nullable(long(1)), "", None),
     (nullable(long(1)), "5", 5),
     (password(), " p ", Password(" p ")),
@@ -61,7 +68,7 @@ INVALID: list[tuple[ValueType[object], str, str]] = [
     (integer(), "1.5", "is not a whole number (int)"),
     (integer(), "1_000", "is not a whole number (int)"),
     (integer(), "-+1", "is not a whole number (int)"),
-    (integer(), "\u0663", "is not a whole number (int)"),
+    (integer(), "\u00b3", "is not a whole number (int)"),
     (integer(), "2147483648", "does not fit the type int"),
     (integer(), "9" * 10_000, "does not fit the type int"),
     (integer(1), "0", "is out of range (>= 1)"),
@@ -71,7 +78,10 @@ INVALID: list[tuple[ValueType[object], str, str]] = [
     (long(), "-9223372036854775809", "does not fit the type long"),
     (double(), "half", "is not a number (double)"),
     (double(), "nan", "is not a number (double)"),
+    (double(), "NaN", "is not a number (double)"),
+    (double(), "inf", "is not a number (double)"),
     (double(), "1_0", "is not a number (double)"),
+    (double(), "0x1", "is not a number (double)"),
     (double(0, 1), "1.1", "is out of range (0 to 1)"),
     (double(0), "-1", "is out of range (>= 0)"),
     (boolean(), "yes", "is neither true nor false"),
@@ -97,6 +107,26 @@ def test_parse_refuses_an_invalid_text_with_the_reason(
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is compared whole
         kind.parse(text)
     assert str(caught.value) == reason
+
+
+JAVA: list[tuple[float, str]] = [
+    (0, "0.0"),
+    (-0.0, "-0.0"),
+    (0.5, "0.5"),
+    (0.001, "0.001"),
+    (9e-4, "9.0E-4"),
+    (1.25e-5, "1.25E-5"),
+    (9999999.5, "9999999.5"),
+    (1e7, "1.0E7"),
+    (1.7976931348623157e308, "1.7976931348623157E308"),
+    (math.inf, "Infinity"),
+    (-math.inf, "-Infinity"),
+]
+
+
+@for_each(("number", "text"), JAVA)
+def test_doubles_are_formatted_as_java_does(number: float, text: str) -> None:
+    assert double().format(number) == text
 
 
 ALLOWED: list[tuple[ValueType[object], str]] = [

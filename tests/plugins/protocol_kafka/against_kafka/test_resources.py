@@ -146,7 +146,6 @@ OTHER_KEYS = {
     "group.consumer.assignment.interval.ms": "read at the start; it can be changed for each group",
     "listener.security.protocol.map": "there is no TLS",
     "listeners": "opened at the start",
-    "log.cleaner.io.max.bytes.per.second": "another notation of the same default",
     "max.connections.per.ip.overrides": "read at the start",
     "metric.reporters": "a class in Java",
     "num.recovery.threads.per.data.dir": "read at the start",

@@ -241,7 +241,12 @@ async def test_incremental_alter_configs_sets_keys_of_authentication_for_one_bro
         (("remote.storage.enable", SET, "true"), ErrorCode.INVALID_CONFIG),
         (("min.insync.replicas", SET, "2"), 0),
         (("min.insync.replicas", SET, "0"), ErrorCode.INVALID_CONFIG),
-        (("local.retention.ms", SET, "5"), ErrorCode.INVALID_CONFIG),
+        (("leader.replication.throttled.replicas", SET, "*"), 0),
+        (("leader.replication.throttled.replicas", SET, "x"), ErrorCode.INVALID_CONFIG),
+        (("follower.replication.throttled.replicas", SET, "*,0:1"), ErrorCode.INVALID_CONFIG),
+        (("local.retention.ms", SET, "-1"), 0),
+        (("local.retention.ms", SET, "-3"), ErrorCode.INVALID_CONFIG),
+        (("cleanup.policy", SET, "delete,delete"), 0),
     ],
 )
 async def test_incremental_alter_configs_of_a_topic_keeps_what_asks_for_nothing(
@@ -250,6 +255,25 @@ async def test_incremental_alter_configs_of_a_topic_keeps_what_asks_for_nothing(
     topic = await new_topic(broker)
     assert (await increment(client, change)).error_code == code
     assert topic.overrides == ({} if code else {change[0]: change[2]})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("retention.ms", " +0012", "12"),
+        ("cleanup.policy", " compact , delete,compact", "compact,delete"),
+        ("min.cleanable.dirty.ratio", "1", "1.0"),
+        ("preallocate", "TRUE", "true"),
+        ("compression.type", " gzip", "gzip"),
+    ],
+)
+async def test_describe_configs_of_a_topic_shows_values_in_kafkas_notation(
+    client: Client, broker: Broker, name: str, value: str, shown: str
+) -> None:
+    topic = await new_topic(broker)
+    assert (await increment(client, (name, SET, value))).error_code == 0
+    assert topic.overrides == {name: value}
+    assert (await told(client, name))[0] == shown
 
 
 async def test_incremental_alter_configs_refuses_another_broker(client: Client) -> None:
