@@ -7,6 +7,7 @@ from collections import Counter
 from tidelog.kernel.errors import BrokerError, InvalidRequest, StorageError
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.client_quotas import QuotaEntity
+from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.alter_client_quotas import (
@@ -26,7 +27,7 @@ async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> 
     pace = Pace()
     entries: list[tuple[QuotaEntity, EntryData]] = []
     for entry in request.entries:
-        entries.append((_entity(entry), entry))
+        entries.append((await _entity(entry, pace), entry))
         await pace.turn()
     times = Counter(entity for entity, _ in entries)
     errors: dict[QuotaEntity, BrokerError] = {}
@@ -52,9 +53,13 @@ async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> 
     return AlterClientQuotasResponse(entries=results)
 
 
-def _entity(entry: EntryData) -> QuotaEntity:
+async def _entity(entry: EntryData, pace: Pace) -> QuotaEntity:
     # As in Kafka, the last name of a type counts.
-    return frozenset({part.entity_type: part.entity_name for part in entry.entity}.items())
+    names: dict[str, str | None] = {}
+    for part in entry.entity:
+        names[part.entity_type] = part.entity_name
+        await pace.turn()
+    return frozenset(names.items())
 
 
 async def _result(
@@ -63,8 +68,9 @@ async def _result(
     if error is not None:
         context.warn("refusing to change client quotas for", error)
     parts: list[EntityData] = []
-    # A client may name any number of types, though there are three.
-    for kind, name in sorted(entity, key=lambda part: part[0]):
+    # A client may name any number of types, though there are three; sorting very many is one long step.
+    named = sorted(entity, key=lambda part: part[0]) if len(entity) <= FEW_ELEMENTS else entity
+    for kind, name in named:
         parts.append(EntityData(entity_type=kind, entity_name=name))
         await pace.turn()
     return EntryResponseData(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from tidelog.kernel.errors import BrokerError, DuplicateResource, ResourceNotFound
 from tidelog.kernel.pace import Pace
 from tidelog.plugins.protocol_kafka.context import RequestContext
@@ -26,10 +24,14 @@ async def handle(
         info = CredentialInfo(mechanism=key.mechanism, iterations=credential.iterations)
         infos.setdefault(key.user, []).append(info)
         await pace.turn()
-    times = Counter(user.name for user in request.users or ()) or Counter(infos.keys())
+    times: dict[str, int] = {}
+    for user in request.users or ():
+        times[user.name] = times.get(user.name, 0) + 1
+        await pace.turn()
+    times = times or dict.fromkeys(infos, 1)
     results: list[DescribeUserScramCredentialsResult] = []
-    for user, count in times.items():
-        results.append(_result(context, user, count, infos.get(user)))
+    for name, count in times.items():
+        results.append(_result(context, name, count, infos.get(name)))
         await pace.turn()
     # As in Kafka, whose messages of a success are empty and not null.
     return DescribeUserScramCredentialsResponse(error_code=0, error_message="", results=results)
