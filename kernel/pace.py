@@ -48,6 +48,16 @@ async def run_in_steps(steps: Generator[None, None, T]) -> T:
         await pace.turn()
 
 
+def run_to_end(steps: Generator[None, None, T]) -> T:
+    """Run such a generator without letting anything else run; return its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+
 class ThreadPace:
     """When a thread releases the interpreter's lock for a moment; it calls `turn` after each small piece."""
 

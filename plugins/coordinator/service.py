@@ -89,6 +89,7 @@ class CoordinatorService:
             self.deadlines,
             broker.clock,
             classic,
+            broker.tasks,
         )
 
     @property

@@ -1,12 +1,13 @@
 """The seam of server-side assignors, which assign partitions to the members of a group (KIP-848).
 
-An assignor is a pure function of what it is given. It runs on the broker's event loop, one group at a time.
+An assignor is a pure function of what it is given. For a small group it runs on the broker's event loop; for
+a large one in a thread, or in steps on the event loop if it is an `AssignorInSteps`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol, TypeAlias
+from collections.abc import Generator, Mapping
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
@@ -60,4 +61,13 @@ class PartitionAssignor(Protocol):
         Raises:
             AssignmentFailed: it cannot be done.
         """
+        ...
+
+
+@runtime_checkable
+class AssignorInSteps(PartitionAssignor, Protocol):
+    """An assignor that can give way to other work of the event loop."""
+
+    def assign_in_steps(self, group: GroupSpec) -> Generator[None, None, Mapping[str, PartitionsByTopic]]:
+        """Do what `assign` does, and yield after each piece of it, of a millisecond or less."""
         ...

@@ -9,8 +9,10 @@ Source: KIP-848, "Server-side assignors".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING
+
+from tidelog.kernel.pace import run_to_end
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.assignors import GroupSpec, MemberSubscription, PartitionsByTopic
@@ -23,6 +25,10 @@ class RangeAssignor:
 
     def assign(self, group: GroupSpec) -> Mapping[str, PartitionsByTopic]:
         """Return the ranges of every member, whatever it had before."""
+        return run_to_end(self.assign_in_steps(group))
+
+    def assign_in_steps(self, group: GroupSpec) -> Generator[None, None, Mapping[str, PartitionsByTopic]]:
+        """Do the same, and yield after each topic."""
         ordered = sorted(group.members.items(), key=_place)
         assigned: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in group.members}
         for topic_id, count in group.partition_counts.items():
@@ -32,6 +38,7 @@ class RangeAssignor:
             for member_id, partitions in zip(subscribed, _ranges(count, len(subscribed)), strict=True):
                 if partitions:
                     assigned[member_id][topic_id] = partitions
+            yield
         return assigned
 
 

@@ -1,12 +1,16 @@
-"""Computation of the target assignment of a consumer group."""
+"""Computation of the target assignment of a consumer group: of a large one in steps or in a thread."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 
+import trio
+
+from tidelog.kernel.pace import run_in_steps, run_to_end
 from tidelog.kernel.seams.coordination.assignors import (
     AssignmentFailed,
+    AssignorInSteps,
     GroupSpec,
     MemberSubscription,
     PartitionsByTopic,
@@ -16,9 +20,12 @@ from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.group_changes import TargetEpochChange
 from tidelog.plugins.coordinator.consumer_groups.member_changes import TargetChange
 from tidelog.plugins.coordinator.consumer_groups.settings import Context
-from tidelog.plugins.coordinator.consumer_groups.topics import subscribed_ids, subscribed_topics
+from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue, subscribed_topics
 
 _log = logging.getLogger(__name__)
+
+LARGE = 1000
+"""Members, subscriptions and partitions, all together, that take about 3 ms to assign."""
 
 
 def may_assign(group: ConsumerGroup, context: Context) -> bool:
@@ -29,8 +36,18 @@ def may_assign(group: ConsumerGroup, context: Context) -> bool:
     return not computed or not interval or context.now_ms >= computed + interval
 
 
+def is_large(group: ConsumerGroup, topics: TopicCatalogue) -> bool:
+    """Return whether the group's assignment takes too long for one step of the event loop."""
+    size = len(group.members) + sum(len(group.subscribed_names(each)) for each in group.members.values())
+    if size <= LARGE:
+        size += sum(entry.partitions for entry in subscribed_topics(group, topics))
+    return size > LARGE
+
+
 def assign(draft: Draft, context: Context) -> None:
     """Compute the target assignment of the group's epoch, if it is time to.
+
+    That of a large group is left to `BackgroundAssignment`.
 
     Raises:
         AssignmentFailed: the assignor could not, or broke its contract.
@@ -38,42 +55,83 @@ def assign(draft: Draft, context: Context) -> None:
     group = draft.group
     if not may_assign(group, context):
         return
-    assignors = context.settings.assignors
-    name = group.preferred_assignor(context.settings.default_assignor, assignors)
-    spec = _spec(group, context)
-    assigned = assignors[name].assign(spec)
-    _check(name, spec, assigned)
-    for member_id in spec.members:
-        target = assigned.get(member_id, {})
-        if target != group.targets.get(member_id):
-            draft.apply(TargetChange(group.group_id, member_id, target))
+    if is_large(group, context.topics):
+        if not group.assignment_epoch:
+            # A member has to get an epoch above that of a join: an assignment without partitions comes first.
+            draft.apply(TargetEpochChange(group.group_id, group.epoch))
+            draft.raise_epoch(group.metadata_hash)
+        return
+    name = _assignor(group, context)
+    spec = run_to_end(_spec(group, context))
+    assigned = context.settings.assignors[name].assign(spec)
+    for change in run_to_end(_changes(name, group, spec, assigned)):
+        draft.apply(change)
     draft.apply(TargetEpochChange(group.group_id, group.epoch, context.now_ms))
     _log.info("group %s: assignment of epoch %d by %s", group.group_id, group.epoch, name)
 
 
-def _spec(group: ConsumerGroup, context: Context) -> GroupSpec:
-    counts = {entry.topic_id: entry.partitions for entry in subscribed_topics(group, context.topics)}
-    members = {
-        member_id: MemberSubscription(
-            subscribed_ids(group, member, context.topics),
+async def target_changes(group: ConsumerGroup, context: Context) -> list[TargetChange]:
+    """Return the changes of targets to an assignment of the group as it is now; others are served meanwhile.
+
+    Raises:
+        AssignmentFailed: the assignor could not, or broke its contract.
+    """
+    name = _assignor(group, context)
+    spec = await run_in_steps(_spec(group, context))
+    assignor = context.settings.assignors[name]
+    if isinstance(assignor, AssignorInSteps):
+        assigned = await run_in_steps(assignor.assign_in_steps(spec))
+    else:
+        assigned = await trio.to_thread.run_sync(assignor.assign, spec)
+    return await run_in_steps(_changes(name, group, spec, assigned))
+
+
+def _assignor(group: ConsumerGroup, context: Context) -> str:
+    return group.preferred_assignor(context.settings.default_assignor, context.settings.assignors)
+
+
+def _spec(group: ConsumerGroup, context: Context) -> Generator[None, None, GroupSpec]:
+    """Return what there is to assign. Members that subscribe to the same topics share one set of ids."""
+    ids_of: dict[frozenset[str], frozenset[bytes]] = {}
+    counts: dict[bytes, int] = {}
+    members: dict[str, MemberSubscription] = {}
+    for member_id, member in sorted(group.members.items()):
+        names = group.subscribed_names(member)
+        if names not in ids_of:
+            entries = [entry for name in names if (entry := context.topics.by_name(name)) is not None]
+            ids_of[names] = frozenset(entry.topic_id for entry in entries)
+            counts.update((entry.topic_id, entry.partitions) for entry in entries)
+        members[member_id] = MemberSubscription(
+            ids_of[names],
             group.targets.get(member_id, {}),
             member.metadata.instance_id,
             member.metadata.rack_id,
         )
-        for member_id, member in sorted(group.members.items())
-    }
+        yield
     return GroupSpec(members, counts)
 
 
-def _check(assignor: str, spec: GroupSpec, assigned: Mapping[str, PartitionsByTopic]) -> None:
-    """Validate what an assignor returned: any plugin may offer one."""
-    taken: set[tuple[bytes, int]] = set()
+def _changes(
+    assignor: str, group: ConsumerGroup, spec: GroupSpec, assigned: Mapping[str, PartitionsByTopic]
+) -> Generator[None, None, list[TargetChange]]:
+    """Validate what an assignor returned, as any plugin may offer one; return the targets that change."""
+    changes: list[TargetChange] = []
+    taken: dict[bytes, set[int]] = {}
     for member_id, topics in assigned.items():
         member = spec.members.get(member_id)
         for topic_id, partitions in topics.items():
-            pairs = {(topic_id, partition) for partition in partitions}
-            if member is None or topic_id not in member.topic_ids or not pairs or taken & pairs:
+            others = taken.setdefault(topic_id, set())
+            if member is None or topic_id not in member.topic_ids or not partitions:
+                raise AssignmentFailed(f"the assignor {assignor} gave {member_id} what it cannot have")
+            if not others.isdisjoint(partitions):
                 raise AssignmentFailed(f"the assignor {assignor} gave {member_id} what it cannot have")
             if max(partitions) >= spec.partition_counts[topic_id] or min(partitions) < 0:
                 raise AssignmentFailed(f"the assignor {assignor} gave away partitions that do not exist")
-            taken |= pairs
+            others |= partitions
+        yield
+    for member_id in spec.members:
+        target = assigned.get(member_id, {})
+        if target != group.targets.get(member_id):
+            changes.append(TargetChange(group.group_id, member_id, target))
+        yield
+    return changes

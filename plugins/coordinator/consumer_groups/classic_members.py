@@ -203,7 +203,8 @@ def _is_revoking(member: Member) -> bool:
 def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
     """Return whether another member still owns a partition of this one's target assignment."""
     return any(
-        group.owners.get((topic_id, partition), member.member_id) != member.member_id
+        owners.get(partition, member.member_id) != member.member_id
         for topic_id, partitions in group.targets.get(member.member_id, {}).items()
+        if (owners := group.owners.get(topic_id))
         for partition in partitions
     )

@@ -47,7 +47,8 @@ class ConsumerGroup:
         epoch: raised whenever what there is to assign changes
         assignment_epoch: the epoch that the target assignment was computed for
         targets: the target assignment of each member
-        owners: the member that owns a partition, including one that still has to revoke it
+        owners: the member that owns a partition, including one that still has to revoke it, by topic; the
+            inner dictionaries are replaced and never changed, since copies of the group share them
         topics_version: the version of the topic catalogue at the last check; not in any record
     """
 
@@ -60,7 +61,7 @@ class ConsumerGroup:
     members: dict[str, Member] = attrs.field(factory=dict[str, Member])
     static_members: dict[str, str] = attrs.field(factory=dict[str, str])
     targets: dict[str, PartitionsByTopic] = attrs.field(factory=dict[str, PartitionsByTopic])
-    owners: dict[tuple[bytes, int], str] = attrs.field(factory=dict[tuple[bytes, int], str])
+    owners: dict[bytes, dict[int, str]] = attrs.field(factory=dict[bytes, dict[int, str]])
     regexes: dict[str, ResolvedRegex] = attrs.field(factory=dict[str, ResolvedRegex])
     removed: bool = False
     topics_version: int | None = None
@@ -135,8 +136,10 @@ class ConsumerGroup:
         self.members[member_id] = attrs.evolve(member, current=current)
         for owned in (current.assigned, current.revoking):
             for topic_id, partitions in owned.items():
-                for partition in partitions:
-                    self.owners[topic_id, partition] = member_id
+                self.owners[topic_id] = {
+                    **self.owners.get(topic_id, {}),
+                    **dict.fromkeys(partitions, member_id),
+                }
 
     def remove_current(self, member_id: str) -> None:
         """Remove a member's assignment, if it is there."""
@@ -155,9 +158,14 @@ class ConsumerGroup:
     def _disown(self, member: Member) -> None:
         for owned in (member.current.assigned, member.current.revoking):
             for topic_id, partitions in owned.items():
+                left = dict(self.owners.get(topic_id, {}))
                 for partition in partitions:
-                    if self.owners.get((topic_id, partition)) == member.member_id:
-                        del self.owners[topic_id, partition]
+                    if left.get(partition) == member.member_id:
+                        del left[partition]
+                if left:
+                    self.owners[topic_id] = left
+                else:
+                    self.owners.pop(topic_id, None)
 
     def only_classic_members(self, without: Iterable[str] = ()) -> bool:
         """Return whether all members but those `without` speak the classic protocol."""

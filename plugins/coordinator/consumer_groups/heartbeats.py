@@ -110,7 +110,7 @@ def _has_work(
         not member.current.is_reconciled_to(group.assignment_epoch)
         or group.topics_version != context.topics.version
         or bool(context.resolved)
-        or may_assign(group, context)
+        or (may_assign(group, context) and not context.assigning)
         or _metadata(member.metadata, request) != member.metadata
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.config import BrokerDefault, ConfigKey, choice, comma_list, integer
+from tidelog.kernel.config import BrokerDefault, ConfigKey, boolean, choice, comma_list, integer
 from tidelog.kernel.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -91,6 +91,13 @@ MAX_ASSIGNMENT_INTERVAL_MS = ConfigKey(
     default=15_000,
     documentation="The largest value of `group.consumer.assignment.interval.ms`.",
 )
+ASSIGNOR_OFFLOAD = ConfigKey(
+    name="group.consumer.assignor.offload.enable",
+    type=boolean(),
+    default=True,
+    documentation="Whether a heartbeat of a large group is answered before the assignment that it leads to "
+    "is computed; otherwise it waits for that. Other requests are served meanwhile in either case.",
+)
 REGEX_REFRESH_INTERVAL_MS = ConfigKey(
     name="group.consumer.regex.refresh.interval.ms",
     type=integer(10_000),
@@ -127,6 +134,15 @@ GROUP_ASSIGNMENT_INTERVAL_MS = ConfigKey(
     broker_defaults=(BrokerDefault(ASSIGNMENT_INTERVAL_MS),),
     within=(MIN_ASSIGNMENT_INTERVAL_MS, MAX_ASSIGNMENT_INTERVAL_MS),
     documentation="The least time between two assignments of this group, in milliseconds.",
+)
+GROUP_ASSIGNOR_OFFLOAD = ConfigKey(
+    name="consumer.assignor.offload.enable",
+    type=boolean(),
+    default=ASSIGNOR_OFFLOAD.default,
+    scope="group",
+    broker_defaults=(BrokerDefault(ASSIGNOR_OFFLOAD),),
+    documentation="Whether a heartbeat of this group, if it is large, is answered before the assignment that "
+    "it leads to is computed.",
 )
 
 

@@ -27,6 +27,7 @@ from tidelog.kernel.seams.coordination.groups import (
     SyncRequest,
 )
 from tidelog.plugins.coordinator.consumer_groups import checks, classic_members
+from tidelog.plugins.coordinator.consumer_groups.background_assignment import BackgroundAssignment
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft, removal_of
 from tidelog.plugins.coordinator.consumer_groups.heartbeats import Decision, answer_to, changes_nothing
 from tidelog.plugins.coordinator.consumer_groups.member import Member, MemberState
@@ -125,6 +126,7 @@ class LiveConsumerGroup:
         self.state = state
         self._shared = shared
         self._timers = Timers(shared.deadlines, state.group_id, self._expired)
+        self.assignment = BackgroundAssignment(self.group_id, shared, self._present, self._write)
         self._settings = shared.settings.of_broker
         self._settings_version: int | None = None
 
@@ -177,6 +179,13 @@ class LiveConsumerGroup:
             shared.classic.adopt(classic)
         return result
 
+    def _present(self) -> ConsumerGroup | None:
+        """Return the state of the group, None if another group has replaced it or it is gone."""
+        return self.state if self._shared.registry.find(self.group_id) is self else None
+
+    async def _write(self, draft: Draft) -> None:
+        await self.committed(self.carry_out(draft))
+
     async def committed(self, result: AppendResult | None) -> None:
         """Wait until what was appended may be acknowledged."""
         if result is not None and result.flush_due:
@@ -198,6 +207,8 @@ class LiveConsumerGroup:
         self._restart_session(member)
         self._timers.start(member, Timer.SYNC, request.rebalance_timeout_ms)
         await self.committed(result)
+        if self.assignment.is_due():
+            self.assignment.start()
         return answer
 
     async def _make_classic(self, request: JoinRequest) -> bool:

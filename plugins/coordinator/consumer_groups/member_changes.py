@@ -290,14 +290,18 @@ def _classic_protocol(value: ClassicMemberMetadata | None) -> ClassicProtocol | 
 
 
 def _owned_value(owned: OwnedPartitions) -> list[CurrentPartitions]:
-    return [
-        CurrentPartitions(
-            topic_id=topic_id,
-            partitions=sorted(owned[topic_id]),
-            assignment_epochs=[owned[topic_id][partition] for partition in sorted(owned[topic_id])],
+    found: list[CurrentPartitions] = []
+    for topic_id in sorted(owned):
+        epochs = owned[topic_id]
+        partitions = sorted(epochs)
+        found.append(
+            CurrentPartitions(
+                topic_id=topic_id,
+                partitions=partitions,
+                assignment_epochs=list(map(epochs.__getitem__, partitions)),
+            )
         )
-        for topic_id in sorted(owned)
-    ]
+    return found
 
 
 def _owned_partitions(owned: list[CurrentPartitions], epoch: int) -> OwnedPartitions:

@@ -36,7 +36,7 @@ class Reconciliation:
         topic_ids: the topics that it subscribes to now
         subscription_changed: whether this request changed its subscription
         reported: the partitions that it reports to own, None if it reports none or any
-        owners: the owner of each partition
+        owners: the owner of each partition, by topic
     """
 
     target_epoch: int
@@ -44,7 +44,7 @@ class Reconciliation:
     topic_ids: Collection[bytes]
     subscription_changed: bool
     reported: PartitionsByTopic | None
-    owners: Mapping[tuple[bytes, int], str]
+    owners: Mapping[bytes, Mapping[int, str]]
 
     def next_assignment(self, member: Member) -> CurrentAssignment:
         """Return the next assignment of a member.
@@ -87,11 +87,12 @@ class Reconciliation:
         """Add to `kept` what of the target no other member owns; return whether that is all of it."""
         complete = True
         for topic_id in self.target.keys() & set(self.topic_ids):
-            for number in self.target[topic_id] - kept.get(topic_id, {}).keys():
-                if self.owners.get((topic_id, number), member.member_id) == member.member_id:
-                    kept.setdefault(topic_id, {})[number] = self.target_epoch
-                else:
-                    complete = False
+            missing = self.target[topic_id] - kept.get(topic_id, {}).keys()
+            owners = self.owners.get(topic_id, {})
+            free = [number for number in missing if owners.get(number, member.member_id) == member.member_id]
+            if free:
+                kept.setdefault(topic_id, {}).update(dict.fromkeys(free, self.target_epoch))
+            complete = complete and len(free) == len(missing)
         return complete
 
     def _without_unsubscribed(self, current: CurrentAssignment) -> CurrentAssignment:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Collection, Mapping
 
+import attrs
+
 from tidelog.kernel.errors import (
     GroupIdNotFound,
     InvalidGroupId,
@@ -66,7 +68,24 @@ class ConsumerGroups:
         if group is None and request.member_epoch == JOIN_EPOCH:
             return await self._create(request, context)
         group = _existing(group, f"Consumer group {group_id} not found.")
-        return await group.finish(heartbeats.heartbeat(group.state, request, context))
+        context = attrs.evolve(context, assigning=group.assignment.is_running)
+        answer = await group.finish(heartbeats.heartbeat(group.state, request, context))
+        return await self._assigned(group, request, answer)
+
+    async def _assigned(
+        self, group: LiveConsumerGroup, request: ConsumerGroupHeartbeat, answer: HeartbeatAnswer
+    ) -> HeartbeatAnswer:
+        """Have a large group assigned; return the answer, which waits for that if offloading is disabled."""
+        shared, group_id = self._shared, request.group_id
+        if not group.assignment.is_due():
+            return answer
+        done = group.assignment.start()
+        if shared.settings.of(group_id).assignor_offload:
+            return answer
+        await done.wait()
+        again = attrs.evolve(request, member_id=answer.member_id, member_epoch=answer.member_epoch)
+        group = _existing(self._find_active(group_id), f"Consumer group {group_id} not found.")
+        return await group.finish(heartbeats.heartbeat(group.state, again, shared.context(group_id)))
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
         """Return the description of a group."""
@@ -126,7 +145,7 @@ class ConsumerGroups:
         shared.registry.put(group)
         group.resume()
         await group.committed(result)
-        return answer
+        return await self._assigned(group, request, answer)
 
     async def _resolve(
         self, group: ConsumerGroup, request: ConsumerGroupHeartbeat

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock
     from tidelog.kernel.config import Config, TopicConfig
     from tidelog.kernel.seams.resource_configs import ResourceConfigs
+    from tidelog.kernel.seams.tasks import Tasks
     from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
     from tidelog.plugins.coordinator.deadlines import Deadlines
     from tidelog.plugins.coordinator.groups.registry import GroupRegistry
@@ -35,6 +36,7 @@ class Settings:
     heartbeat_interval_ms: int = 5_000
     max_size: int = 2**31 - 1
     assignment_interval_ms: int = 1_000
+    assignor_offload: bool = True
     regex_refresh_interval_ms: int = 600_000
     upgrades: bool = True
     downgrades: bool = True
@@ -64,17 +66,22 @@ class SettingsOfGroups:
             session_timeout_ms=config[keys.GROUP_SESSION_TIMEOUT_MS],
             heartbeat_interval_ms=config[keys.GROUP_HEARTBEAT_INTERVAL_MS],
             assignment_interval_ms=config[keys.GROUP_ASSIGNMENT_INTERVAL_MS],
+            assignor_offload=config[keys.GROUP_ASSIGNOR_OFFLOAD],
         )
 
 
 @attrs.frozen
 class Context:
-    """Inputs of one decision; `resolved` are the topics that regular expressions match now."""
+    """Inputs of one decision; `resolved` are the topics that regular expressions match now.
+
+    `assigning`: an assignment of the group is being computed already.
+    """
 
     settings: Settings
     topics: TopicCatalogue
     now_ms: int
     resolved: Mapping[str, frozenset[str]] = attrs.field(factory=dict[str, frozenset[str]])
+    assigning: bool = False
 
 
 @attrs.frozen
@@ -89,6 +96,7 @@ class Shared:
     deadlines: Deadlines
     clock: Clock
     classic: ClassicGroups
+    tasks: Tasks
 
     def context(self, group_id: str, resolved: Mapping[str, frozenset[str]] | None = None) -> Context:
         """Return what a decision about a group is made with, now."""
@@ -109,6 +117,7 @@ def settings_of(config: Config, offered: Mapping[str, PartitionAssignor], classi
         heartbeat_interval_ms=config[keys.HEARTBEAT_INTERVAL_MS],
         max_size=config[keys.MAX_SIZE],
         assignment_interval_ms=config[keys.ASSIGNMENT_INTERVAL_MS],
+        assignor_offload=config[keys.ASSIGNOR_OFFLOAD],
         regex_refresh_interval_ms=config[keys.REGEX_REFRESH_INTERVAL_MS],
         upgrades=policy in ("bidirectional", "upgrade"),
         downgrades=policy in ("bidirectional", "downgrade"),

@@ -267,8 +267,8 @@ REMOVALS: Final = (
     Removal(
         "Consumer protocol: a partition is assigned to another member only when its owner has released",
         f"{_COORDINATOR}/consumer_groups/reconciliation.py",
-        "if self.owners.get((topic_id, number), member.member_id) == member.member_id:",
-        "if member:",
+        "if owners.get(number, member.member_id) == member.member_id]",
+        "]",
         f"{_COORDINATOR}/consumer_groups/test_heartbeats.py",
     ),
     Removal(

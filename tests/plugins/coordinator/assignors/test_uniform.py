@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from time import thread_time
+
+import pytest
 from hypothesis import given
 
 from tests.plugins.coordinator.assignors.groups import TOPICS, after, check_complete, groups, sizes
 from tidelog.kernel.seams.coordination.assignors import GroupSpec, MemberSubscription
-from tidelog.plugins.coordinator.assignors import UniformAssignor
+from tidelog.plugins.coordinator.assignors import RangeAssignor, UniformAssignor
 
 ASSIGNOR = UniformAssignor()
 
@@ -56,6 +59,30 @@ def test_as_many_partitions_stay_as_balance_allows(group: GroupSpec) -> None:
 def test_an_assignment_that_is_even_stays_as_it_is(group: GroupSpec) -> None:
     assigned = ASSIGNOR.assign(group)
     assert ASSIGNOR.assign(after(group, assigned)) == assigned
+
+
+@pytest.mark.parametrize("assignor", [UniformAssignor(), RangeAssignor()], ids=lambda each: each.name)
+@pytest.mark.parametrize("members", [2, 100])
+def test_assign_in_steps_takes_short_steps_for_many_partitions(
+    assignor: UniformAssignor | RangeAssignor, members: int
+) -> None:
+    """50,000 partitions and subscriptions that differ: the uniform assignor took minutes in one step."""
+    topics = [number.to_bytes(16) for number in range(2_000)]
+    group = GroupSpec(
+        {
+            f"m{place:03}": MemberSubscription(
+                frozenset(t for at, t in enumerate(topics) if at % 100 != place)
+            )
+            for place in range(members)
+        },
+        dict.fromkeys(topics, 25),
+    )
+    steps, began = 0, thread_time()
+    for _ in assignor.assign_in_steps(group):
+        steps += 1
+    # Steps in time would depend on the machine; so does this, but by a factor of a hundred.
+    assert (thread_time() - began) / steps < 0.002
+    assert steps > 1_000
 
 
 def test_assign_moves_only_its_share_to_a_member_that_joins() -> None:

@@ -231,9 +231,8 @@ class GroupMachine(RuleBasedStateMachine):
         group, topics = self.driver.group, self.driver.topics
         wanted = {name for member in group.members.values() for name in group.subscribed_names(member)}
         entries = [entry for name in wanted if (entry := topics.by_name(name))]
-        assert group.owners.keys() == {
-            (entry.topic_id, number) for entry in entries for number in range(entry.partitions)
-        }
+        owned = {topic_id: set(owners) for topic_id, owners in group.owners.items()}
+        assert owned == {entry.topic_id: set(range(entry.partitions)) for entry in entries}
 
     @invariant()
     def no_partition_has_two_owners(self) -> None:

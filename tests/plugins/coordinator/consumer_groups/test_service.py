@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 from typing import cast
 
@@ -110,9 +110,38 @@ class ConsumerGroupCoordinator:
         return [listed.group_type for listed in self.base.groups.list()]
 
 
-def new_consumer_coordinator() -> ConsumerGroupCoordinator:
+class NoTasks:
+    """Background tasks of a coordinator with small groups: there are none."""
+
+    def once(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
+        """Fail."""
+        raise AssertionError(name)
+
+    def in_thread(self, name: str, job: Callable[[], object]) -> None:
+        """Fail."""
+        raise AssertionError(name)
+
+    def run_shielded(self, name: str, job: Callable[[], Awaitable[object]]) -> None:
+        """Fail."""
+        raise AssertionError(name)
+
+
+class Nursery(NoTasks):
+    """Background tasks in a nursery of the test."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.nursery = nursery
+
+    def once(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
+        """Run the job soon."""
+        self.nursery.start_soon(job, name=name)
+
+
+def new_consumer_coordinator(
+    topics: FakeTopics | None = None, tasks: NoTasks | None = None
+) -> ConsumerGroupCoordinator:
     """Return a coordinator whose deadlines are not served."""
-    coordinator, topics, configs = new_coordinator(), FakeTopics(t=2), FakeConfigs()
+    coordinator, topics, configs = new_coordinator(), topics or FakeTopics(t=2), FakeConfigs()
     shared = Shared(
         coordinator.registry,
         coordinator.log,
@@ -122,6 +151,7 @@ def new_consumer_coordinator() -> ConsumerGroupCoordinator:
         coordinator.deadlines,
         coordinator.clock,
         coordinator.classic,
+        tasks or NoTasks(),
     )
     return ConsumerGroupCoordinator(coordinator, topics, shared, ConsumerGroups(shared), configs)
 

@@ -1,0 +1,110 @@
+"""The assignment of a large consumer group, computed while other requests are served (KIP-1263)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from tidelog.kernel.errors import BrokerError
+from tidelog.plugins.coordinator.consumer_groups.assigning import may_assign, target_changes
+from tidelog.plugins.coordinator.consumer_groups.changes import Draft
+from tidelog.plugins.coordinator.consumer_groups.group_changes import TargetEpochChange
+from tidelog.plugins.coordinator.consumer_groups.member_changes import TargetChange
+
+if TYPE_CHECKING:
+    from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+    from tidelog.plugins.coordinator.consumer_groups.settings import Shared
+
+_log = logging.getLogger(__name__)
+
+MEMBERS_PER_BATCH: Final = 200
+PARTITIONS_PER_BATCH: Final = 5_000
+"""Targets that are written at once, which takes some milliseconds; a single member may have more."""
+
+
+class BackgroundAssignment:
+    """Computes the assignment of one group, at most one at a time."""
+
+    def __init__(
+        self,
+        group_id: str,
+        shared: Shared,
+        state: Callable[[], ConsumerGroup | None],
+        write: Callable[[Draft], Awaitable[None]],
+    ) -> None:
+        """`state()` is that of the group, None if it is gone; `write` appends a draft and applies it."""
+        self._group_id = group_id
+        self._state = state
+        self._write_draft = write
+        self._shared = shared
+        self._done: trio.Event | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether an assignment is being computed."""
+        return self._done is not None
+
+    def is_due(self) -> bool:
+        """Return whether an assignment is to be computed: no heartbeat has, since it takes long."""
+        state = self._state()
+        return state is not None and may_assign(state, self._shared.context(self._group_id))
+
+    def start(self) -> trio.Event:
+        """Compute an assignment, if none is being computed; return the event of its end."""
+        done = self._done
+        if done is None:
+            done = self._done = trio.Event()
+            self._shared.tasks.once(f"assignment of group {self._group_id}", self._run)
+        return done
+
+    async def _run(self) -> None:
+        try:
+            await self._assign()
+        except BrokerError as error:
+            _log.warning("group %s is not assigned yet: %s", self._group_id, error)
+        finally:
+            if self._done is not None:
+                self._done.set()
+            self._done = None
+
+    async def _assign(self) -> None:
+        """Compute the assignment of the group as it is now, and write it even if the group changes meanwhile.
+
+        Members may join and leave all the time. Those that left get nothing, those that came have to wait for
+        the next assignment, which is due at once.
+        """
+        state, context = self._state(), self._shared.context(self._group_id)
+        if state is None or not may_assign(state, context):
+            return
+        changes = await target_changes(state, context)
+        for some in _batches(changes):
+            await self._write(some)
+        await self._write([TargetEpochChange(state.group_id, state.epoch, self._shared.clock())])
+        _log.info("group %s: assignment of epoch %d in the background", state.group_id, state.epoch)
+
+    async def _write(self, changes: Sequence[TargetChange | TargetEpochChange]) -> None:
+        state = self._state()
+        if state is None:
+            return
+        draft = Draft(state)
+        for change in changes:
+            if not isinstance(change, TargetChange) or change.member_id in draft.group.members:
+                draft.apply(change)
+        await self._write_draft(draft)
+        await trio.lowlevel.checkpoint()
+
+
+def _batches(changes: Sequence[TargetChange]) -> Iterator[Sequence[TargetChange]]:
+    batch: list[TargetChange] = []
+    partitions = 0
+    for change in changes:
+        batch.append(change)
+        partitions += sum(map(len, (change.partitions or {}).values()))
+        if len(batch) >= MEMBERS_PER_BATCH or partitions >= PARTITIONS_PER_BATCH:
+            yield batch
+            batch, partitions = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,191 @@
+"""Large groups hold no one up: their assignment is computed, written and handed over in short steps."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING
+
+import attrs
+import pytest
+import trio
+
+from tests.deadlines import DEADLINE_S
+from tests.longest_step import longest_step
+from tests.plugins.coordinator.consumer_groups.driver import FakeTopics
+from tests.plugins.coordinator.consumer_groups.test_service import (
+    ConsumerGroupCoordinator,
+    Nursery,
+    new_consumer_coordinator,
+)
+from tidelog.kernel.errors import UnknownMemberId
+from tidelog.plugins.coordinator.assignors import UniformAssignor
+from tidelog.plugins.coordinator.consumer_groups.assigning import LARGE
+from tidelog.plugins.coordinator.consumer_groups.live import LiveConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidelog.kernel.seams.coordination.assignors import GroupSpec, PartitionsByTopic
+    from tidelog.kernel.seams.coordination.consumer_groups import HeartbeatAnswer
+
+HELD_MS = 50.0
+TRIES = 3
+
+
+class Unhurried:
+    """An assignor of a plugin, which knows no steps."""
+
+    name = "uniform"
+
+    def assign(self, group: GroupSpec) -> Mapping[str, PartitionsByTopic]:
+        """Assign as `uniform`."""
+        return UniformAssignor().assign(group)
+
+
+@attrs.define
+class Member:
+    """A member that owns what it was told to own."""
+
+    member_id: str
+    topics: frozenset[str]
+    epoch: int = 0
+    owned: PartitionsByTopic = attrs.field(factory=dict[bytes, frozenset[int]])
+
+    def learn(self, answer: HeartbeatAnswer) -> None:
+        """Revoke and take what the answer says."""
+        self.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            self.owned = answer.assignment
+
+    async def beat(self, coordinator: ConsumerGroupCoordinator) -> None:
+        """Join, or report what it owns."""
+        if not self.epoch:
+            self.learn(await coordinator.join(self.member_id, topic_names=self.topics))
+        else:
+            self.learn(await coordinator.heartbeat(self.member_id, self.epoch, owned=self.owned))
+
+
+def coordinator_of(nursery: trio.Nursery, topics: int, partitions: int) -> ConsumerGroupCoordinator:
+    """A coordinator with so many topics."""
+    names = {f"t{number:05}": partitions for number in range(topics)}
+    return new_consumer_coordinator(FakeTopics(**names), Nursery(nursery))
+
+
+def change_settings(coordinator: ConsumerGroupCoordinator, **changes: object) -> None:
+    """Configure the broker otherwise."""
+    of_broker = attrs.evolve(coordinator.shared.settings.of_broker, **changes)  # type: ignore[arg-type]
+    settings = SettingsOfGroups(of_broker, coordinator.shared.settings.configs)
+    coordinator.shared = attrs.evolve(coordinator.shared, settings=settings)
+    coordinator.service = type(coordinator.service)(coordinator.shared)
+
+
+async def settle(coordinator: ConsumerGroupCoordinator, members: list[Member]) -> None:
+    """Have the members send heartbeats until the group is stable."""
+    with trio.fail_after(DEADLINE_S):
+        while True:
+            for member in members:
+                await member.beat(coordinator)
+                await trio.lowlevel.checkpoint()
+            group = coordinator.base.registry.get("g")
+            if isinstance(group, LiveConsumerGroup) and group.state.state == "Stable":
+                return
+
+
+def check_assigned(coordinator: ConsumerGroupCoordinator, members: list[Member]) -> None:
+    """Every partition has one owner, which subscribes to its topic; all have as many but for one."""
+    owned = [(topic, number) for each in members for topic, found in each.owned.items() for number in found]
+    names = set[str]().union(*(each.topics for each in members))
+    entries = [coordinator.topics.by_name(name) for name in names]
+    assert len(owned) == len(set(owned)) == sum(entry.partitions for entry in entries if entry)
+    sizes = [sum(map(len, each.owned.values())) for each in members]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize(
+    ("topics", "partitions", "members"),
+    [(2_000, 10, 2), (2_000, 25, 10), (500, 100, 50)],
+    ids=["as many topics", "as many partitions", "members"],
+)
+async def test_a_group_with_other_subscriptions_is_assigned_in_short_steps(
+    topics: int, partitions: int, members: int
+) -> None:
+    """Two members whose subscriptions differ by 2 % took seconds in one step."""
+    held = float("inf")
+    for _ in range(TRIES):
+        async with trio.open_nursery() as nursery:
+            coordinator = coordinator_of(nursery, topics, partitions)
+            names = [f"t{number:05}" for number in range(topics)]
+            joining = [
+                Member(f"m{place}", frozenset(name for at, name in enumerate(names) if at % 100 != place))
+                for place in range(members)
+            ]
+            gc.disable()  # what it takes depends on all that other tests have left
+            with longest_step() as longest:
+                await settle(coordinator, joining)
+                joining += [Member("late", frozenset(names))]
+                await joining[-1].beat(coordinator)
+                await settle(coordinator, joining)
+            gc.enable()
+        check_assigned(coordinator, joining)
+        held = min(held, longest.ms)
+        if held < HELD_MS:
+            break
+    assert held < HELD_MS
+
+
+async def test_a_member_of_a_large_group_gets_its_assignment_with_a_later_heartbeat() -> None:
+    async with trio.open_nursery() as nursery:
+        coordinator = coordinator_of(nursery, 1, LARGE + 1)
+        answer = await coordinator.join("m", topic_names=frozenset(("t00000",)))
+        assert (answer.member_epoch, answer.assignment) == (1, {})
+        assert coordinator.described().state == "Assigning"
+    answer = await coordinator.heartbeat("m", 1, owned={})
+    assert answer.member_epoch == 2
+    assert answer.assignment is not None
+    (assigned,) = answer.assignment.values()
+    assert len(assigned) == LARGE + 1
+
+
+@pytest.mark.parametrize("instance_id", [None, "instance"])
+async def test_a_heartbeat_waits_for_the_assignment_if_offloading_is_disabled(
+    instance_id: str | None,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        coordinator = coordinator_of(nursery, 1, LARGE + 1)
+        change_settings(coordinator, assignor_offload=False)
+        answer = await coordinator.join("m", topic_names=frozenset(("t00000",)), instance_id=instance_id)
+    assert answer.member_epoch == 2
+    assert answer.assignment is not None
+    assert [len(numbers) for numbers in answer.assignment.values()] == [LARGE + 1]
+
+
+async def test_an_assignor_without_steps_assigns_a_large_group_in_a_thread() -> None:
+    async with trio.open_nursery() as nursery:
+        coordinator = coordinator_of(nursery, 1, LARGE + 1)
+        change_settings(coordinator, assignors={"uniform": Unhurried()})
+        member = Member("m", frozenset(("t00000",)))
+        await member.beat(coordinator)
+        await settle(coordinator, [member])
+        check_assigned(coordinator, [member])
+
+
+async def test_members_that_come_and_go_while_a_large_group_is_assigned() -> None:
+    async with trio.open_nursery() as nursery:
+        coordinator = coordinator_of(nursery, 1, LARGE + 1)
+        members = [Member(f"m{number}", frozenset(("t00000",))) for number in range(3)]
+        await members[0].beat(coordinator)
+        await members[1].beat(coordinator)
+        await coordinator.heartbeat("m0", -1)
+        await members[2].beat(coordinator)
+        await settle(coordinator, members[1:])
+        check_assigned(coordinator, members[1:])
+
+
+async def test_an_assignment_of_a_group_that_is_gone_is_dropped() -> None:
+    async with trio.open_nursery() as nursery:
+        coordinator = coordinator_of(nursery, 1, LARGE + 1)
+        await coordinator.join("m", topic_names=frozenset(("t00000",)))
+        group = coordinator.base.registry.get("g")
+        coordinator.base.registry.remove(group, UnknownMemberId("gone"))
+    assert coordinator.base.registry.find("g") is None
