@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from tidelog.kernel.cli.paths import LocalPath
 from tidelog.kernel.config.sources import Sources, read_sources
 
 CONFIG_VARIABLE = "TIDELOG_CONFIG"
@@ -23,7 +24,7 @@ def config_options(command: CommandT) -> CommandT:
         click.option(
             "--config",
             "config_file",
-            type=click.Path(path_type=Path),
+            type=LocalPath(path_type=Path),
             envvar=CONFIG_VARIABLE,
             metavar="FILE",
             help=f"Configuration in TOML, or a server.properties of Kafka's. Default: ${CONFIG_VARIABLE}.",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tidelog.kernel.cli.options import config_options, sources_of
+from tidelog.kernel.cli.paths import LocalPath
 from tidelog.kernel.collector import rare_collections
 from tidelog.kernel.config import keys
 
@@ -35,7 +36,7 @@ SIGTERM or SIGINT (Ctrl-C) stops it gracefully, a second one at once.
 @config_options
 @click.option(
     "--ready-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=LocalPath(path_type=Path, dir_okay=False),
     metavar="PATH",
     help="Write the bound addresses to PATH (JSON) once the broker is ready; removed when it stops.",
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tidelog.kernel.config import ConfigKey, integer, long, nullable, string
+from tidelog.kernel.config.paths import local_path
 
 METADATA_LOG_DIR = ConfigKey(
     name="metadata.log.dir",
-    type=nullable(string(non_empty=True)),
+    type=nullable(local_path(string(non_empty=True))),
     default=None,
     documentation="Directory for the metadata log; the first of `log.dirs` when it is not set.",
     only_with=("storage", "file"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from tidelog.kernel.cli.paths import LocalPath
 from tidelog.plugins.spark_sink.required import SparkNotUsable, require_spark
 
 _EPILOG = """\b
@@ -25,7 +26,7 @@ Spark's own variables work as ever: SPARK_CONF_DIR, PYSPARK_SUBMIT_ARGS, SPARK_L
     short_help="Run PySpark with the format tidelog.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.argument("script", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("script", required=False, type=LocalPath(exists=True, dir_okay=False, path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def spark(script: Path | None, arguments: tuple[str, ...]) -> None:
     """Run SCRIPT with Python, or PySpark's shell without any, so that Spark works.

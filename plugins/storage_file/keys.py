@@ -12,20 +12,21 @@ from tidelog.kernel.config import (
     nullable,
     string,
 )
+from tidelog.kernel.config.paths import local_path
 from tidelog.kernel.config.types import LONG_MAX
 
 _MS_PER_HOUR = 3_600_000
 
 LOG_DIR = ConfigKey(
     name="log.dir",
-    type=comma_list(),
+    type=local_path(comma_list()),
     default=("/tmp/kafka-logs",),  # noqa: S108 Kafka's own default
     documentation="Directories for the data, separated by commas; `log.dirs` is used instead when it is set.",
     only_with=("storage", "file"),
 )
 LOG_DIRS = ConfigKey(
     name="log.dirs",
-    type=nullable(comma_list()),
+    type=nullable(local_path(comma_list())),
     default=None,
     documentation=(
         "Directories for the data, separated by commas. A new partition is created in the one with the "

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tidelog.kernel.cli.paths import LocalPath
 from tidelog.plugins.spark_sink.load.times import timestamp_ms
 from tidelog.plugins.spark_sink.required import SparkNotUsable, require_spark
 
@@ -72,7 +73,7 @@ def _columns(context: click.Context, option: click.Parameter, given: str) -> tup
     "--into",
     "target",
     required=True,
-    type=click.Path(path_type=Path),
+    type=LocalPath(path_type=Path),
     metavar="DIRECTORY",
     help="Where the files go: a directory that is empty, does not exist, or has this load.",
 )
@@ -154,6 +155,7 @@ def _columns(context: click.Context, option: click.Parameter, given: str) -> tup
     "--local-log-dir",
     "local_log_dirs",
     multiple=True,
+    type=LocalPath(),
     metavar="PATH",
     help="A log directory of the broker on this host, whose files are read directly; repeatable.",
 )

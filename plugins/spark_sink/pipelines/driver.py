@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -19,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from tidelog.kernel.config.paths import scheme_of
 from tidelog.plugins.spark_sink.environment import prepare_spark
 from tidelog.plugins.spark_sink.pipelines.definition import Pipeline
 from tidelog.plugins.spark_sink.pipelines.news import STOP as STOP_SOURCE
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+_FILE_SCHEME: Final = re.compile(r"^file:(//)?(?=/)")
 _POLL_S: Final = 0.05
 """How often the end of the last micro-batch is looked for."""
 
@@ -117,9 +120,12 @@ class Driver:
 def delivered_position(checkpoint: str) -> dict[str, Any] | None:
     """Return the position of the last complete micro-batch in a checkpoint, None if there is none to be read.
 
-    A checkpoint elsewhere than in a folder of this machine is not read: it is only for statistics.
+    A checkpoint elsewhere than in a folder of this machine is not read: the position is for statistics alone.
     """
-    folder = Path(checkpoint.removeprefix("file://"))
+    local = _FILE_SCHEME.sub("", checkpoint)
+    if scheme_of(local) is not None:
+        return None
+    folder = Path(local)
     try:
         done = max(_numbers(folder / "commits"))
         position = json.loads((folder / "offsets" / str(done)).read_text().splitlines()[-1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidelog.kernel.config import ConfigKey, boolean, choice, comma_list, integer, long, nullable, string
+from tidelog.kernel.config.paths import local_path
 from tidelog.plugins.spark_sink.pipelines.values import (
     Options,
     columns,
@@ -70,7 +71,7 @@ TRANSFORM = ConfigKey(
 )
 PYTHON_PATH = ConfigKey(
     name="python.path",
-    type=comma_list(),
+    type=local_path(comma_list()),
     default=(),
     documentation="Folders with the modules of `transform` and `foreach.batch`, beside the broker's working "
     "directory and PYTHONPATH.",

@@ -166,16 +166,22 @@ def test_load_of_a_topic_that_is_not_there(
         (["t", "--option", "x"], "'x' is not of the form NAME=VALUE."),
         (["t", "--conf", "a=1", "--conf", "a=2"], "a is given more than once."),
         (["t", "--partition-by", "topic,topic"], "a column is named more than once."),
+        (["t", "--into", "s3://bucket/x"], "has 's3://bucket/x', and the scheme s3 cannot be served: name a"),
+        (["t", "--into", "file:///x"], "name the path alone, without the scheme file."),
+        (["t", "--local-log-dir", "hdfs://host/x"], "the scheme hdfs cannot be served"),
         (["t", "--local-log-dir", "/no/such/folder"], "there is no directory /no/such/folder."),
         (["t", "--bootstrap-server", "host"], "host"),
         (["--pattern", "("], "subscribePattern has to be a regular expression"),
     ],
 )
-def test_load_refuses_wrong_usage(tmp_path: Path, given: list[str], message: str) -> None:
+def test_load_refuses_wrong_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(click.UsageError) as raised:
         load.main(["--into", str(tmp_path / "t"), *given], standalone_mode=False)
     assert message in raised.value.format_message()
-    assert not (tmp_path / "t").exists()
+    assert not list(tmp_path.iterdir())
 
 
 def test_load_without_a_broker_is_one_sentence_and_exit_code_1(tmp_path: Path) -> None:

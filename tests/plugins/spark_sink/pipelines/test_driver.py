@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,9 @@ def test_a_report_is_a_line_with_what_is_known() -> None:
             Report.from_line(line)
 
 
-def test_delivered_position_is_that_of_the_last_complete_micro_batch(tmp_path: Path) -> None:
+def test_delivered_position_is_that_of_the_last_complete_micro_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert delivered_position(str(tmp_path)) is None
     for folder, number, text in (
         ("offsets", 9, 'v1\n{"batchWatermarkMs":0}\n{"t": {"0": 5}}'),
@@ -58,8 +61,13 @@ def test_delivered_position_is_that_of_the_last_complete_micro_batch(tmp_path: P
     ):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / str(number)).write_text(text)
-    assert delivered_position(f"file://{tmp_path}") == {"t": {"0": 7}}
-    assert delivered_position("s3a://bucket/checkpoint") is None
+    for scheme in ("", "file:", "file://"):
+        assert delivered_position(f"{scheme}{tmp_path}") == {"t": {"0": 7}}
+    elsewhere = tmp_path / "s3a:" / "bucket"
+    for folder in ("offsets", "commits"):
+        shutil.copytree(tmp_path / folder, elsewhere / folder)
+    monkeypatch.chdir(tmp_path)
+    assert delivered_position("s3a://bucket") is None
 
 
 SPARKS = """[STREAM_FAILED] Query [id = x] terminated with exception: boom

@@ -146,6 +146,7 @@ def test_parse_options_knows_each_of_its_names_in_any_case() -> None:
         ({"startingTimestamp": "2026-01-01"}, "startingTimestamp has to be milliseconds since the epoch"),
         ({"startingOffsetsByTimestampStrategy": "?"}, "has to be one of error, latest"),
         ({"localLogDirs": "data"}, "localLogDirs has to be absolute paths"),
+        ({"localLogDirs": "/a,file:///b"}, "localLogDirs has to be absolute paths"),
         ({"endingOffsets": "latest"}, "endingOffsets is for batch queries"),
         ({"endingTimestamp": "5"}, "endingTimestamp is for batch queries"),
     ],
