@@ -27,6 +27,7 @@ from tidelog.plugins.spark_sink.source.positions import to_json
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
 SETTINGS: Final = {
     # With one attempt, the default of a local Spark, a task that fails once fails the load.
     "spark.master": "local[*,4]",
@@ -35,6 +36,8 @@ SETTINGS: Final = {
     # A machine that is busy starts Python workers in more than the default of 15 s.
     "spark.python.authenticate.socketTimeout": "120s",
     "spark.sql.session.timeZone": "UTC",
+    # Spark's default, INT96, is deprecated and has no statistics, by which readers leave out files.
+    _TIMESTAMPS: "TIMESTAMP_MICROS",
 }
 """Settings of a session that is started for a load, unless the user has others."""
 _POLL_S: Final = 0.5
@@ -56,7 +59,8 @@ def spark_session(given: Mapping[str, str], log: Path) -> Generator[SparkSession
     """
     active = SparkSession.getActiveSession()
     if active is not None:
-        yield active
+        with _file_settings(active, given):
+            yield active
         return
     prepare_spark()
     conf = SparkConf(loadDefaults=False).setAll(list({**SETTINGS, **given}.items()))
@@ -71,6 +75,17 @@ def spark_session(given: Mapping[str, str], log: Path) -> Generator[SparkSession
         yield session
     finally:
         session.stop()
+
+
+@contextmanager
+def _file_settings(spark: SparkSession, given: Mapping[str, str]) -> Generator[None]:
+    """Set how timestamps are written by a session that is not the load's own, until the block ends."""
+    before = str(spark.conf.get(_TIMESTAMPS))
+    spark.conf.set(_TIMESTAMPS, given.get(_TIMESTAMPS, SETTINGS[_TIMESTAMPS]))
+    try:
+        yield
+    finally:
+        spark.conf.set(_TIMESTAMPS, before)
 
 
 class SparkChunks:

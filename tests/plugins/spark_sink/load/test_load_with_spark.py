@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.plugins.spark_sink.load.running import run_load
@@ -69,6 +70,19 @@ def test_load_writes_what_was_produced(spark: SparkSession, topic: Topic, tmp_pa
         "date=2026-02-01",
     ]
     assert len([*target.rglob("*.parquet")]) == summary["files"]
+
+
+def test_load_writes_timestamps_with_statistics(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    before = spark.conf.get("spark.sql.parquet.outputTimestampType")
+    run_load(topic, tmp_path / "t", "--partition-by", "partition")
+    assert spark.conf.get("spark.sql.parquet.outputTimestampType") == before
+    (file,) = (tmp_path / "t" / "partition=0").glob("*.parquet")
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    columns = {each.path_in_schema: each for each in map(group.column, range(group.num_columns))}
+    timestamps = columns["timestamp"]
+    assert timestamps.physical_type == "INT64"
+    found = (timestamps.statistics.min, timestamps.statistics.max)
+    assert [int(each.timestamp() * 1000) for each in found] == [FIRST_MS, FIRST_MS + DAY_MS]
 
 
 @pytest.mark.long
