@@ -106,7 +106,7 @@ def test_page_has_signs_reasons_and_the_comparison(tmp_path: Path) -> None:
     results.save()
     page = render(Results(tmp_path / "results.json"), CLIENTS)
     assert f"| {client.name} | ✗ |  | – |" in page
-    assert "4.3.1: differs in create topic" in page
+    assert f"{client.kafka}: differs in create topic" in page
     assert f"| too \\| late | Admin: create topic | {client.name} |" in page
     assert f"| no call | Admin: list topics | {client.name} |" in page
     assert "1 clients, 3 cells: 1 pass, 1 fail, 1 are something" in page

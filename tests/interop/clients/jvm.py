@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 RELEASES: Final = (
     NEWEST_KAFKA,
+    "4.3.1",
     "3.9.1",
     "2.8.2",
     "1.1.1",
