@@ -22,6 +22,7 @@ from tidelog.kernel.partition.record_checks import (
     finish,
     recompress,
 )
+from tidelog.kernel.partition.storage_failure import storage_failure
 from tidelog.kernel.partition.validation import (
     LOG_APPEND_TIME,
     ChecksTakeLong,
@@ -297,7 +298,7 @@ class LogWriter:
 
         Raises:
             StorageError: the disk refused the batch, and the log is as before; or the transaction index took
-                no entry, and the partition is offline.
+                no entry, or the storage raised what it may not, and the partition is offline.
         """
         try:
             if self._epochs.is_owed:
@@ -307,6 +308,13 @@ class LogWriter:
             if not disk.is_full(error):
                 _log.error("%s: append failed: %s", self._name, error)
             raise StorageError(f"{self._name}: the disk refused the batch: {error}") from error
+        except BrokerError:
+            raise
+        except Exception as error:
+            # What the log has now is unknown, so the next batch may not follow.
+            failure = storage_failure(self._name, self._store, "append", error)
+            self._take_offline(failure)
+            raise failure from error
         if rolled:
             self._producers.snapshot_soon(base_offset)
         if leader_epoch > self._epochs.latest:
@@ -326,5 +334,9 @@ class LogWriter:
             # The log has the marker and the index does not. No state is written that includes the marker
             # then, so the next start finds it in the log and adds the entry.
             failure = StorageError(f"{self._name}: no entry in the transaction index: {error}")
+            self._take_offline(failure)
+            raise failure from error
+        except Exception as error:
+            failure = storage_failure(self._name, self._store, "add_aborted", error)
             self._take_offline(failure)
             raise failure from error

@@ -9,19 +9,17 @@ partition stays offline until it is opened again.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import trio
 
 from tidelog.kernel.errors import StorageError
+from tidelog.kernel.partition.storage_failure import storage_failure
 
 if TYPE_CHECKING:
     from tidelog.kernel.partition.watermarks import Watermarks
     from tidelog.kernel.seams.storage import PartitionStore
-
-_log = logging.getLogger(__name__)
 
 MAX_OFFSET = 2**63 - 1
 
@@ -36,6 +34,7 @@ class GroupCommit:
     __slots__ = (
         "_failed",
         "_failure",
+        "_name",
         "_run",
         "_store",
         "_truncated_to",
@@ -47,19 +46,21 @@ class GroupCommit:
 
     def __init__(
         self,
+        name: str,
         store: PartitionStore,
         watermarks: Watermarks,
         flush_messages: int,
         run: Callable[[Callable[[], Awaitable[None]]], None],
         failed: Callable[[StorageError], None],
     ) -> None:
-        """Take the durable end over from the store.
+        """Take the durable end over from the store; `name` of the partition is for messages.
 
         `run` runs a job on the event loop, soon and without ever cancelling it. `failed` is called there
         after a flush that failed, before anything that waits for the flush continues.
         """
         self.durable_offset = store.durable_offset
         self.flush_messages = flush_messages
+        self._name = name
         self._store = store
         self._watermarks = watermarks
         self._run = run
@@ -157,8 +158,7 @@ class GroupCommit:
         except OSError as error:
             self._failure = error
         except Exception as error:
-            _log.exception("a flush failed")
-            self._failure = error
+            self._failure = storage_failure(self._name, self._store, "flush", error)
         finally:
             ended, self._under_way = self._under_way, None
             if ended is not None:

@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 
 from tidelog.kernel.errors import BrokerError, StorageError
 from tidelog.kernel.pace import ThreadPace
+from tidelog.kernel.partition.storage_failure import storage_failure
 from tidelog.kernel.records.batch import MAGIC_V2, BatchHeader
 from tidelog.kernel.records.stored import iter_stored_timestamps, parse_stored, unpacking_memory
 from tidelog.kernel.seams.partition import Partition, TimestampOffset
@@ -56,6 +57,11 @@ def _disk_errors_as_storage_errors(partition: Partition) -> Generator[None]:
         yield
     except OSError as error:
         raise StorageError(f"{partition.topic_partition} cannot be read: {error}") from error
+    except BrokerError:
+        raise
+    except Exception as error:
+        name = str(partition.topic_partition)
+        raise storage_failure(name, partition.store, "a lookup", error) from error
 
 
 def _search_from(partition: Partition, timestamp_ms: int, start: int) -> TimestampOffset | None:

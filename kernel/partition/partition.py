@@ -32,6 +32,7 @@ from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.log_changes import LogChanges
 from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
 from tidelog.kernel.partition.side_writes import SideWrites
+from tidelog.kernel.partition.storage_failure import storage_failure
 from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.partition.validation import (
     PartitionConfig,
@@ -54,6 +55,7 @@ from tidelog.kernel.seams.storage import (
     SegmentDraft,
     SegmentView,
     TopicPartition,
+    WouldBlock,
 )
 
 _log = logging.getLogger(__name__)
@@ -108,6 +110,7 @@ class Partition:
             store.log_start_offset, store.log_end_offset, self.producers.transactions
         )
         self.commit = GroupCommit(
+            name,
             store,
             self.watermarks,
             resolved.flush_messages,
@@ -282,6 +285,10 @@ class Partition:
         except OSError as error:
             _log.error("%s: read failed: %s", self.topic_partition, error)
             raise StorageError(f"{self.topic_partition} cannot be read: {error}") from error
+        except (BrokerError, WouldBlock):
+            raise
+        except Exception as error:
+            raise storage_failure(str(self.topic_partition), store, "read", error) from error
 
     def aborted_transactions(
         self, offset: int, found: LogSlice, *, wait: bool = False
@@ -289,7 +296,15 @@ class Partition:
         """Return what a reader of committed records has to leave out of the slice read at `offset`."""
         if not found.size:
             return ()
-        return self.store.aborted_transactions(offset, found.end_offset, wait=wait)
+        try:
+            return self.store.aborted_transactions(offset, found.end_offset, wait=wait)
+        except OSError as error:
+            raise StorageError(f"{self.topic_partition} cannot be read: {error}") from error
+        except (BrokerError, WouldBlock):
+            raise
+        except Exception as error:
+            name = str(self.topic_partition)
+            raise storage_failure(name, self.store, "aborted_transactions", error) from error
 
     def readable_end(self, isolation: Isolation) -> int:
         """Return the first offset that a reader of that isolation may not see yet."""

@@ -55,6 +55,10 @@ LONG_BYTES = 64 * 1024
 _NOT_IN_MEMORY = frozenset((FileRegion, StreamedBytes))
 
 
+class FileNotSent(Exception):
+    """A part of a file could not be read to be sent: the response ends in the middle."""
+
+
 class Connection:
     """A connected client; `run` serves it until either side ends it."""
 
@@ -89,7 +93,7 @@ class Connection:
         """
         try:
             await self._serve()
-        except ProtocolViolation as error:
+        except (ProtocolViolation, FileNotSent) as error:
             self._warnings.warn(self.peer, "closing the connection of", error)
         except OSError as error:
             if not _is_about_the_peer(error):
@@ -289,7 +293,8 @@ async def send_parts(sock: socket.socket, parts: Parts, sender: Sender) -> None:
     """Send all parts in order, consecutive bytes in one call.
 
     Raises:
-        OSError: the peer has closed the connection, or a file is shorter than its region.
+        OSError: the peer has closed the connection.
+        FileNotSent: the disk refused, or a file is shorter than its region.
     """
     pending: list[bytes | memoryview] = []
     for part in parts:
@@ -298,7 +303,13 @@ async def send_parts(sock: socket.socket, parts: Parts, sender: Sender) -> None:
                 await _send_bytes(sock, b"".join(pending), sender, socket.MSG_MORE)
                 pending.clear()
             if type(part) is FileRegion:
-                await _send_file(sock, part, sender)
+                try:
+                    await _send_file(sock, part, sender)
+                except OSError as error:
+                    if _is_about_the_peer(error):
+                        raise
+                    part.file.report_error(error)
+                    raise FileNotSent(f"a file cannot be read: {error}") from error
             elif type(part) is StreamedBytes:
                 await _send_streamed(sock, part, sender)
         else:
@@ -353,7 +364,8 @@ async def _send_file(sock: socket.socket, region: FileRegion, sender: Sender) ->
             continue
         if sent == 0:
             raise OSError(
-                f"a file ended at byte {position}, {end - position} bytes short of what was promised"
+                errno.ENODATA,
+                f"a file ended at byte {position}, {end - position} bytes short of what was promised",
             )
         position += sent
         if shared and position < end:

@@ -6,13 +6,16 @@ import errno
 import logging
 from collections.abc import Iterator
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.kernel import disk
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_V2, BatchHeader
 from tidelog.kernel.records.stored import LEAST_BYTES, whole_header
 from tidelog.kernel.seams.storage import WouldBlock
+
+if TYPE_CHECKING:
+    from tidelog.plugins.storage_file.disk_errors import DiskErrorReporter
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +41,7 @@ class LogFile:
     readable until the last send of it is done.
     """
 
-    __slots__ = ("_close", "_flags", "fd", "path")
+    __slots__ = ("_close", "_flags", "fd", "path", "reported_to")
 
     def __init__(self, path: str, flags: int) -> None:
         """Open the file; `flags` are those of `os.open`."""
@@ -46,6 +49,7 @@ class LogFile:
         self.fd = -1
         self.path = path
         self._flags = disk.NOWAIT
+        self.reported_to: DiskErrorReporter | None = None
         self.fd = disk.open_file(path, flags)
 
     @classmethod
@@ -66,6 +70,11 @@ class LogFile:
     def fileno(self) -> int:
         """Return the descriptor, for `sendfile` and `pread`."""
         return self.fd
+
+    def report_error(self, error: OSError) -> None:
+        """Report an error of whoever has a region of the file to its log."""
+        if self.reported_to is not None:
+            self.reported_to.report_disk_error(error)
 
     def read_into(self, buffer: bytearray | memoryview, position: int, wait: bool) -> int:
         """Fill `buffer` from `position` on; return the number of bytes read.

@@ -29,6 +29,10 @@ class OpenFile(Protocol):
         """Blocking: read these bytes into memory."""
         ...
 
+    def report_error(self, error: OSError) -> None:
+        """Take note that reading or sending the file failed; any thread may call this."""
+        ...
+
 
 @attrs.frozen
 class FileRegion:
@@ -65,6 +69,15 @@ def region_bytes(region: Region) -> bytes | memoryview:
     """
     if not isinstance(region, FileRegion):
         return region
+    try:
+        parts = _parts_of(region)
+    except OSError as error:
+        region.file.report_error(error)
+        raise
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _parts_of(region: FileRegion) -> list[bytes]:
     fd, position, end = region.file.fileno(), region.position, region.position + region.size
     parts: list[bytes] = []
     while position < end:
@@ -73,4 +86,4 @@ def region_bytes(region: Region) -> bytes | memoryview:
             raise OSError(errno.ENODATA, f"a file ended at byte {position}, {end - position} bytes too early")
         parts.append(part)
         position += len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return parts

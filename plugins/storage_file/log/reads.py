@@ -9,7 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.kernel.errors import OffsetOutOfRange
-from tidelog.kernel.seams.storage import EMPTY_SLICE, AbortedTransaction, LogSlice, SegmentView, WouldBlock
+from tidelog.kernel.seams.storage import (
+    EMPTY_SLICE,
+    AbortedTransaction,
+    FileRegion,
+    LogSlice,
+    SegmentView,
+    WouldBlock,
+)
+from tidelog.plugins.storage_file.log_file import LogFile
 
 if TYPE_CHECKING:
     from tidelog.kernel.records.batch import BatchHeader
@@ -60,8 +68,14 @@ class LogReads:
         active = log.segments.active
         try:
             if offset >= active.base_offset:
-                return active.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
-            return self._read_inactive(log, offset, max_bytes, limit_offset, wait)
+                found = active.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
+            else:
+                found = self._read_inactive(log, offset, max_bytes, limit_offset, wait)
+            for region in found.regions:
+                if isinstance(region, FileRegion) and isinstance(region.file, LogFile):
+                    # The region is read or sent later, and the disk may refuse then.
+                    region.file.reported_to = log
+            return found
         except OSError as error:
             if isinstance(error, FileNotFoundError) and self.log.segments.active is not active:
                 # The partition has moved to another log directory meanwhile.

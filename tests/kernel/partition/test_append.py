@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,8 @@ from tidelog.kernel.errors import (
     StorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.kernel.partition import AppendResult, Isolation, Partition
+from tidelog.kernel.logs import RateLimit
+from tidelog.kernel.partition import AppendResult, Isolation, Partition, storage_failure
 from tidelog.kernel.records.batch import Buffer, parse_header, verify_crc
 from tidelog.kernel.seams.partition import AppendWaiter
 from tidelog.kernel.testing import FakeClock, make_batch
@@ -204,6 +206,41 @@ def test_append_that_the_disk_refuses_leaves_everything_as_it_was(
     assert partition.log_end_offset > 5
     assert partition.epochs.entries() == [(0, 0), (1, 5)]
     assert woken == [True]
+
+
+class BrokenStore(MemoryPartitionStore):
+    """A store whose plugin raises what it may not."""
+
+    def _fail(self, *_: object, **__: object) -> NoReturn:
+        raise RuntimeError("a bug of the plugin")
+
+
+CALLS: dict[str, Callable[[Partition], object]] = {
+    "append": lambda partition: partition.append_nowait(batch_of(2)),
+    "read": lambda partition: partition.read(0, 100, Isolation.READ_UNCOMMITTED),
+    "batch_at_timestamp": lambda partition: partition.offset_for_timestamp(0),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_error_that_a_storage_may_not_raise_is_its_own_and_logged_once(
+    name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage_failure, "_described", RateLimit(60))
+    store = BrokenStore(TopicConfig(), FakeClock())
+    partition = open_partition(store)
+    partition.append_nowait(batch_of(2))
+    caplog.clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(BrokenStore, name, BrokenStore._fail)
+        for _ in range(2):
+            with pytest.raises(StorageError, match=r"flights-3.*BrokenStore failed in .*a bug of the plugin"):
+                CALLS[name](partition)
+    (record,) = caplog.records
+    assert "flights-3: the storage tests.kernel.partition.test_append.BrokenStore failed in" in record.message
+    assert record.exc_info
+    # After an append nobody knows what the log has.
+    assert (partition.offline is not None) == (name == "append")
 
 
 @given(st.binary(max_size=200))

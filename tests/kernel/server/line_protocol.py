@@ -57,6 +57,9 @@ class ZeroFile:
         """Return whether that is within it: all of it is in memory."""
         return position + size <= os.fstat(self._descriptor).st_size
 
+    def report_error(self, error: OSError) -> None:
+        """Ignore it."""
+
     def prefetch(self, position: int, size: int) -> None:
         """Never needed."""
         raise NotImplementedError

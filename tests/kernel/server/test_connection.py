@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import tempfile
@@ -17,6 +18,7 @@ from tidelog.kernel.seams.wire import Parts, StreamedBytes
 from tidelog.kernel.server.connection import (
     LONG_BYTES,
     SENDFILE_CHUNK_BYTES,
+    FileNotSent,
     is_long,
     send_at_once,
     send_parts,
@@ -36,6 +38,7 @@ class LogFile:
         self._cold = cold
         self.asked: list[tuple[int, int]] = []
         self.prefetched: list[tuple[int, int]] = []
+        self.errors: list[OSError] = []
 
     def fileno(self) -> int:
         """The descriptor."""
@@ -49,6 +52,10 @@ class LogFile:
     def prefetch(self, position: int, size: int) -> None:
         """Noted."""
         self.prefetched.append((position, size))
+
+    def report_error(self, error: OSError) -> None:
+        """Noted."""
+        self.errors.append(error)
 
     def close(self) -> None:
         """Of no use any more."""
@@ -224,11 +231,25 @@ async def test_send_parts_keeps_its_turn_if_nobody_shares_it_or_nothing_is_left(
     assert (alone.gave_way, short.gave_way) == (0, 0)
 
 
-async def test_send_parts_raises_os_error_for_a_file_shorter_than_its_region() -> None:
+@pytest.mark.parametrize("call", ["sendfile", "resident"])
+async def test_send_parts_reports_an_error_of_the_disk_to_the_file(
+    monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with a_file() as file, socket_pair() as (ours, _):
+        monkeypatch.setattr(*((os, "sendfile") if call == "sendfile" else (file, "resident")), refuse)
+        with pytest.raises(FileNotSent, match=r"a file cannot be read: .*Input/output error"):
+            await send_parts(ours, [FileRegion(file, 0, 100)], Sender())
+        assert [error.errno for error in file.errors] == [errno.EIO]
+
+
+async def test_send_parts_raises_file_not_sent_for_a_file_shorter_than_its_region() -> None:
     with (
         a_file(b"short") as file,
         socket_pair() as (ours, _),
-        pytest.raises(OSError, match="a file ended at byte 5, 95 bytes short of what was promised"),
+        pytest.raises(FileNotSent, match="a file ended at byte 5, 95 bytes short of what was promised"),
     ):
         await send_parts(ours, [FileRegion(file, 0, 100)], Sender())
 

@@ -216,6 +216,9 @@ class Opened:
         """It is."""
         return position >= 0 <= size
 
+    def report_error(self, error: OSError) -> None:
+        """Ignore it."""
+
     def prefetch(self, position: int, size: int) -> None:
         """Nothing to do."""
 

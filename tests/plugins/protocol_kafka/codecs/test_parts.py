@@ -45,6 +45,9 @@ class NoFile:
     def resident(self, position: int, size: int) -> bool:
         raise AssertionError
 
+    def report_error(self, error: OSError) -> None:
+        """Ignore it."""
+
     def prefetch(self, position: int, size: int) -> None:
         raise AssertionError
 

@@ -30,6 +30,9 @@ class File:
     def resident(self, position: int, size: int) -> bool:
         raise AssertionError
 
+    def report_error(self, error: OSError) -> None:
+        """Ignore it."""
+
     def prefetch(self, position: int, size: int) -> None:
         raise AssertionError
 

@@ -21,7 +21,7 @@ from tests.plugins.storage_file.files import (
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import ConfigError, StorageError
 from tidelog.kernel.partition import Isolation, Partition
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.seams.storage import FileRegion, TopicPartition
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.harness import read_all
@@ -142,6 +142,16 @@ async def test_an_error_of_the_disk_at_any_append_or_read_takes_the_directory_do
             fails[operation]()
         await eventually(lambda: lost.offline is not None)
         disk.recover()
+
+
+async def test_an_error_of_the_disk_while_a_region_is_sent_takes_the_directory_down(tmp_path: Path) -> None:
+    async with two_directories(tmp_path) as broker:
+        lost = in_directory(broker, tmp_path, "a")[0]
+        append_to(lost)
+        (region,) = lost.read(0, 1000, Isolation.READ_UNCOMMITTED, wait=True).regions
+        assert isinstance(region, FileRegion)
+        region.file.report_error(OSError(errno.EIO, "Input/output error"))
+        await eventually(lambda: lost.offline is not None)
 
 
 async def test_a_directory_that_fails_again_and_again_is_taken_once(tmp_path: Path) -> None:
