@@ -23,6 +23,7 @@ from tidelog.kernel.errors import MessageTooLarge
 from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.records.batch import (
     HEADER_BYTES,
+    MAGIC_AT,
     BatchHeader,
     Buffer,
     pack_batch,
@@ -165,6 +166,12 @@ def test_conversion_releases_the_interpreter_before_the_event_loop_waits_for_lon
     assert len(values_in(conversion.more(1 << 20))) == 200
     assert held
     assert max(held) <= 75e-6
+
+
+@pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1), (3, 1)])
+def test_conversion_returns_the_format_that_came_with_a_version_of_fetch(version: int, magic: int) -> None:
+    messages = Conversion(log_of([make_batch([b"v"])]), 0, version, Unpacking()).more(PIECE_BYTES)
+    assert messages[MAGIC_AT] == magic
 
 
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
