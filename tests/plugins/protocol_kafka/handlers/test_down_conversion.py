@@ -8,6 +8,7 @@ import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +43,7 @@ from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.protocol_kafka.handlers import down_conversion
 from tidelog.plugins.protocol_kafka.handlers.down_conversion import (
+    MAX_RECORD_BYTES,
     PIECE_BYTES,
     Conversion,
     ConvertedRecords,
@@ -172,6 +174,24 @@ def test_conversion_releases_the_interpreter_before_the_event_loop_waits_for_lon
 def test_conversion_returns_the_format_that_came_with_a_version_of_fetch(version: int, magic: int) -> None:
     messages = Conversion(log_of([make_batch([b"v"])]), 0, version, Unpacking()).more(PIECE_BYTES)
     assert messages[MAGIC_AT] == magic
+
+
+def test_conversion_has_the_limits_of_the_page() -> None:
+    assert (PIECE_BYTES, down_conversion.MAX_FIRST_BYTES) == (256 * 1024, 4 * MIB)
+    assert MAX_RECORD_BYTES == 4 * MIB
+    page = Path(__file__).parents[4].joinpath("docs", "protocol.md").read_text(encoding="utf-8")
+    assert "| 256 KiB of a partition, 4 MiB in all, shared by its partitions |" in page
+    assert "| a record in a response to Fetch 0 to 3 | – | 4 MiB |" in page
+
+
+def test_conversion_refuses_a_record_that_is_larger_than_the_limit() -> None:
+    def converted_record(value_bytes: int) -> bytes:
+        read = log_of([make_batch([bytes(value_bytes)])])
+        return Conversion(read, 0, 2, Unpacking()).more(PIECE_BYTES)
+
+    assert len(converted_record(MAX_RECORD_BYTES - 100)) > MAX_RECORD_BYTES - 100
+    with pytest.raises(MessageTooLarge):
+        converted_record(MAX_RECORD_BYTES)
 
 
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
