@@ -62,6 +62,13 @@ class Appending:
             assert store.size_bytes == sum(sizes)
         assert (store.log_start_offset, store.log_end_offset) == (0, 104)
 
+    async def test_flush_makes_everything_durable(self, harness: StorageHarness) -> None:
+        store = await harness.open_store(segment_bytes=1000)
+        for count in (1, 5, 0):
+            append_many(store, count, 300)
+            assert store.flush() == store.log_end_offset
+            assert store.durable_offset == store.log_end_offset
+
     @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
     async def test_append_accepts_any_buffer_and_does_not_keep_it(
         self, harness: StorageHarness, kind: Callable[[bytearray], Buffer]

@@ -30,7 +30,7 @@ from tidelog.kernel.testing.clock import START_MS, FakeClock
 from tidelog.kernel.testing.installed import installed_plugins, with_installed_keys
 
 PLACE_KEYS = ("log.dirs",)
-"""Configuration keys that say where a backend keeps its data; those that it has are set to a fresh folder."""
+"""Configuration keys that say where data is kept: by the backend under test, or by one that it wraps."""
 
 
 class StorageHarness:
@@ -38,7 +38,7 @@ class StorageHarness:
 
     `place` is a folder of its own; `settings` are configuration keys to set beside those that say where;
     `index_formats` is a plugin that offers some. The metadata store is the installed one that goes with the
-    storage.
+    storage, and a backend may wrap an installed one.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class StorageHarness:
         index_formats: ModuleType | None = None,
     ) -> None:
         own_keys = list(plugin.tidelog_config_keys()) if hasattr(plugin, "tidelog_config_keys") else []
-        names = {key.name for key in own_keys}
-        where = {name: str(place / "data") for name in PLACE_KEYS if name in names}
+        known = with_installed_keys(own_keys)
+        where = {key.name: str(place / "data") for key in known if key.name in PLACE_KEYS}
         self.backend: StorageBackend = next(iter(plugin.tidelog_storage_backends()))
-        self.config = Config.from_mapping(where | (settings or {}), with_installed_keys(own_keys))
+        self.config = Config.from_mapping(where | (settings or {}), known)
         self.metadata_backend = installed_plugins().metadata_backend(None, self.backend)
         self.index_formats: dict[str, IndexFormat] = (
             {each.name: each for each in index_formats.tidelog_index_formats()} if index_formats else {}
@@ -69,7 +69,13 @@ class StorageHarness:
         """Return a storage in `place` that is not open yet; `metadata` is its metadata store."""
         self.metadata = self.metadata_backend.create(MetadataContext(self.config, self.node_id, self.clock))
         context = StorageContext(
-            self.config, self.node_id, self.tasks, self.clock, self.metadata, self.index_formats
+            self.config,
+            self.node_id,
+            self.tasks,
+            self.clock,
+            self.metadata,
+            self.index_formats,
+            backend=installed_plugins().storage_backend,
         )
         return self.backend.create(context)
 

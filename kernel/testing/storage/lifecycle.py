@@ -63,6 +63,20 @@ class Lifecycle:
             after = [(view.base_offset, view.size_bytes, view.max_timestamp) for view in store.segments()]
             assert before == after
 
+    async def test_close_keeps_what_was_appended_last(self, harness: StorageHarness) -> None:
+        if not harness.backend.durable:
+            pytest.skip("the backend keeps nothing")
+        content = b""
+        for _ in range(3):
+            store = await harness.open_store()
+            content += b"".join(append_many(store, 2, 100))
+            # As a broker stops; what was not flushed has to be there again, too.
+            await harness.storage.close_partitions([(harness.spec().topic_partition, store.close)])
+            await harness.reopen()
+            assert harness.storage.clean_start
+        store = await harness.open_store()
+        assert (store.log_end_offset, read_all(store)) == (6, content)
+
     async def test_delete_partitions_deletes_for_good(self, harness: StorageHarness) -> None:
         store = await harness.open_store()
         append_many(store, 5)

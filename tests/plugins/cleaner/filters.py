@@ -120,6 +120,15 @@ class DropNewest(Filter):
 
 
 @attrs.define
+class DropTheLast(Filter):
+    """Keeps several records of each key, but not the newest one."""
+
+    def keep(self, block: RecordBlock) -> Sequence[bool]:
+        newest = {record.key: record.offset for record in block.records()}
+        return [newest[record.key] != record.offset for record in block.records()]
+
+
+@attrs.define
 class ForgetTombstones(Filter):
     """Drops tombstones at once."""
 

@@ -13,12 +13,20 @@ import attrs
 import pytest
 import trio
 
-from tests.plugins.cleaner.filters import DropNewest, Filter, ForgetTombstones, TooShort
+from tests.plugins.cleaner.filters import (
+    DropNewest,
+    DropTheLast,
+    EvenOffsets,
+    Filter,
+    ForgetTombstones,
+    TooShort,
+)
 from tests.tables import for_each
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.errors import InvalidTopicConfig
 from tidelog.kernel.partition import Partition
+from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.seams.cleanup import NOTHING, CleanupPolicy, LogView, Plan, RecordFilter, Rewrite
 from tidelog.kernel.seams.storage import ForwardingStore, SegmentView
 from tidelog.kernel.testing import FakeClock, make_batch
@@ -321,6 +329,8 @@ def test_cleanup_policy_conformance_detects_a_wrong_policy(make: Callable[[LogVi
         (type("Local", (Filter,), {}), "test_keep_answers_for_every_record"),
         (DropNewest, "test_keep_has_the_newest_record_of_each_key"),
         (ForgetTombstones, "test_keep_has_the_newest_record_of_each_key"),
+        (DropTheLast, "test_keep_has_the_newest_record_of_each_key"),
+        (DropTheLast, "test_keep_drops_nothing_of_what_it_has_kept"),
     ],
 )
 def test_cleanup_policy_conformance_detects_a_wrong_filter(
@@ -336,6 +346,32 @@ def test_cleanup_policy_conformance_detects_a_wrong_filter(
     type(suite).keeps_newest = True
     with pytest.raises((AssertionError, PicklingError)):
         getattr(suite, test)(policy, None, [TopicConfig()])
+
+
+def test_cleanup_policy_conformance_proves_a_rule_of_its_own() -> None:
+    """A policy that is to keep the records with even offsets keeps the others."""
+
+    class Suite(CleanupPolicyConformance):
+        def must_stay(self, block: RecordBlock) -> Sequence[bool]:
+            return [offset % 2 == 0 for offset in block.offset.tolist()]
+
+    def check(make: Callable[[], RecordFilter]) -> None:
+        def made(_: Config) -> RecordFilter:
+            return make()
+
+        def plan(log: LogView) -> Plan:
+            plan = rewrite_for_ever(log)
+            rewrite = plan.rewrite
+            return (
+                plan if rewrite is None else Plan(rewrite=attrs.evolve(rewrite, make_filter=lambda _: make()))
+            )
+
+        config: Any = None
+        Suite().test_keep_has_the_newest_record_of_each_key(Policy(plan), config, [TopicConfig()])
+
+    check(EvenOffsets)
+    with pytest.raises(AssertionError, match="a record that has to stay is dropped"):
+        check(DropTheLast)
 
 
 async def test_run_asks_nothing_before_the_promised_time_of_a_log_that_stays_as_it_is() -> None:
