@@ -44,10 +44,10 @@ class CatchUp:
         # A copy that was recovered has lost its transaction indexes, so these are copied from the beginning.
         self._aborted_from = 0
 
-    def catch_up(self, wanted: Callable[[], bool], limit_bytes: float = math.inf) -> tuple[int, bool]:
+    def catch_up(self, wanted: Callable[[], bool], limit_bytes: float = math.inf) -> int:
         """Blocking: copy until hardly anything is missing, `wanted()` is false or `limit_bytes` are reached.
 
-        Return the number of bytes, and whether they were fewer than `limit_bytes`.
+        Return the number of bytes.
 
         Raises:
             StartOver: the copy does not fit the log any more.
@@ -62,9 +62,9 @@ class CatchUp:
             if size < CHUNK_BYTES // 2 and in_last_segment:
                 break
             if copied >= limit_bytes:
-                return copied, False
+                break
         self._copy_aborted(wait=True)
-        return copied, True
+        return copied
 
     def copy_the_rest(self) -> bool:
         """Copy what is missing, on the event loop, if it is not much; return whether nothing is missing.

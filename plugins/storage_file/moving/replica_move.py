@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Generator, Sequence
 
 import attrs
@@ -77,10 +78,10 @@ class ReplicaMove:
         future = self.store.future_replica
         return future is not None and not future.behind
 
-    def copy_some(self, limit_bytes: float) -> tuple[int, bool]:
+    def copy_some(self, limit_bytes: float = math.inf) -> int:
         """Blocking: step 1, until hardly anything is missing or `limit_bytes` are reached.
 
-        Return the number of bytes that were copied, and whether they were fewer than `limit_bytes`.
+        Return the number of bytes that were copied.
 
         Raises:
             StartOver: the copy does not fit the log any more; `end` and `remove_copy` are next.

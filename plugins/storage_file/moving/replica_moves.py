@@ -137,10 +137,10 @@ class ReplicaMoves:
             try:
                 await self._throttle.wait(move.wanted)
                 limit = self._throttle.bytes_at_once()
-                copied, caught_up = await trio.to_thread.run_sync(move.copy_some, limit)
+                copied = await trio.to_thread.run_sync(move.copy_some, limit)
                 self.statistics.copied_bytes += copied
                 self._throttle.add(copied)
-                if caught_up and move.wanted() and move.join():
+                if copied < limit and move.wanted() and move.join():
                     await trio.to_thread.run_sync(move.make_durable)
                     if move.wanted() and await self._decide(move):
                         return True

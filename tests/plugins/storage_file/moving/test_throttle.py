@@ -10,11 +10,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from tests.plugins.storage_file.files import eventually
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.plugins.storage_file.moving.throttle import Throttle
 from tidelog.plugins.storage_file.storage import FileStorage
 
-from .test_replica_moves import append, eventually, moved, the_partition, two_directories
+from .test_replica_moves import append, moved, the_partition, two_directories
 from .two_directories import PARTITION
 
 KEY = "replica.alter.log.dirs.io.max.bytes.per.second"
