@@ -139,12 +139,13 @@ KILLS = [
     for after in (False, True)
 ]
 """Where a micro-batch of two tasks with rows is killed; at the last seven both have written."""
-ROWS = ["b", "c"], [], ["d"]
+ROWS: Tasks = (["b", "c"], [], ["d"])
 
 
 def test_what_is_committed_is_not_written_again(query: Query) -> None:
     query.run(0, ["a", "b", "c"], [], ["d"])
-    for tasks in ((["a", "b", "c"], [], ["d"]), (["c", "b", "a"], [], ["d"])):
+    same: list[Tasks] = [(["a", "b", "c"], [], ["d"]), (["c", "b", "a"], [], ["d"])]
+    for tasks in same:
         assert [each.producer for each in query.run(0, *tasks)] == [None, None, None]
     query.run(1, ["e"], ["f"])
     assert query.committed() == ["a", "b", "c", "d", "e", "f"]
@@ -203,7 +204,8 @@ def test_a_checkpoint_that_was_set_back_fails_with_both_numbers_and_the_remedy(q
         query.run(batch, [f"{batch}-a"], [f"{batch}-b"])
     written = query.committed()
     message = r"micro-batch 1 is to be written.*has written micro-batch 2 already.*Restore the checkpoint"
-    for tasks in ((["1-a", "new"], ["1-b"]), ([], [], ["new"]), ([],)):
+    others: list[Tasks] = [(["1-a", "new"], ["1-b"]), ([], [], ["new"]), ([],)]
+    for tasks in others:
         with pytest.raises(CheckpointSetBack, match=message):
             query.run(1, *tasks)
     assert query.committed() == written
