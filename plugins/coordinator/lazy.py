@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -163,7 +163,11 @@ class LazyCoordinator:
     async def _import(self) -> None:
         """Import the service in a thread: that takes some hundredths of a second."""
         if self._made is None:
-            await trio.to_thread.run_sync(partial(importlib.import_module, SERVICE))
+            await trio.to_thread.run_sync(self.import_services)
+
+    def import_services(self) -> None:
+        """Import the service."""
+        importlib.import_module(SERVICE)
 
     def partition_for_group(self, group_id: str) -> int:
         """Return the partition of a group's state."""

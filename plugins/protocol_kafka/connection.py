@@ -204,8 +204,23 @@ class KafkaConnection:
             header = parse_request_header(frame, self._routes.first_flexible)
         except DecodeError as error:
             raise ProtocolViolation(f"a request header cannot be read: {error}") from error
-        route = self._route = self._routes[header.api_key, header.api_version]
-        context = self._context
+        route = self._routes.get((header.api_key, header.api_version))
+        if route is None:
+            if self._routes.needs_import(header.api_key):
+                return self._serve_once_imported(header, frame)
+            route = self._routes[header.api_key, header.api_version]
+        return self._serve(route, header, frame)
+
+    async def _serve_once_imported(self, header: RequestHeader, frame: memoryview) -> Parts:
+        """Serve the first request of an API: its imports take up to a tenth of a second, in a thread."""
+        coordinator = self._context.broker.coordinator
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self._routes.import_api, header.api_key, coordinator)
+            parts = self._serve(self._routes[header.api_key, header.api_version], header, frame)
+        return parts if isinstance(parts, list) else await parts or []
+
+    def _serve(self, route: Route, header: RequestHeader, frame: memoryview) -> Parts | Awaitable[Parts]:
+        self._route, context = route, self._context
         context.client_id = header.client_id
         context.api_version = header.api_version
         context.message_bytes_left = MAX_MESSAGE_BYTES

@@ -7,9 +7,12 @@ them. ApiVersions lists this table and the APIs that other plugins add.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from tidelog.kernel.errors import CoordinatorNotAvailable
 from tidelog.kernel.seams.wire import Part, ProtocolViolation
 from tidelog.plugins.protocol_kafka.codecs import small_decoder, small_encoder
 from tidelog.plugins.protocol_kafka.context import RequestContext, ServedVersions
@@ -17,6 +20,7 @@ from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, Api
 from tidelog.plugins.protocol_kafka.messages.header import FIRST_FLEXIBLE, NEVER
 
 if TYPE_CHECKING:
+    from tidelog.kernel.seams.coordination.backend import Coordinator
     from tidelog.plugins.protocol_kafka.apis import KafkaApi
 
 NO_TAGGED_FIELDS = b"\0"
@@ -40,7 +44,14 @@ class Served(NamedTuple):
     module: str
     abandonable: bool = False
 
+    @property
+    def handler(self) -> str:
+        """The name of its module."""
+        return f"{HANDLERS}.{self.module}"
 
+
+COORDINATED: Final = frozenset((8, 9, *range(11, 17), *range(24, 29), 42, 47, 61, 65, 66, 68, 69))
+"""APIs that the coordinator serves; the first of them to come has its services imported."""
 SERVED: dict[int, Served] = {
     served.key: served
     for served in (
@@ -132,6 +143,7 @@ class Routes(dict[tuple[int, int], Route]):
         """
         super().__init__()
         self._added = {api.key: api for api in added}
+        self._has_coordinator = False
         spans = [(api.key, api.versions) for api in self._added.values()]
         self.served = (
             *(
@@ -145,6 +157,21 @@ class Routes(dict[tuple[int, int], Route]):
             **FIRST_FLEXIBLE,
             **{key: NEVER if span.flexible is None else span.flexible for key, span in spans},
         }
+
+    def needs_import(self, api_key: int) -> bool:
+        """Return whether `import_api` should be called before, in a thread: imports hold the event loop."""
+        served = SERVED.get(api_key)
+        if served is None or api_key in self._added:
+            return False
+        return served.handler not in sys.modules or (api_key in COORDINATED and not self._has_coordinator)
+
+    def import_api(self, api_key: int, coordinator: Coordinator) -> None:
+        """Import the handler of an API, and the coordinator's services if they serve it."""
+        importlib.import_module(SERVED[api_key].handler)
+        if api_key in COORDINATED:
+            with suppress(CoordinatorNotAvailable):
+                coordinator.import_services()
+            self._has_coordinator = True
 
     def __missing__(self, asked: tuple[int, int]) -> Route:
         added = self._added.get(asked[0])

@@ -268,6 +268,16 @@ def test_no_bomb_holds_others_up(bomb: str, measured: Measured) -> None:
     check(measured.effect_of([ask(apis.PRODUCE, 9, produce(measured.client.topic, batch))]))
 
 
+def test_no_first_request_of_an_api_holds_others_up(tmp_path: Path) -> None:
+    """The handler and the coordinator's services are imported for it."""
+    with _measured_broker(tmp_path, {}) as measured:
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+        topic = OffsetCommitRequestTopic(name=measured.client.topic, partitions=[partition])
+        commit = OffsetCommitRequest(group_id="first", topics=[topic])
+        # At the second time all is imported: the first one alone counts.
+        assert measured.measure([ask(apis.OFFSET_COMMIT, 8, commit)]).held_ms < HELD_MS
+
+
 def find_coordinator(client: RawClient, key: str, kind: int) -> None:
     """Wait until the coordinator serves requests."""
     client.ask_well(ask(apis.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=key, key_type=kind)))

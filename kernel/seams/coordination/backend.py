@@ -57,6 +57,13 @@ class Coordinator(Protocol):
         """Transactions of producers."""
         ...
 
+    def import_services(self) -> None:
+        """Import what the services consist of, which takes long: called in a thread before their first use.
+
+        Cheap afterwards.
+        """
+        ...
+
     async def open(self) -> None:
         """Start loading the state; return soon.
 
