@@ -94,6 +94,16 @@ def test_the_brokers_own_keys_are_changed_while_it_runs(run: Run, topic: str) ->
     assert "log.index.interval.bytes" not in run(CONFIGS, "--describe", "--broker-defaults")
 
 
+def test_loggers_are_listed_set_and_reset(run: Run) -> None:
+    loggers = ["--entity-type", "broker-loggers", "--entity-name", "1"]
+    before = run(CONFIGS, "--describe", *loggers)
+    level = before.partition("root=")[2].split()[0]
+    run(CONFIGS, "--alter", *loggers, "--add-config", "root=DEBUG")
+    assert "root=DEBUG" in run(CONFIGS, "--describe", *loggers)
+    run(CONFIGS, "--alter", *loggers, "--add-config", f"root={level}")
+    assert f"root={level}" in run(CONFIGS, "--describe", *loggers)
+
+
 def test_quotas_and_credentials_are_set_and_described(run: Run) -> None:
     user = ["--entity-type", "users", "--entity-name", "alice"]
     for change in ("producer_byte_rate=1024", "SCRAM-SHA-256=[iterations=8192,password=alice-secret]"):

@@ -91,10 +91,13 @@ def test_kafkas_tools_move_a_partition_and_tell_where_it_is(broker: TidelogServe
     arguments = ["--bootstrap-server", broker.bootstrap, "--reassignment-json-file", str(plan)]
     for value in values[10_000:]:
         producer.produce("t", value, partition=0)
-    done = run_kafka_tool(REASSIGN, [*arguments, "--execute"])
+    throttles = ["--throttle", "50000000", "--replica-alter-log-dirs-throttle", "50000000"]
+    done = run_kafka_tool(REASSIGN, [*arguments, "--execute", *throttles])
+    assert "The replica-alter-dir throttle limit was set to 50000000 B/s" in done.stdout, done.stdout
     assert "Successfully started moving log directory" in done.stdout, done.stdout + done.stderr
     assert producer.flush(DEADLINE_S) == 0
-    done = run_kafka_tool(REASSIGN, [*arguments, "--verify", "--preserve-throttles"])
+    done = run_kafka_tool(REASSIGN, [*arguments, "--verify"])
+    assert "Clearing broker-level throttles on broker 1" in done.stdout, done.stdout
     assert "completed" in done.stdout, done.stdout + done.stderr
     assert described(broker) == {"a": [], "b": ["t-0", "t-1"]}
     assert read_all(broker, "t", 0, len(values)) == values
