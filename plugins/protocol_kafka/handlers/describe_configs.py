@@ -200,7 +200,7 @@ def _logger_entries(levels: Mapping[str, str]) -> Iterator[DescribeConfigsResour
             is_default=False,
             config_source=LOGGER_SOURCE,
             is_sensitive=False,
-            synonyms=[DescribeConfigsSynonym(name=name, value=level, source=LOGGER_SOURCE)],
+            synonyms=[],  # as in Kafka
             config_type=UNKNOWN_TYPE,
             documentation=None,
         )
