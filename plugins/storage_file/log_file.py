@@ -43,22 +43,14 @@ class LogFile:
 
     __slots__ = ("_close", "_flags", "fd", "path", "reported_to")
 
-    def __init__(self, path: str, flags: int) -> None:
-        """Open the file; `flags` are those of `os.open`."""
+    def __init__(self, path: str, flags: int, adopted: int | None = None) -> None:
+        """Open the file, with flags of `os.open`, unless `adopted` is a descriptor of it."""
         self._close = disk.close
         self.fd = -1
         self.path = path
         self._flags = disk.NOWAIT
         self.reported_to: DiskErrorReporter | None = None
-        self.fd = disk.open_file(path, flags)
-
-    @classmethod
-    def adopt(cls, path: str, fd: int) -> LogFile:
-        """Return the file of a descriptor that is open already, which is closed with it."""
-        log = cls.__new__(cls)
-        log._close, log._flags = disk.close, disk.NOWAIT
-        log.fd, log.path = disk.adopt(path, fd), path
-        return log
+        self.fd = disk.open_file(path, flags) if adopted is None else disk.adopt(path, adopted)
 
     def __del__(self) -> None:
         if self.fd >= 0:
@@ -72,7 +64,7 @@ class LogFile:
         return self.fd
 
     def report_error(self, error: OSError) -> None:
-        """Report an error of whoever has a region of the file to its log."""
+        """Report an error of a reader of its regions to the log."""
         if self.reported_to is not None:
             self.reported_to.report_disk_error(error)
 

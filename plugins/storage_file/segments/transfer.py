@@ -125,7 +125,7 @@ class FileDraftWriter:
     def adopt(self, descriptors: Sequence[int]) -> None:
         """Write to the file with that descriptor."""
         (fd,) = descriptors
-        self._log = LogFile.adopt(self._path, fd)
+        self._log = LogFile(self._path, os.O_RDWR, fd)
 
     @property
     def written(self) -> WrittenLog:
