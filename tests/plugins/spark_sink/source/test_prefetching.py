@@ -193,3 +193,17 @@ def test_what_fails_while_a_micro_batch_is_planned_is_reported_by_its_tasks(shar
                 assert values(later.read(0)) == ["a1", "b0"]
                 assert values(later.next_rows()) == ["b1"]
                 assert is_prefetched(later)
+
+
+def test_rows_of_a_topic_that_was_made_again_are_not_those_of_the_plan(shared_tidelog: str) -> None:
+    with new_topic(shared_tidelog) as topic:
+        topic.produce(0, ["a", "b"])
+        with Query(topic, startingOffsets="earliest") as query:
+            query.plan()
+            topic.delete()
+            with new_topic(shared_tidelog, name=topic.name) as again:
+                again.produce(0, ["c", "d"])
+                tasks, rows = query.planned(0)
+                assert rows is None
+                with pytest.raises(DataLost, match=r"offsets 0 to 1 of .*-0 .*deleted and created again"):
+                    read_tasks(query.reader, tasks)
