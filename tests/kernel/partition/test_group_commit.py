@@ -260,7 +260,7 @@ async def test_wait_flushed_raises_for_all_waiters(failure: Exception) -> None:
         disk.may_end.release()
     (shown,) = set(failures)
     assert len(failures) == 3
-    assert re.match(f"the disk refused to flush: .*{failure}", shown)
+    assert re.match(f"the disk refused to flush: .*{re.escape(str(failure))}", shown)
 
 
 async def test_take_offline_after_a_failed_flush_without_waiters() -> None:
