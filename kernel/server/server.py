@@ -21,6 +21,7 @@ from tidelog.kernel.server.connection import Connection
 from tidelog.kernel.server.connection_rates import AddressRates, ConnectionRate
 from tidelog.kernel.server.limits import ConnectionLimits, connections_within, limits_by_address
 from tidelog.kernel.server.listener import BoundListener
+from tidelog.kernel.server.memory import MemoryReturn
 from tidelog.kernel.server.turns import Turns
 
 _log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class Server:
         self._address_rates = AddressRates()
         self._quota_revision = -1
         self._held = 0
+        self._memory = MemoryReturn()
         self._busy_poll = BusyPoll(config[keys.SOCKET_BUSY_POLL_US] / 1e6, Processors())
         self._turns = Turns()
         self._idle_sweeps: dict[Connection, int] = {}
@@ -199,6 +201,7 @@ class Server:
             _log.exception("the connection of %s failed inside the broker", peer, extra={"peer": str(peer)})
         finally:
             self._limits.closed(peer.host, peer.listener_name)
+            self._memory.connection_ended()
             self._one_ended.set()
 
     def _connect(self, sock: socket.socket, peer: Peer) -> Connection:
@@ -213,6 +216,7 @@ class Server:
     async def _sweep_forever(self) -> None:
         while True:
             await trio.sleep(SWEEP_SECONDS)
+            await self._memory.trim_if_worthwhile()
             for swept, connection in enumerate(tuple(self._idle_sweeps), 1):
                 if connection in self._idle_sweeps:
                     self._sweep(connection)

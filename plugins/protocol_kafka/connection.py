@@ -40,9 +40,9 @@ _log = logging.getLogger(__name__)
 INITIAL_BYTES = 4 * 1024
 """Initial size: enough for the first requests of a connection, and small for thousands of idle clients."""
 GROWN_BYTES = 128 * 1024
-"""First larger size: several pipelined requests in one read."""
+"""Size up to which a buffer grows that is filled: several pipelined requests in one read."""
 GROWTH = 4
-"""Factor between the size of the buffer and the bytes of a larger frame that have arrived."""
+"""Factor between the size of the buffer and the bytes that have arrived."""
 MAX_RETAINED_BYTES = 4 * 1024 * 1024
 """A buffer larger than this is released as soon as it is empty."""
 LENGTH_BYTES = 4
@@ -79,14 +79,20 @@ class ReceiveBuffer:
 
     def room(self) -> memoryview:
         """Return a writable buffer behind the received bytes, at least one byte long."""
+        size = len(self._view)
+        # A small buffer that was filled gets larger: there may be more where that came from.
+        grows = self._end == size < GROWN_BYTES
         if self._start == self._end:
             self._start = self._end = 0
-            if len(self._view) > MAX_RETAINED_BYTES:
+            if size > MAX_RETAINED_BYTES:
                 self._replace(GROWN_BYTES)
+            elif grows:
+                self._replace(min(GROWTH * size, GROWN_BYTES))
             return self._view
-        needed, size = self._frame_bytes_or(LENGTH_BYTES), len(self._view)
-        too_far = self._start + needed > size and (needed <= size or size < GROWN_BYTES)
-        if too_far or self._end == size:
+        needed = self._frame_bytes_or(LENGTH_BYTES)
+        if grows:
+            self._replace(min(GROWTH * size, max(needed, GROWN_BYTES)))
+        elif self._end == size or self._start + needed > size >= needed:
             self._make_room(needed)
         return self._view[self._end :]
 
@@ -135,7 +141,7 @@ class ReceiveBuffer:
             self._view[:pending] = bytes(self._view[self._start : self._end])
             self._start, self._end = 0, pending
         else:
-            self._replace(max(GROWN_BYTES, 2 * pending, min(needed, GROWTH * pending)))
+            self._replace(max(2 * pending, min(max(needed, GROWN_BYTES), GROWTH * pending)))
 
     def _replace(self, size: int) -> None:
         """Move to a new buffer; frames that are still in use keep the old one."""

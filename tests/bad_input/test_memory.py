@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.deadlines import DEADLINE_S, wait_until
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
@@ -58,3 +60,30 @@ def _ask_about_names(client: RawClient, number: int) -> None:
     names = [f"{number}-{index}-{LONG}" for index in range(NAMES_AT_ONCE)]
     groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
     client.ask_well(ask(apis.OFFSET_FETCH, 8, OffsetFetchRequest(groups=groups)))
+
+
+FLOOD = 300
+API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+
+
+def flood(tidelog: TidelogServer, sent: bytes) -> int:
+    """Open connections that send so much, and close them; the resident memory before that, in kB."""
+    host, _, port = tidelog.bootstrap.rpartition(":")
+    descriptors = Path(f"/proc/{tidelog.pid}/fd")
+    with ExitStack() as connections:
+        for _ in range(FLOOD):
+            sock = connections.enter_context(socket.create_connection((host, int(port)), DEADLINE_S))
+            sock.sendall(sent)
+        wait_until(lambda: len(list(descriptors.iterdir())) > FLOOD, "every connection is accepted")
+        for _ in range(3):
+            # When the last one is answered, what the others sent was received.
+            with socket.create_connection((host, int(port)), DEADLINE_S) as last:
+                last.sendall(API_VERSIONS)
+                last.recv(1)
+        return resident_kb(tidelog.pid)
+
+
+def test_connections_that_send_a_length_take_little_memory_and_give_it_back(tidelog: TidelogServer) -> None:
+    before = flood(tidelog, b"")
+    assert flood(tidelog, struct.pack(">i", 900_000)) < before + FLOOD * 32
+    wait_until(lambda: resident_kb(tidelog.pid) <= before * 1.2, "the memory is given back")

@@ -113,7 +113,7 @@ def test_room_for_an_announced_frame_grows_only_as_bytes_arrive(arrived: int) ->
     buffer = ReceiveBuffer(MAX_FRAME)
     receive(buffer, (struct.pack(">i", MAX_FRAME) + bytes(arrived))[:arrived])
     assert buffer.next_frame() is None
-    assert len(buffer.room()) <= max(GROWN_BYTES, GROWTH * arrived)
+    assert len(buffer.room()) <= max(INITIAL_BYTES, GROWTH * arrived)
 
 
 @given(st.integers(0, 600_000))
@@ -123,12 +123,25 @@ def test_room_stays_in_proportion_to_the_bytes_received(size: int) -> None:
     position = 0
     while position < len(stream):
         room = buffer.room()
-        assert len(room) + min(position, len(stream)) <= max(2 * GROWN_BYTES, (GROWTH + 1) * max(position, 1))
+        assert len(room) + min(position, len(stream)) <= max(INITIAL_BYTES, (GROWTH + 1) * max(position, 1))
         count = min(len(room), len(stream) - position, 70_000)
         room[:count] = stream[position : position + count]
         buffer.received(count)
         position += count
     assert [bytes(frame) for frame in frames_in(buffer)] == [pattern(size)]
+
+
+@for_each("length", [20, 1000, 3000])
+def test_a_buffer_that_is_filled_with_small_frames_grows(length: int) -> None:
+    buffer = ReceiveBuffer(MAX_FRAME)
+    stream, position = framed(*[bytes(length)] * (400_000 // length)), 0
+    while position < 300_000:
+        room = buffer.room()
+        room[:] = stream[position : position + len(room)]
+        buffer.received(len(room))
+        position += len(room)
+        frames_in(buffer)
+    assert len(buffer.room()) > GROWN_BYTES // 2
 
 
 def test_a_buffer_that_grew_is_kept_for_the_next_frames() -> None:

@@ -221,8 +221,8 @@ REMOVALS: Final = (
     Removal(
         "A length alone allocates no memory: the buffer grows as bytes arrive, and is released",
         f"{_KAFKA}/connection.py",
-        "max(GROWN_BYTES, 2 * pending, min(needed, GROWTH * pending))",
-        "max(GROWN_BYTES, 2 * pending, needed)",
+        "max(2 * pending, min(max(needed, GROWN_BYTES), GROWTH * pending))",
+        "max(2 * pending, needed, GROWN_BYTES)",
         f"{_KAFKA}/test_receive_buffer.py::test_room_for_an_announced_frame_grows_only_as_bytes_arrive",
     ),
     Removal(
