@@ -9,7 +9,8 @@ plugins, such as one that rewrites segments, registers those that it is sent.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import CorruptBatch, UnsupportedCompression
@@ -98,6 +99,24 @@ class CompressionCodec(ABC):
 
 
 _codecs: dict[int, CompressionCodec] = {}
+_offers: list[Callable[[], Iterable[CompressionCodec]]] = []
+
+
+def offer_codecs(offer: Callable[[], Iterable[CompressionCodec]]) -> None:
+    """Let this process use the codecs that `offer` returns, which is called when one is missing.
+
+    They replace no other ones. A process that meets no compressed batch does not import them.
+    """
+    _offers.append(offer)
+
+
+@cache
+def _offered(offers: tuple[Callable[[], Iterable[CompressionCodec]], ...]) -> dict[int, CompressionCodec]:
+    return {codec.id: codec for offer in reversed(offers) for codec in offer()}
+
+
+def _all_codecs() -> dict[int, CompressionCodec]:
+    return {**_offered(tuple(_offers)), **_codecs}
 
 
 def register_codecs(codecs: Iterable[CompressionCodec], *, replace: bool = True) -> None:
@@ -109,12 +128,13 @@ def register_codecs(codecs: Iterable[CompressionCodec], *, replace: bool = True)
 
 def registered_codecs() -> tuple[CompressionCodec, ...]:
     """Return the codecs of this process in the order of their ids."""
-    return tuple(_codecs[codec_id] for codec_id in sorted(_codecs))
+    codecs = _all_codecs()
+    return tuple(codecs[codec_id] for codec_id in sorted(codecs))
 
 
 def is_registered(codec_id: int) -> bool:
     """Return whether this process has a codec of that id."""
-    return codec_id in _codecs
+    return codec_id in _codecs or codec_id in _all_codecs()
 
 
 def codec_of(codec_id: int) -> CompressionCodec:
@@ -123,7 +143,7 @@ def codec_of(codec_id: int) -> CompressionCodec:
     Raises:
         UnsupportedCompression: no plugin offers it.
     """
-    codec = _codecs.get(codec_id)
+    codec = _codecs.get(codec_id) or _all_codecs().get(codec_id)
     if codec is None:
         installed = ", ".join(f"{each.id} {each.name}" for each in registered_codecs()) or "none"
         raise UnsupportedCompression(f"compression codec {codec_id} is unknown; installed are: {installed}")
@@ -132,7 +152,7 @@ def codec_of(codec_id: int) -> CompressionCodec:
 
 def codec_named(name: str) -> CompressionCodec | None:
     """Return the codec of that name, None without one."""
-    return next((codec for codec in _codecs.values() if codec.name == name), None)
+    return next((codec for codec in registered_codecs() if codec.name == name), None)
 
 
 def compress(codec_id: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:

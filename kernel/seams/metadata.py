@@ -25,7 +25,7 @@ import attrs
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.features import FeatureStore, FixedLevels
 from tidelog.kernel.seams.storage.metadata import NO_BROKER_EPOCH, DataDirectories, StorageMetadata
-from tidelog.kernel.seams.storage.partition_store import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config

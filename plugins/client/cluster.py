@@ -7,7 +7,7 @@ from uuid import UUID
 
 import attrs
 
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import GROUP_KEY, TRANSACTION_KEY
 

@@ -17,7 +17,7 @@ from uuid import UUID
 
 import attrs
 
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.fetched import Fetched
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 

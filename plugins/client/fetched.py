@@ -19,7 +19,7 @@ from tidelog.plugins.client.errors import CorruptRecords
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from tidelog.kernel.seams.storage import TopicPartition
+    from tidelog.kernel.topic_partition import TopicPartition
     from tidelog.plugins.client.batches import FetchedBatch
 
 B = TypeVar("B", bound=Buffer)

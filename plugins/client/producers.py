@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.batches import ProducerStamp
 from tidelog.plugins.client.errors import (
     ErrorResponse,

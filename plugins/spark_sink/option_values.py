@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -74,6 +73,8 @@ class OptionValues:
             elif (reason := keys.reason_to_refuse(lower)) is not None:
                 raise InvalidOption(f"the option {name} is refused: {reason}")
             else:
+                import difflib
+
                 all_names = {**dict.fromkeys(keys.without_effect), **spelling}
                 [near] = difflib.get_close_matches(lower, all_names, n=1, cutoff=0.0)
                 raise InvalidOption(

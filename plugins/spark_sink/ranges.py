@@ -7,7 +7,7 @@ from uuid import UUID
 
 import attrs
 
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 
 
 @attrs.frozen

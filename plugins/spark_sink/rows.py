@@ -32,7 +32,7 @@ from tidelog.plugins.spark_sink.ranges import OffsetRange
 if TYPE_CHECKING:
     from tidelog.kernel.records.batch import BatchHeader
     from tidelog.kernel.records.columns import Column
-    from tidelog.kernel.seams.storage import TopicPartition
+    from tidelog.kernel.topic_partition import TopicPartition
 
 FetchedBatch: TypeAlias = "tuple[BatchHeader, memoryview]"
 

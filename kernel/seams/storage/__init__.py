@@ -17,7 +17,7 @@ From the whole to its parts: `backend` (a kind of storage and its context), `sto
 
 from tidelog.kernel.seams.storage.backend import StorageBackend, StorageContext
 from tidelog.kernel.seams.storage.forwarding import ForwardingStorage, ForwardingStore
-from tidelog.kernel.seams.storage.partition_store import PartitionStore, TopicPartition
+from tidelog.kernel.seams.storage.partition_store import PartitionStore
 from tidelog.kernel.seams.storage.regions import (
     EMPTY_SLICE,
     FileRegion,
@@ -43,6 +43,7 @@ from tidelog.kernel.seams.storage.storage import (
     Storage,
     StoredPartition,
 )
+from tidelog.kernel.topic_partition import TopicPartition
 
 __all__ = [
     "EMPTY_SLICE",

@@ -9,8 +9,8 @@ import attrs
 
 from tidelog.kernel.errors import PluginError
 from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
-from tidelog.kernel.seams.storage.partition_store import TopicPartition
 from tidelog.kernel.seams.storage.storage import Storage
+from tidelog.kernel.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config

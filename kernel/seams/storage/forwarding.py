@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.records.batch import Buffer
-from tidelog.kernel.seams.storage.partition_store import PartitionStore, TopicPartition
+from tidelog.kernel.seams.storage.partition_store import PartitionStore
 from tidelog.kernel.seams.storage.regions import LogSlice
 from tidelog.kernel.seams.storage.segments import (
     AbortedTransaction,
@@ -25,6 +25,7 @@ from tidelog.kernel.seams.storage.segments import (
     SegmentView,
 )
 from tidelog.kernel.seams.storage.storage import LogDirectoryAdmin, PartitionSpec, Storage
+from tidelog.kernel.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig

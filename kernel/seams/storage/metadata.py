@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from tidelog.kernel.seams.storage.partition_store import PartitionStore, TopicPartition
+from tidelog.kernel.seams.storage.partition_store import PartitionStore
+from tidelog.kernel.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig

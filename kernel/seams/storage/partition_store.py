@@ -1,9 +1,9 @@
-"""The name of a partition, and what a storage does for one."""
+"""What a storage does for one partition."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tidelog.kernel.records.batch import Buffer
 from tidelog.kernel.seams.storage.regions import LogSlice
@@ -17,16 +17,6 @@ from tidelog.kernel.seams.storage.segments import (
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
     from tidelog.kernel.records.batch import BatchHeader
-
-
-class TopicPartition(NamedTuple):
-    """A topic's name and a partition's number."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class PartitionStore(Protocol):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
-from tidelog.kernel.seams.storage.partition_store import PartitionStore, TopicPartition
+from tidelog.kernel.seams.storage.partition_store import PartitionStore
+from tidelog.kernel.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig

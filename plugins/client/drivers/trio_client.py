@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import trio
 
 from tidelog.kernel.clock import wall_clock_ms
-from tidelog.plugins.client import operations
 from tidelog.plugins.client.cluster import Cluster
 from tidelog.plugins.client.drivers.trio_connection import TrioConnection
 from tidelog.plugins.client.errors import BrokerUnreachable, ClientClosed, ClientError, RequestTimedOut
-from tidelog.plugins.client.operations import PartitionReader
+from tidelog.plugins.client.operations import all_operations as operations
 from tidelog.plugins.client.operations.fetching import DEFAULT_LIMITS
+from tidelog.plugins.client.operations.reading import PartitionReader
 from tidelog.plugins.client.settings import ClientSettings, parse_addresses
 from tidelog.plugins.client.steps import Pause, Run, Session, extra_time_s
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tidelog.kernel.records.record import Record
-    from tidelog.kernel.seams.storage import TopicPartition
+    from tidelog.kernel.topic_partition import TopicPartition
     from tidelog.plugins.client.batches import FetchedBatch
     from tidelog.plugins.client.cluster import Address
-    from tidelog.plugins.client.operations import FetchLimits
+    from tidelog.plugins.client.operations.fetching import FetchLimits
     from tidelog.plugins.client.steps import Step, Steps
 
 P = ParamSpec("P")

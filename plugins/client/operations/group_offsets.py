@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.cluster import CoordinatorKey
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
 from tidelog.plugins.client.operations.coordinators import (

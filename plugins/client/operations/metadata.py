@@ -16,7 +16,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tidelog.kernel.seams.storage import TopicPartition
+    from tidelog.kernel.topic_partition import TopicPartition
     from tidelog.plugins.client.cluster import ClusterMetadata
     from tidelog.plugins.client.operations.sending import Outcomes
     from tidelog.plugins.client.steps import Session, Steps

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.errors import ErrorResponse
 from tidelog.plugins.client.operations.metadata import LedPartitions, at_leaders
 from tidelog.plugins.client.operations.sending import Outcomes, retry_each, send_request

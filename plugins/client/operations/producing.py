@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.batches import NO_PRODUCER, encode_batch
 from tidelog.plugins.client.cluster import NO_TOPIC_ID
 from tidelog.plugins.client.errors import ClientError, ErrorResponse

@@ -14,7 +14,7 @@ from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_LOCAL_
 
 if TYPE_CHECKING:
     from tidelog.kernel.records.record import Record
-    from tidelog.kernel.seams.storage import TopicPartition
+    from tidelog.kernel.topic_partition import TopicPartition
     from tidelog.plugins.client.batches import FetchedBatch
     from tidelog.plugins.client.fetched import Fetched
     from tidelog.plugins.client.steps import Session, Steps

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.spark_sink.load.errors import LoadFailed
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
 
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.spark_sink.load.errors import LoadFailed, client_error_text
 from tidelog.plugins.spark_sink.load.plan import LoadPlan, chunks_of

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import attrs
 
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.source.positions import EARLIEST, LATEST, Positions, parse_positions
 

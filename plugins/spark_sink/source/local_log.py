@@ -27,7 +27,7 @@ import numpy as np
 
 from tidelog.kernel.errors import BrokerError, CorruptBatch
 from tidelog.kernel.records import HEADER_BYTES, parse_header
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client import FetchedBatch, iter_batches
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 

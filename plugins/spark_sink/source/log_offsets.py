@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 from uuid import UUID
 
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.spark_sink.option_values import InvalidOption
 
 Positions: TypeAlias = Mapping[TopicPartition, int]

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 from pyspark.sql import datasource_internal
 
-from tidelog.plugins.client import BlockingClient, FetchLimits, RetryPolicy, or_raise
+from tidelog.plugins.client import FetchLimits, RetryPolicy, or_raise
+from tidelog.plugins.client.drivers.blocking_driver import BlockingDriver
 from tidelog.plugins.client.errors import ClientError
+from tidelog.plugins.client.operations.fetching import fetch_partitions
 from tidelog.plugins.spark_sink.rows import rows_of
 from tidelog.plugins.spark_sink.source.options import SourceOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tidelog.kernel.seams.storage import TopicPartition
+    from tidelog.kernel.topic_partition import TopicPartition
     from tidelog.plugins.client.fetched import Fetched
     from tidelog.plugins.spark_sink.ranges import OffsetRange
 
@@ -58,7 +60,7 @@ class Prefetcher:
         self._limits = FetchLimits(MOST_BYTES, 0, 0, read_committed=options.read_committed)
         # What fails is left to tasks, which have the time to try again.
         settings = attrs.evolve(options.client, retry=RetryPolicy(retries=0))
-        self._client = BlockingClient(options.bootstrap_servers, settings=settings)
+        self._client = BlockingDriver(options.bootstrap_servers, settings=settings)
 
     def close(self) -> None:
         """Close the connections."""
@@ -83,7 +85,7 @@ class Prefetcher:
         pending = {each.partition: each for each in ranges}
         while pending:
             positions = {partition: rest.start for partition, rest in pending.items()}
-            outcomes = self._client.fetch_partitions(positions, self._limits)
+            outcomes = self._client.run(fetch_partitions, positions, self._limits)
             for each in pending.values():
                 if each.is_of_other_topic(self._client.topic_id(each.partition.topic)):
                     raise _NotSmall

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tidelog.plugins.client import EARLIEST_TIMESTAMP, BlockingClient, PartitionReader, or_raise
+from tidelog.plugins.client.drivers.blocking_driver import BlockingDriver
 from tidelog.plugins.client.errors import ErrorResponse, RequestTimedOut
+from tidelog.plugins.client.operations.metadata import metadata
+from tidelog.plugins.client.operations.offsets import list_offsets
+from tidelog.plugins.client.operations.reading import PartitionReader
+from tidelog.plugins.client.operations.sending import or_raise
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.rows import rows_of
 from tidelog.plugins.spark_sink.source.errors import report_data_loss
@@ -42,7 +47,7 @@ def read_range(
         yield from rows_of(local.batches(), wanted, include_headers=options.include_headers)
         wanted = attrs.evolve(wanted, start=local.position)
     if wanted.start < wanted.stop:
-        with BlockingClient(options.bootstrap_servers, settings=options.task_client) as client:
+        with BlockingDriver(options.bootstrap_servers, settings=options.task_client) as client:
             remote = _RemoteLog(client, options, wanted)
             while not remote.finished:
                 yield from rows_of(remote.batches(), remote.rest, include_headers=options.include_headers)
@@ -51,7 +56,7 @@ def read_range(
 class _RemoteLog:
     """Reader of a range by fetch requests, which reports what is lost."""
 
-    def __init__(self, client: BlockingClient, options: SourceOptions, wanted: OffsetRange) -> None:
+    def __init__(self, client: BlockingDriver, options: SourceOptions, wanted: OffsetRange) -> None:
         self._client = client
         self._options = options
         self._wanted = wanted
@@ -100,7 +105,7 @@ class _RemoteLog:
         partition = self._wanted.partition
         is_out_of_range = isinstance(error, ErrorResponse) and error.code is ErrorCode.OFFSET_OUT_OF_RANGE
         # A missing topic is requested again until the time is up: metadata may be on their way.
-        code = self._client.metadata([partition.topic]).errors.get(partition.topic)
+        code = self._client.run(metadata, [partition.topic]).errors.get(partition.topic)
         if self._is_other_topic():
             self._lose(_CREATED_AGAIN, self._wanted.stop)
         elif not is_out_of_range:
@@ -112,7 +117,7 @@ class _RemoteLog:
 
     def _skip_out_of_range(self) -> None:
         partition = self._wanted.partition
-        found = or_raise(self._client.list_offsets([partition], EARLIEST_TIMESTAMP))[partition]
+        found = or_raise(self._client.run(list_offsets, [partition], EARLIEST_TIMESTAMP))[partition]
         if found.offset > self._reader.position:
             self._lose(f"its log begins at offset {found.offset}", found.offset)
         else:

@@ -11,7 +11,7 @@ import attrs
 
 from tidelog.kernel.errors import InvalidRegularExpression
 from tidelog.kernel.regexes import Regex, compile_regex
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.cluster import ClusterMetadata
 from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.source.positions import parse_partitions

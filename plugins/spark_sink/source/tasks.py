@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.source.errors import report_data_loss
 from tidelog.plugins.spark_sink.source.local_log import LogDirectory, find_local_log
-from tidelog.plugins.spark_sink.source.log_offsets import LogOffsets
 from tidelog.plugins.spark_sink.source.options import SourceOptions
-from tidelog.plugins.spark_sink.source.planning import tasks_for
-from tidelog.plugins.spark_sink.source.prefetching import Prefetcher
 from tidelog.plugins.spark_sink.source.reading import read_range
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from tidelog.plugins.spark_sink.source.log_offsets import LogOffsets
+    from tidelog.plugins.spark_sink.source.prefetching import Prefetcher
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +55,9 @@ class RangeReader:
     def log_offsets(self) -> LogOffsets:
         """The driver's connections, made at the first use."""
         if self._log_offsets is None:
+            # Like all that only the driver needs, not at the top: each task imports this module.
+            from tidelog.plugins.spark_sink.source.log_offsets import LogOffsets
+
             self._log_offsets = LogOffsets(self.options)
         return self._log_offsets
 
@@ -91,11 +94,15 @@ class RangeReader:
     def prefetched(self, ranges: Sequence[OffsetRange]) -> list[pa.RecordBatch] | None:
         """Return what `Prefetcher.rows` does."""
         if self._prefetcher is None:
+            from tidelog.plugins.spark_sink.source.prefetching import Prefetcher
+
             self._prefetcher = Prefetcher(self.options)
         return self._prefetcher.rows(ranges)
 
     def tasks(self, ranges: Iterable[OffsetRange]) -> list[RangeTask]:
         """Return the tasks that read the ranges."""
+        from tidelog.plugins.spark_sink.source.planning import tasks_for
+
         tasks = tasks_for(ranges, self.options.min_partitions, self.options.max_records_per_task)
         local = self._local_starts(tasks) if self.options.local_log_dirs else {}
         return [RangeTask(each, self._local_log(each, local)) for each in tasks]

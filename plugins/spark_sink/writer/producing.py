@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client import or_raise
 from tidelog.plugins.client.errors import ErrorResponse
 from tidelog.plugins.spark_sink.writer.encoding import encode_batches

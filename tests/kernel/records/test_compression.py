@@ -52,6 +52,7 @@ class TwiceCodec(CompressionCodec):
 def own_codecs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The registry of this test alone."""
     monkeypatch.setattr(compression, "_codecs", {})
+    monkeypatch.setattr(compression, "_offers", [])
     register_codecs([TwiceCodec()])
 
 

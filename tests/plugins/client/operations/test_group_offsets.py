@@ -17,7 +17,7 @@ from tests.plugins.client.fakes import (
 from tidelog.plugins.client import GroupOffset, TopicPartition
 from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.errors import BrokerClosed, ErrorResponse
-from tidelog.plugins.client.operations import commit_offsets, committed_offsets
+from tidelog.plugins.client.operations.all_operations import commit_offsets, committed_offsets
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.offset_commit import (
     OffsetCommitRequest,

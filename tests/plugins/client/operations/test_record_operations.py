@@ -38,7 +38,7 @@ from tidelog.plugins.client.errors import (
     ErrorResponse,
     ProducerInDoubt,
 )
-from tidelog.plugins.client.operations import (
+from tidelog.plugins.client.operations.all_operations import (
     fetch,
     fetch_partitions,
     init_producer,

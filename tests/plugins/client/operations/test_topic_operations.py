@@ -17,7 +17,7 @@ from tests.plugins.client.fakes import (
 from tidelog.plugins.client import CreatedTopic, NewTopic, RetryPolicy, or_raise
 from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.errors import BrokerClosed, BrokerUnreachable, ErrorResponse, UnknownNode
-from tidelog.plugins.client.operations import (
+from tidelog.plugins.client.operations.all_operations import (
     create_topics,
     delete_topics,
     describe_configs,

@@ -24,7 +24,7 @@ from tidelog.plugins.client.errors import (
     InvalidTransactionState,
     ProducerFenced,
 )
-from tidelog.plugins.client.operations import (
+from tidelog.plugins.client.operations.all_operations import (
     abort_transaction,
     commit_transaction,
     init_transactions,

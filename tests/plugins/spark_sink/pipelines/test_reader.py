@@ -140,7 +140,7 @@ def test_the_files_of_the_broker_are_read_and_nothing_else(
         files = {"localLogDirs": str(server.data_dir), "prefetchOffsets": "0"}
         pipeline = Pipeline(server.bootstrap, tmp_path, topics="tides-5", **files)
         with closing(pipeline), monkeypatch.context() as patch:
-            patch.setattr("tidelog.plugins.spark_sink.source.reading.BlockingClient", None)
+            patch.setattr("tidelog.plugins.spark_sink.source.reading.BlockingDriver", None)
             for number in range(3):
                 made.produce(0, [f"{number}-a", f"{number}-b"])
                 assert pipeline.next_values() == [f"{number}-a", f"{number}-b"]

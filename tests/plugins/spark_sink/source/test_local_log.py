@@ -278,7 +278,7 @@ def test_a_query_reads_the_files_and_nothing_else(
     ) as query:
         query.plan()
         with monkeypatch.context() as patch:
-            patch.setattr("tidelog.plugins.spark_sink.source.reading.BlockingClient", None)
+            patch.setattr("tidelog.plugins.spark_sink.source.reading.BlockingDriver", None)
             assert read_all(query) == expected
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.deadlines import wait_until
 from tests.plugins.spark_sink.queries import TAKES_ROWS, Query, Topic, new_topic, read_tasks, rows_of, values
-from tidelog.plugins.client import BlockingClient, NewRecord
+from tidelog.plugins.client import NewRecord
 from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.source import prefetching
@@ -169,7 +169,7 @@ def test_a_micro_batch_that_is_repeated_has_the_same_tasks(
             for changed in (
                 (prefetching, "MOST_BYTES", 1),
                 (prefetching, "_ROWS_READER", None),
-                (BlockingClient, "fetch_partitions", fail),
+                (prefetching, "fetch_partitions", fail),
             ):
                 with monkeypatch.context() as patch:
                     patch.setattr(*changed)
