@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,12 +31,12 @@ NAMES = [f"t-{number}" for number in range(COUNT)]
 
 
 class Syncs:
-    """Counts what is made durable: files by `fdatasync` and `fsync`, directories by their paths."""
+    """Counts what is made durable: files, and directories."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.counts: Counter[str] = Counter()
-        for name in ("fsync", "fdatasync"):
-            monkeypatch.setattr(os, name, self._counting("files", getattr(os, name)))
+        for name in ("fsync", "sync_data"):
+            monkeypatch.setattr(disk, name, self._counting("files", getattr(disk, name)))
         monkeypatch.setattr(disk, "sync_directory", self._counting("directories", disk.sync_directory))
 
     def _counting(self, kind: str, sync: Callable[..., None]) -> Callable[..., None]:
