@@ -312,7 +312,9 @@ async def test_tidelog_group_coordinators(example: Example) -> None:
         await broker.coordinator.prepare_groups()
         broker.coordinator.offsets.commit(OffsetCommit("group", [OffsetToCommit("t", 0, 5)]))
         fetched = broker.coordinator.offsets.fetch(OffsetFetch("group", {"t": [0]}))
-        assert fetched["t"][0] == CommittedOffset(5, commit_timestamp_ms=broker.clock())
+        topic_id = broker.topics.get("t").topic_id.bytes
+        known = CommittedOffset(5, commit_timestamp_ms=broker.clock(), topic_id=topic_id)
+        assert fetched["t"][0] == known
         assert [topic.name for topic in broker.topics] == ["t"]
 
 

@@ -302,16 +302,16 @@ REMOVALS: Final = (
     Removal(
         "`uniform`: the numbers of partitions differ by one at most, and no more partitions move than",
         f"{_COORDINATOR}/assignors/uniform.py",
-        "least, extra = divmod(total, len(owned))",
-        "least, extra = total // len(owned) - 1, total % len(owned) + len(owned)",
+        "least, extra = divmod(free + sum(sizes.values()), len(sizes))",
+        "least, extra = (free + sum(sizes.values())) // len(sizes) - 1, 0",
         f"{_COORDINATOR}/assignors/test_uniform.py",
     ),
     Removal(
         "`uniform`: the numbers of partitions differ by one at most, and no more partitions move than",
         f"{_COORDINATOR}/assignors/uniform.py",
-        "ordered = sorted(owned, key=lambda member_id: -len(owned[member_id]))",
-        "ordered = sorted(owned, key=lambda member_id: len(owned[member_id]))",
-        f"{_COORDINATOR}/assignors/test_uniform.py::test_assign_balances_equal_subscriptions_to_within_one_partition",
+        "ordered = sorted(sizes, key=lambda member_id: -sizes[member_id])",
+        "ordered = sorted(sizes, key=lambda member_id: sizes[member_id])",
+        f"{_COORDINATOR}/assignors/test_uniform.py",
     ),
     Removal(
         "`range`: contiguous ranges, the same partition numbers of every topic; static members keep",
@@ -329,9 +329,9 @@ REMOVALS: Final = (
     ),
     Removal(
         "A regular expression has to match the whole name, and has at most 4,096 characters",
-        f"{_COORDINATOR}/consumer_groups/service.py",
-        "fullmatch = compile_regex(regex).fullmatch",
-        "fullmatch = compile_regex(regex).search",
+        "kernel/regexes.py",
+        "return self._compiled.fullmatch(text) is not None",
+        "return self._compiled.search(text) is not None",
         f"{_COORDINATOR}/consumer_groups/test_heartbeats.py",
     ),
     Removal(
