@@ -9,6 +9,7 @@ cleanly stopped.
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
 import signal
@@ -62,6 +63,9 @@ class _NoCoordinator:
     """A coordinator where no plugin has one: all that is asked of it raises `CoordinatorNotAvailable`."""
 
     def __getattr__(self, name: str) -> NoReturn:
+        if not hasattr(Coordinator, name) and name not in Coordinator.__annotations__:
+            # A mistake of the caller, which must not look like a broker without groups.
+            raise AttributeError(f"a coordinator has no {name!r}")
         raise CoordinatorNotAvailable("no coordinator plugin is installed on this broker")
 
 
@@ -285,6 +289,7 @@ class Broker:
             await self._coordinator.open()
         bound = self.server.bind()
         self.listeners = {name: format_address(host, port) for name, (host, port) in bound.items()}
+        _warn_of_open_listeners(bound)
         advertised = advertised_addresses(self.config, bound)
         self.cluster.advertise(advertised)
         await self.metadata.register_broker(BrokerRegistration(advertised, self.config[keys.BROKER_RACK]))
@@ -309,6 +314,21 @@ class Broker:
             await self.tasks.finish()
         if self._patience.cancelled_caught:
             _log.warning("%d connections were still busy when they were ended", self.server.connection_count)
+
+
+def _warn_of_open_listeners(bound: Mapping[str, tuple[str, int]]) -> None:
+    """Log one warning if anyone who reaches this machine can use the broker."""
+    open_to_others = [
+        f"{name}://{format_address(host, port)}"
+        for name, (host, port) in bound.items()
+        if not ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    ]
+    if open_to_others:
+        _log.warning(
+            "%s: whoever reaches this address can read and change everything, since there is neither TLS nor "
+            "authentication; let only a trusted network reach it, or listen on 127.0.0.1",
+            ", ".join(open_to_others),
+        )
 
 
 async def serve(

@@ -28,7 +28,6 @@ unlink = os.unlink
 stat = os.stat
 scandir = os.scandir
 statvfs = os.statvfs
-mkdir = os.mkdir
 remove_tree = shutil.rmtree
 close = os.close
 
@@ -39,7 +38,9 @@ NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 """Flag of `preadv`: read what is in memory, never wait for a device; 0 where the system has no such flag."""
 
 TEMPORARY_SUFFIX = ".tmp"
-_FILE_MODE = 0o644
+_FILE_MODE = 0o640
+DIRECTORY_MODE: Final = 0o750
+"""Others than the user and the group read no records; a stricter umask takes more away."""
 _NO_LIMIT: Final = 2**31 - 1
 # Without this, CPython keeps a second descriptor open for every mapping.
 _MAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
@@ -59,6 +60,11 @@ def adopt(path: str | Path, fd: int) -> int:
     """Return a descriptor that another process has opened, of a file that had this path then."""
     del path
     return fd
+
+
+def mkdir(path: str | Path) -> None:
+    """Create a directory; its parent has to be there."""
+    Path(path).mkdir(DIRECTORY_MODE)
 
 
 def map_readable(fd: int, size: int) -> mmap.mmap:

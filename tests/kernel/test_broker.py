@@ -19,9 +19,9 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.conftest import only_cause
 from tests.deadlines import DEADLINE_S
-from tidelog.kernel.broker import Broker, serve
+from tidelog.kernel.broker import Broker, _NoCoordinator, serve
 from tidelog.kernel.config import Sources, settings_from_mapping
-from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.errors import ConfigError, CoordinatorNotAvailable
 from tidelog.kernel.partition import Isolation
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.records.batch import parse_header
@@ -466,3 +466,20 @@ def test_what_keeps_a_broker_in_a_thread_from_starting_is_raised() -> None:
 def test_a_broker_that_names_no_storage_there_is_does_not_start() -> None:
     with pytest.raises(Exception, match="no-such-storage"):
         new_broker({"storage": "no-such-storage"})
+
+
+@pytest.mark.parametrize(("host", "warnings"), [("127.0.0.1", 0), ("0.0.0.0", 1), ("", 1)])
+async def test_a_broker_that_listens_beyond_loopback_warns_once(
+    host: str, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    listeners = f"PLAINTEXT://{host}:0"
+    async with running_broker({"listeners": listeners, "advertised.listeners": "PLAINTEXT://localhost:9092"}):
+        assert caplog.text.count("neither TLS nor authentication") == warnings
+
+
+def test_a_broker_without_a_coordinator_does_not_hide_mistakes() -> None:
+    coordinator = _NoCoordinator()
+    with pytest.raises(CoordinatorNotAvailable):
+        _ = coordinator.groups
+    with pytest.raises(AttributeError):
+        _ = coordinator.grups

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import trio
 
 from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.logs import RateLimit
 from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.kernel.seams.cleanup import NOTHING, BadPlan, CleanupPolicy, LogView, Plan, check_plan
@@ -17,6 +18,9 @@ from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import SegmentView
 
 _log = logging.getLogger(__name__)
+
+_described = RateLimit(600.0)
+"""Shared by all policies, which fail for the same reason in many logs."""
 
 
 class LogStamp(NamedTuple):
@@ -98,8 +102,14 @@ class Planner:
 
         try:
             return await trio.to_thread.run_sync(ask)
-        except Exception:
+        except Exception as error:
+            self._describe(error)
             return False
+
+    def _describe(self, error: Exception) -> None:
+        """Log the traceback of a policy's error, which may come for each log, once in ten minutes."""
+        if _described.admit(f"{self._policy.name} {error!r:.200}") is not None:
+            _log.warning("the error of cleanup policy %s:", self._policy.name, exc_info=error)
 
     def _planned(self, partition: Partition, stamp: LogStamp, now_ms: int) -> Planned:
         """Blocking: make one plan; an error is the problem of this log alone."""
@@ -110,7 +120,7 @@ class Planner:
         except OSError as error:
             return Planned(NOTHING, stamp, f"the log cannot be looked at: {error}")
         except Exception as error:
-            _log.debug("the error of cleanup policy %s:", self._policy.name, exc_info=True)
+            self._describe(error)
             return Planned(NOTHING, stamp, f"no plan: {type(error).__name__}: {error}")
 
     def _plan(self, partition: Partition, stamp: LogStamp, now_ms: int) -> Plan:

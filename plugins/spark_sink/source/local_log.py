@@ -15,6 +15,7 @@ Sources: Kafka documentation, "Log"; Apache Kafka's `LocalLog.replaceSegments` f
 from __future__ import annotations
 
 import base64
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -37,6 +38,15 @@ _LOG, _SWAP = ".log", ".log.swap"
 _INDEX_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 
 
+_log = logging.getLogger(__name__)
+
+
+def _log_unless_missing(error: OSError | BrokerError) -> None:
+    """Log why a file is read from the broker instead; that one is gone is usual."""
+    if not isinstance(error, FileNotFoundError):
+        _log.warning("the broker is asked for what its files do not give: %s", error)
+
+
 @attrs.frozen
 class LogDirectory:
     """The directory at `path`, as long as it is of a partition of the topic with this id."""
@@ -49,7 +59,8 @@ class LogDirectory:
         encoded = base64.urlsafe_b64encode(self.topic_id.bytes).rstrip(b"=")
         try:
             metadata = (self.path / "partition.metadata").read_bytes()
-        except OSError:
+        except OSError as error:
+            _log_unless_missing(error)
             return False
         return b"topic_id: " + encoded in metadata.splitlines()
 
@@ -91,8 +102,9 @@ class LocalLog:
                             self.position = header.next_offset
                         if self.position >= self._stop:
                             return
-        except (OSError, BrokerError):
+        except (OSError, BrokerError) as error:
             # Replaced or deleted meanwhile, or not as expected: the broker knows better.
+            _log_unless_missing(error)
             return
 
     def _open_segments(self, files: ExitStack) -> list[tuple[int, int]]:
@@ -133,7 +145,8 @@ class LocalLog:
             return 0
         try:
             content = index.read_bytes()
-        except OSError:
+        except OSError as error:
+            _log_unless_missing(error)
             return 0
         entries = np.frombuffer(content, _INDEX_ENTRY, len(content) // _INDEX_ENTRY.itemsize)
         offsets = entries["offset"].astype(np.int64)

@@ -71,7 +71,7 @@ class LogDirectory:
         """
         self.path = path
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=disk.DIRECTORY_MODE, parents=True, exist_ok=True)
             self._lock = DirectoryLock(path)
         except OSError as error:
             raise DirectoryUnusable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
@@ -19,8 +20,10 @@ from tests.plugins.storage_file.files import (
 from tidelog.kernel import disk
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.seams.storage import PartitionStore
+from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.harness import append, append_many, read_bytes
+from tidelog.kernel.topics import NewTopic
 
 FIRST = "00000000000000000000"
 TEN_MEGABYTES = 10 * 1024 * 1024
@@ -189,3 +192,17 @@ async def test_only_side_files_are_written_beside_a_log(harness: LogDirectoryHar
     with pytest.raises(ValueError, match="side file"):
         store.write_side_file(name, b"")
     assert store.read_side_file(name) is None
+
+
+async def test_files_and_directories_are_not_readable_for_others(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        async with running_broker({"storage": "file", "log.dirs": str(tmp_path / "d")}) as broker:
+            await broker.topics.create(NewTopic("t", 1))
+    finally:
+        os.umask(before)
+    root = tmp_path / "d"
+    found = [root, *root.rglob("*")]
+    assert len(found) > 10
+    for path in found:
+        assert path.stat().st_mode & 0o777 == (0o750 if path.is_dir() else 0o640), path

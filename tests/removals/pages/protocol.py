@@ -228,8 +228,8 @@ REMOVALS: Final = (
     Removal(
         "A length alone allocates no memory: the buffer grows as bytes arrive, and is released",
         f"{_KAFKA}/connection.py",
-        "if len(self._view) > MAX_RETAINED_BYTES:",
-        "if len(self._view) < 0:",
+        "if size > MAX_RETAINED_BYTES:",
+        "if size < 0:",
         f"{_KAFKA}/test_receive_buffer.py::test_release_memory_of_a_large_buffer_is_immediate",
     ),
     Removal(
@@ -283,7 +283,7 @@ REMOVALS: Final = (
     Removal(
         "`max.connections`, also of one listener, and `max.connections.per.ip`",
         "kernel/server/limits.py",
-        "while self._total >= self.max_connections or",
+        "while self._total >= min(self.max_connections, self.max_by_descriptors) or",
         "while self._total < 0 or",
         "kernel/server/test_limits.py::test_wait_for_room_returns_when_a_connection_is_closed",
     ),

@@ -25,6 +25,7 @@ from tests.tables import for_each
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.errors import InvalidTopicConfig
+from tidelog.kernel.logs import RateLimit
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.seams.cleanup import NOTHING, CleanupPolicy, LogView, Plan, RecordFilter, Rewrite
@@ -34,6 +35,7 @@ from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy
+from tidelog.plugins.cleaner.execution import planning
 from tidelog.plugins.cleaner.execution.log_cleanup import LogCleanup
 from tidelog.plugins.retention.policy import RetentionPolicy
 
@@ -232,8 +234,9 @@ WRONG: dict[Callable[[LogView], Any], str] = {
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
 async def test_run_refuses_a_wrong_plan_and_says_so_once(
-    wrong: Callable[[LogView], Any], caplog: pytest.LogCaptureFixture
+    wrong: Callable[[LogView], Any], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(planning, "_described", RateLimit(600))
     async with running_broker() as broker:
         partition, other = await filled(broker), await filled(broker, "trains")
         run = cleanup_of(
@@ -245,6 +248,8 @@ async def test_run_refuses_a_wrong_plan_and_says_so_once(
             assert (bases(each), each.log_start_offset) == ([0, 2, 4], 0)
     errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert errors == [f"flights-0: cleanup policy delete: {WRONG[wrong]}"]
+    tracebacks = [record for record in caplog.records if record.exc_info]
+    assert len(tracebacks) == (wrong is an_error)
 
 
 async def test_run_refuses_to_roll_an_empty_segment(caplog: pytest.LogCaptureFixture) -> None:

@@ -43,7 +43,7 @@ _PLACES: Final = (
     Removal(
         _SEVERAL,
         f"{_DIRECTORIES}/log_directory.py",
-        "path.mkdir(parents=True, exist_ok=True)",
+        "path.mkdir(mode=disk.DIRECTORY_MODE, parents=True, exist_ok=True)",
         "pass",
         _TESTS,
     ),
