@@ -239,7 +239,7 @@ async def test_send_parts_reports_an_error_of_the_disk_to_the_file(
         raise OSError(errno.EIO, "Input/output error")
 
     with a_file() as file, socket_pair() as (ours, _):
-        monkeypatch.setattr(*((os, "sendfile") if call == "sendfile" else (file, "resident")), refuse)
+        monkeypatch.setattr(os if call == "sendfile" else file, call, refuse)
         with pytest.raises(FileNotSent, match=r"a file cannot be read: .*Input/output error"):
             await send_parts(ours, [FileRegion(file, 0, 100)], Sender())
         assert [error.errno for error in file.errors] == [errno.EIO]

@@ -154,12 +154,11 @@ async def test_wait_for_room_waits_while_the_other_descriptors_are_for_files(
 ) -> None:
     limits = ConnectionLimits(100, 100, {}, max_by_descriptors=1)
     limits.opened(HERE)
-    arrived = 0
+    arrived: list[bool] = []
 
     async def arrive() -> None:
-        nonlocal arrived
         await limits.wait_for_room()
-        arrived += 1
+        arrived.append(True)
 
     async with trio.open_nursery() as nursery:
         for _ in range(2):
@@ -168,4 +167,4 @@ async def test_wait_for_room_waits_while_the_other_descriptors_are_for_files(
         assert not arrived
         assert caplog.text.count("1 connections are open: further ones wait") == 1
         limits.closed(HERE)
-    assert arrived == 2
+    assert len(arrived) == 2
