@@ -201,6 +201,22 @@ async def test_what_is_not_due_any_more_is_shown_after_the_flush_under_way() -> 
     assert (disk.flushes, partition.commit.durable_offset) == (1, 1)
 
 
+async def test_a_flush_that_a_truncation_overlaps_makes_nothing_durable_that_was_dropped() -> None:
+    partition, disk = partition_on(flush_messages=100)
+    for _ in range(5):
+        partition.append_nowait(batch_of(1))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partition.commit.flush)
+        await disk.wait_begun()
+        partition.truncate_to(2)
+        # What takes the place of what was dropped is not flushed.
+        for _ in range(6):
+            partition.append_nowait(batch_of(1))
+        disk.may_end.release()
+    assert partition.commit.durable_offset == 2
+    assert partition.has_unflushed
+
+
 async def test_truncate_to_ends_the_wait_for_the_flush_of_what_it_dropped() -> None:
     partition, disk = partition_on(flush_messages=100)
     partition.append_nowait(batch_of(5))
