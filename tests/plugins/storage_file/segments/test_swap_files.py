@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -27,6 +28,7 @@ from tidelog.plugins.storage_file.testing import (
     ProcessDied,
     Recorder,
 )
+from tidelog.plugins.storage_file.testing.interposing import Interposer
 
 pytestmark = pytest.mark.in_memory
 
@@ -250,6 +252,35 @@ async def test_replace_segments_with_a_failure_after_the_decision_is_finished_at
         append(store)
     assert await content_after_a_crash(harness.crash(tmp_path / "crashed")) == new
     harness.abandon()
+
+
+class Calls(Interposer):
+    """Notes renames by their new suffix, and syncs of a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self._directory = str(directory)
+        self.made: list[str] = []
+
+    def call(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Note and perform a call."""
+        if name == "rename":
+            self.made.append(Path(arguments[1]).suffix)
+        elif name == "fsync" and self.path_of(name, arguments) == self._directory:
+            self.made.append("sync")
+        return perform(*arguments)
+
+
+async def test_replace_segments_syncs_the_directory_when_it_is_decided_before_old_files_go(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
+    harness, store, batches = await prepared(tmp_path, tasks)
+    calls = Calls(harness.partition_dir)
+    with calls.installed():
+        CHANGES[0].apply(store, batches)
+    decided = len(calls.made) - calls.made[::-1].index(".swap")
+    assert "sync" in calls.made[decided : calls.made.index(".deleted")]
+    await harness.close()
 
 
 async def test_replace_segments_keeps_the_old_files_for_their_delay(
