@@ -325,8 +325,8 @@ def _warn_of_open_listeners(bound: Mapping[str, tuple[str, int]]) -> None:
     ]
     if open_to_others:
         _log.warning(
-            "%s: whoever reaches this address can read and change everything, since there is neither TLS nor "
-            "authentication; let only a trusted network reach it, or listen on 127.0.0.1",
+            "%s: every client that reaches this address can read and change everything, since there is "
+            "neither TLS nor authentication; let only a trusted network reach it, or listen on 127.0.0.1",
             ", ".join(open_to_others),
         )
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.operations.sending import or_raise
     from tidelog.plugins.client.operations.topics import CreatedTopic, NewTopic
     from tidelog.plugins.client.producers import IdempotentProducer, TransactionalProducer
+    from tidelog.plugins.client.requests import PluginApi
     from tidelog.plugins.client.settings import ClientSettings, RetryPolicy
     from tidelog.plugins.protocol_kafka.messages.list_offsets import (
         EARLIEST_TIMESTAMP,
@@ -57,6 +58,7 @@ __all__ = [
     "NewRecord",
     "NewTopic",
     "PartitionReader",
+    "PluginApi",
     "Produced",
     "RetryPolicy",
     "TopicPartition",
@@ -88,6 +90,7 @@ _HOMES: Final = {
     "NewRecord": f"{_HERE}.batches",
     "NewTopic": f"{_HERE}.operations.topics",
     "PartitionReader": f"{_HERE}.operations.reading",
+    "PluginApi": f"{_HERE}.requests",
     "Produced": f"{_HERE}.operations.producing",
     "RetryPolicy": f"{_HERE}.settings",
     "TopicPartition": "tidelog.kernel.topic_partition",

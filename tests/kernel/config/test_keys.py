@@ -56,14 +56,21 @@ def _imported(path: Path) -> ModuleType:
 
 @cache
 def names_in_use() -> frozenset[str]:
-    """Every name and attribute that is read outside of the modules that declare keys."""
-    return frozenset(
+    """Names and attributes that are read outside of the modules that declare keys, or by their functions."""
+    outside = frozenset(
         name
         for folder in ("kernel", "plugins")
         for path in (ROOT / folder).rglob("*.py")
         if path not in KEY_MODULES and "testing" not in path.parts
         for name in _names_read(ast.parse(path.read_text()))
     )
+    functions = (
+        node
+        for path in KEY_MODULES
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name in outside
+    )
+    return outside.union(*map(_names_read, functions))
 
 
 def _names_read(tree: ast.AST) -> Iterator[str]:

@@ -310,7 +310,7 @@ def key(name: str, **more: Any) -> ConfigKey[str]:
         (FunctionKind(print, keys=[key("a"), key("a")]), "probe declares the key a, which it has already"),
         (FunctionKind(print, keys=[key("a", scope="topic")]), "probe has the key a, which is one of topics"),
         (FunctionKind(print, keys=[key("a", dynamic=True)]), "or can be changed while the broker runs"),
-        (FunctionKind(print, keys=["a"]), "kind of sink probe hands over 'a', which is no configuration key"),  # type: ignore[list-item]
+        (FunctionKind(print, keys=["a"]), "The plugin .* hands over 'a', which is no configuration key"),  # type: ignore[list-item]
         (object(), "hands over <object .*> as a kind of sink, but it has no name"),
     ],
 )

@@ -177,8 +177,8 @@ REMOVALS: Final = (
     Removal(
         "Keys that tools alter and that have no effect here are kept",
         f"{_KAFKA}/kept_keys.py",
-        "        if value != only:",
-        "        if value is None:",
+        "    if boolean().parse(value):",
+        "    if not value:",
         f"{_HANDLERS}/test_alter_configs.py::test_incremental_alter_configs_of_a_topic_keeps_what_asks_for_nothing",
     ),
     Removal(

@@ -308,15 +308,10 @@ _MOVING: Final = (
     Removal(
         _LOCKED,
         "kernel/topics/topics.py",
-        "        async with self._changing:\n            record, config = self.check(new)",
-        "        if self._changing:\n            record, config = self.check(new)",
-        "kernel/topics/test_topics.py::test_create_of_one_topic_by_many_succeeds_once",
-    ),
-    Removal(
-        _LOCKED,
-        "kernel/topics/topics.py",
-        "        async with self._changing:\n            topic = self.get(name)\n            overrides",
-        "        if self._changing:\n            topic = self.get(name)\n            overrides",
+        "        async with self._changing:\n"
+        "            with trio.CancelScope(shield=True):\n                for index, (name, alter) in",
+        "        if self._changing:\n"
+        "            with trio.CancelScope(shield=True):\n                for index, (name, alter) in",
         "kernel/topics/test_changing_topics.py::test_alter_config_of_concurrent_changes",
     ),
 )
