@@ -194,6 +194,28 @@ def test_conversion_refuses_a_record_that_is_larger_than_the_limit() -> None:
         converted_record(MAX_RECORD_BYTES)
 
 
+def test_conversion_refuses_a_record_that_is_too_large_also_behind_others() -> None:
+    """What comes before it is returned first, and the record is not skipped then."""
+    batch = make_batch([b"small", bytes(MAX_RECORD_BYTES), b"behind"])
+    conversion = Conversion(log_of([batch]), 0, 2, Unpacking())
+    assert values_in(conversion.more(PIECE_BYTES)) == [b"small"]
+    for _ in range(2):
+        with pytest.raises(MessageTooLarge):
+            conversion.more(PIECE_BYTES)
+    assert conversion.next_offset == 1
+
+
+def test_conversion_that_begins_again_releases_what_it_kept() -> None:
+    unpacking = Unpacking()
+    free = unpacking.kept.free_bytes
+    conversion = Conversion(log_of([of_many_records(1)]), 0, 2, unpacking)
+    first = conversion.more(PIECE_BYTES)
+    assert unpacking.kept.free_bytes < free
+    conversion.restart(0)
+    assert unpacking.kept.free_bytes == free
+    assert conversion.more(PIECE_BYTES) == first
+
+
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The offsets of all records that are decoded from now on."""
     decoded: list[int] = []
