@@ -60,7 +60,7 @@ def through_a_snapshot(image: MetadataImage, path: Path) -> MetadataImage:
 
 
 def test_unregister_controller_record_removes_the_registration_also_from_snapshots(tmp_path: Path) -> None:
-    # As Apache Kafka 4.4.0 writes it: controller 2.
+    # By its schema (KIP-1312): type 29, version 0, controller 2.
     removal = bytes.fromhex("011d000000000200")
     registered = [
         cluster.RegisterControllerRecord(
