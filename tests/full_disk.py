@@ -24,6 +24,7 @@ MARK_VARIABLE: Final = "FULL_DISK_MARK"
 _LARGEST_BYTES: Final = 8 << 30
 """Memory is used for what is written only."""
 _SECONDS: Final = 30
+_ATTEMPTS: Final = 20
 
 
 class RefusingDisk(Interposer):
@@ -68,8 +69,10 @@ class FullDisk:
         if not self.is_mounted:
             self.mark.touch()
             return
-        status = os.statvfs(self.folder)
-        self._resize((status.f_blocks - status.f_bfree) * status.f_frsize)
+        for _ in range(_ATTEMPTS):
+            status = os.statvfs(self.folder)
+            if self._resize((status.f_blocks - status.f_bfree) * status.f_frsize):
+                return
 
     def free(self) -> None:
         """Leave much room."""
@@ -77,9 +80,9 @@ class FullDisk:
         if self.is_mounted:
             self._resize(_LARGEST_BYTES)
 
-    def _resize(self, size: int) -> None:
-        # Refused if more was written meanwhile: then the disk is not full this time.
-        self._run("mount", "-o", f"remount,size={size}")
+    def _resize(self, size: int) -> bool:
+        """Return whether it was done: it is refused if more was written meanwhile."""
+        return not self._run("mount", "-o", f"remount,size={size}")
 
     def _run(self, *command: str) -> int:
         try:

@@ -198,5 +198,6 @@ def test_kafkas_tool_reads_the_transaction_log(tmp_path_factory: pytest.TempPath
     values = [
         json.loads(found)["data"] for found in re.findall(r"payload: (\{.*\})$", dumped.stdout, re.MULTILINE)
     ]
-    assert [value["transactionStatus"] for value in values] == [0, 1, 2, 4]
+    statuses = ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"]
+    assert [value["transactionStatus"] for value in values] == statuses
     assert values[1]["transactionPartitions"] == [{"topic": topic, "partitionIds": [0]}]

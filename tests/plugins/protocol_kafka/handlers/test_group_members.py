@@ -175,6 +175,8 @@ async def test_join_group_and_sync_group_are_answered_when_the_broker_stops(
 ) -> None:
     joined = await stable(client)
     other = Client(broker)
+    # The first request of a codec to the coordinator waits for a thread that imports it.
+    assert await beat(other, 4, "unknown", 1) == ErrorCode.UNKNOWN_MEMBER_ID
     async with trio.open_nursery() as nursery:
         codes: list[int] = []
 
