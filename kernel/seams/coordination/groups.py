@@ -200,8 +200,9 @@ class GroupService(Protocol):
         ...
 
     def list(self, states: Collection[str] = (), types: Collection[str] = ()) -> Iterator[ListedGroup]:
-        """Iterate over groups with one of these states and types, compared without case; empty means any.
+        """Iterate over groups with one of these states and types, all in lower case; empty means any.
 
+        A request may name very many of them: the caller gives sets.
         The caller may let other tasks run in between; errors are raised before the first group.
         """
         ...

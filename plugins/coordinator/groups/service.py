@@ -104,19 +104,16 @@ class Groups:
         return self._registry.get(group_id).describe()
 
     def list(self, states: Collection[str] = (), types: Collection[str] = ()) -> Iterator[ListedGroup]:
-        """Iterate over the groups in one of these states and of one of these types; none named means any."""
+        """Iterate over groups with one of these states and types, in lower case; none named means any."""
         for partition in range(self._log.partition_count):
             try:
                 self._check_partition(partition)
             except NotCoordinator:
                 continue
-        wanted_states = {state.strip().lower() for state in states}
-        wanted_types = {kind.strip().lower() for kind in types}
         return (
             listed
             for listed in (group.listed() for group in self._registry)
-            if (not wanted_states or listed.state.lower() in wanted_states)
-            and (not wanted_types or listed.group_type in wanted_types)
+            if (not states or listed.state.lower() in states) and (not types or listed.group_type in types)
         )
 
     async def delete(self, group_ids: Sequence[str]) -> Sequence[BrokerError | None]:

@@ -380,10 +380,10 @@ class TestTools:
         [
             ((), (), ["empty", "stable"]),
             (("stable",), (), ["stable"]),
-            ((" EMPTY ", "Stable"), ("Classic",), ["empty", "stable"]),
+            (("empty", "stable"), ("classic",), ["empty", "stable"]),
             ((), ("consumer",), []),
             ((), ("nonsense",), []),
-            (("PreparingRebalance",), (), []),
+            (("preparingrebalance",), (), []),
         ],
     )
     async def test_list_groups_filters(
