@@ -19,7 +19,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.conftest import only_cause
 from tests.deadlines import DEADLINE_S
-from tidelog.kernel.broker import Broker, _NoCoordinator, serve
+from tidelog.kernel.broker import Broker, _NoCoordinator, serve  # pyright: ignore[reportPrivateUsage]
 from tidelog.kernel.config import Sources, settings_from_mapping
 from tidelog.kernel.errors import ConfigError, CoordinatorNotAvailable
 from tidelog.kernel.partition import Isolation

@@ -232,7 +232,7 @@ def test_an_error_that_a_storage_may_not_raise_is_its_own_and_logged_once(
     partition.append_nowait(batch_of(2))
     caplog.clear()
     with monkeypatch.context() as patched:
-        patched.setattr(BrokenStore, name, BrokenStore._fail)
+        patched.setattr(BrokenStore, name, BrokenStore._fail)  # pyright: ignore[reportPrivateUsage]
         for _ in range(2):
             with pytest.raises(StorageError, match=r"flights-3.*BrokenStore failed in .*a bug of the plugin"):
                 CALLS[name](partition)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import trio
-import trio.testing
 
 from tests.deadlines import wait_until
 from tests.kernel.cli.running import printed_json, tidelog

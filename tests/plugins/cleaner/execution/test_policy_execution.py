@@ -361,7 +361,7 @@ def test_cleanup_policy_conformance_proves_a_rule_of_its_own() -> None:
             return [offset % 2 == 0 for offset in block.offset.tolist()]
 
     def check(make: Callable[[], RecordFilter]) -> None:
-        def made(_: Config) -> RecordFilter:
+        def made(_: Config) -> RecordFilter:  # pyright: ignore[reportUnusedFunction]
             return make()
 
         def plan(log: LogView) -> Plan:
@@ -398,7 +398,7 @@ async def test_run_asks_nothing_before_the_promised_time_of_a_log_that_stays_as_
 
         async def move() -> None:
             # As a storage with several log directories reports it.
-            broker._partition_moved(partition.topic_partition, "elsewhere")
+            broker._partition_moved(partition.topic_partition, "elsewhere")  # pyright: ignore[reportPrivateUsage]
 
         steps: Sequence[tuple[int, Callable[[], object]]] = (
             (1, lambda: None),

@@ -279,7 +279,7 @@ async def test_rewrite_survives_workers_that_die(tmp_path: Path, caplog: pytest.
             assert (await cleanup.run()).dead_workers == deaths
             cleanup.seconds += backoff_s
         assert "was killed by SIGKILL" in caplog.text
-        assert statistics.unrewritable_partitions == 0
+        assert statistics.unrewritable_partitions == 0  # pyright: ignore[reportPossiblyUnboundVariable]
         assert offsets(partition) == [*range(18)]
         policy.make = EvenOffsets
         statistics = await cleanup.run()

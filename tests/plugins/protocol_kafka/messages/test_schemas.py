@@ -87,7 +87,7 @@ class Schema:
             given = field["name"][0].lower() + field["name"][1:]
             name = _NAMES.get((self.document["name"], given), given)
             kind, nullable = self._kind(field, version), _in(field.get("nullableVersions"), version)
-            found.append(FieldShape(name, kind, nullable, field["tag"] if tagged else None))
+            found.append(FieldShape(name, kind, nullable, field["tag"] if tagged else None))  # pyright: ignore[reportArgumentType]
         return sorted(found, key=lambda field: -1 if field.tag is None else field.tag)
 
     def _kind(self, field: dict[str, Any], version: int) -> object:

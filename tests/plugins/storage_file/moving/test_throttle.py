@@ -80,7 +80,7 @@ async def test_a_move_waits_between_chunks_until_the_limit_is_raised(tmp_path: P
         append(partition, 3000, 1000)
         await broker.dynamic_config.alter(1, lambda before: {**before, KEY: "1"})
         await broker.storage.log_directories.move(PARTITION, str(tmp_path / "b"))
-        statistics = broker.storage._opened_moves.statistics
+        statistics = broker.storage._opened_moves.statistics  # pyright: ignore[reportPrivateUsage]
         await eventually(lambda: statistics.copied_bytes > 0)
         assert statistics.copied_bytes < partition.store.size_bytes
         append(partition, 1)
