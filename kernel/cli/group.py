@@ -29,7 +29,7 @@ class CommandGroup(click.Group):
         try:
             added, refused = _plugin_commands()
         except TidelogError as error:
-            added, refused = {}, (error,)
+            added, refused = dict[str, click.Command](), (error,)
         for each in refused:
             print(f"tidelog: {each}", file=sys.stderr)
         return sorted([*_OWN_COMMANDS, *added])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 import attrs
 
@@ -41,8 +41,9 @@ def local_path(inner: ValueType[T]) -> ValueType[T]:
 
     def parse(text: str) -> T:
         value = inner.parse(text)
-        for path in value if isinstance(value, tuple) else (value,):
+        paths = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+        for path in paths:
             check_local_path(str(path))
-        return value
+        return cast("T", value)
 
     return attrs.evolve(inner, parse=parse)

@@ -222,7 +222,7 @@ class KafkaConnection:
         coordinator = self._context.broker.coordinator
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._routes.import_api, header.api_key, coordinator)
-            parts = self._serve(self._routes[header.api_key, header.api_version], header, frame)
+        parts = self._serve(self._routes[header.api_key, header.api_version], header, frame)
         return parts if isinstance(parts, list) else await parts or []
 
     def _serve(self, route: Route, header: RequestHeader, frame: memoryview) -> Parts | Awaitable[Parts]:

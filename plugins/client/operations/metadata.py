@@ -48,12 +48,12 @@ def _metadata_of_created(session: Session, topics: Sequence[str] | None) -> Step
         found = yield from retrying(session, lambda: refresh(session, topics, create=True))
         missing = any(code.retriable for code in found.errors.values())
         if not missing or waited_s >= settings.max_block_s:
-            break
+            return found
         pause_s = min(settings.retry.pause_s(attempt), settings.max_block_s - waited_s)
         # With retries without a pause the time would never be up.
         waited_s += max(pause_s, _LEAST_PAUSE_S)
         yield Pause(pause_s, is_extra=True)
-    return found
+    raise AssertionError("the attempts are without an end")
 
 
 def _metadata_once(session: Session, topics: Sequence[str] | None) -> Steps[ClusterMetadata]:
