@@ -41,9 +41,13 @@ def local_path(inner: ValueType[T]) -> ValueType[T]:
 
     def parse(text: str) -> T:
         value = inner.parse(text)
-        paths = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
-        for path in paths:
-            check_local_path(str(path))
-        return cast("T", value)
+        _check_each(value)
+        return value
 
     return attrs.evolve(inner, parse=parse)
+
+
+def _check_each(value: object) -> None:
+    paths = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+    for path in paths:
+        check_local_path(str(path))
