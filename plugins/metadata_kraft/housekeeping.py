@@ -78,10 +78,6 @@ class Snapshots:
         interval = self._limits.interval_ms
         return bool(interval and self.bytes_since) and self._now_ms() - self._taken_ms >= interval
 
-    def postpone(self) -> None:
-        """Retry after a pause."""
-        self._not_before_ms = self._now_ms() + RETRY_AFTER_MS
-
     def take(self) -> None:
         """Write a snapshot up to the log's end, then apply the retention limits."""
         log, replay = self._log, self._replay
@@ -97,6 +93,15 @@ class Snapshots:
         self._taken_ms = self._now_ms()
         self.bytes_since = 0
         replay.image.removed_topics.clear()
+
+    def take_and_clean(self) -> None:
+        """Take a snapshot; an error is only logged, since the log has everything, and the next try waits."""
+        try:
+            self.take()
+            self.clean()
+        except OSError as error:
+            self._not_before_ms = self._now_ms() + RETRY_AFTER_MS
+            _log.warning("no snapshot of %s can be taken: %s", self._directory, error)
 
     def clean(self) -> None:
         """Remove the oldest snapshots, and the log before those that stay, beyond the retention limits."""

@@ -9,17 +9,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import trio
 
-from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError, StorageError
-from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.client_quotas import QuotaChange, QuotaEntity
 from tidelog.kernel.seams.metadata import (
     BrokerRegistration,
@@ -35,33 +32,29 @@ from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.plugins.metadata_kraft import keys
 from tidelog.plugins.metadata_kraft.activation import bootstrap_values, leader_change
 from tidelog.plugins.metadata_kraft.adoption import AdoptedTopics, adopted_records, log_adoption
-from tidelog.plugins.metadata_kraft.changes import Change, Changes
+from tidelog.plugins.metadata_kraft.changes import Changes
+from tidelog.plugins.metadata_kraft.commits import Commits
 from tidelog.plugins.metadata_kraft.directory import choose_directory, has_metadata_log
-from tidelog.plugins.metadata_kraft.encoding import MAX_BATCH_BYTES, frame, in_chunks, unframe
+from tidelog.plugins.metadata_kraft.encoding import frame, unframe
 from tidelog.plugins.metadata_kraft.feature_levels import KRAFT_VERSION, LoggedLevels, level_changes
 from tidelog.plugins.metadata_kraft.formatting import sole_voter
 from tidelog.plugins.metadata_kraft.housekeeping import CLOSING_BYTES, SnapshotLimits, Snapshots
 from tidelog.plugins.metadata_kraft.image import MetadataImage, TopicImage
-from tidelog.plugins.metadata_kraft.log import MetadataLog
 from tidelog.plugins.metadata_kraft.opening import MetadataLocation, open_metadata
 from tidelog.plugins.metadata_kraft.quorum_state import write_quorum_state
 from tidelog.plugins.metadata_kraft.reading import MetadataReplay
 from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
 from tidelog.plugins.metadata_kraft.records.control import (
     AbortTransactionRecord,
-    BeginTransactionRecord,
-    EndTransactionRecord,
     KRaftVersionRecord,
     VotersRecord,
 )
-from tidelog.plugins.metadata_kraft.replay import apply_message, apply_record
+from tidelog.plugins.metadata_kraft.replay import apply_record
 
 _log = logging.getLogger(__name__)
 
 MAINTENANCE_INTERVAL_MS = 60_000
 """Interval of the checks whether a snapshot is due or part of the log is too old."""
-# Half of what a batch may have leaves room for what the records' own lengths and offsets take.
-_CHUNK_BYTES = MAX_BATCH_BYTES // 2
 ROOM_INTERVAL_MS = 2_000
 """Interval of the attempts to write what the start owes, while the disk is full."""
 
@@ -71,18 +64,15 @@ class KraftMetadata:
 
     def __init__(self, context: MetadataContext) -> None:
         self._context = context
-        self._changing = trio.Lock()
-        self._owed: list[Callable[[], Awaitable[None]]] = []
         self._to_adopt: Sequence[TopicRecord] = ()
         self._log_directory_ids: list[bytes] = []
-        self._log: MetadataLog | None = None
+        self._opened: Commits | None = None
         self._location: MetadataLocation
         self._directories: DataDirectories
         self._replay: MetadataReplay
         self._adopted: AdoptedTopics
         self._changes: Changes
         self.features: LoggedLevels
-        self._snapshots: Snapshots
         self._epoch_before: int
 
     @property
@@ -130,15 +120,16 @@ class KraftMetadata:
         adopted = AdoptedTopics(location.root)
         opened = open_metadata(location, directories, context.config, context.now_ms)
         self._location, self._directories, self._adopted = location, directories, adopted
-        self._log, self._replay, self._epoch_before = opened.log, opened.replay, opened.epoch
+        self._replay, self._epoch_before = opened.replay, opened.epoch
         self._log_directory_ids = [directory.id_bytes for directory in directories.in_service]
         self._changes = Changes(opened.replay.image, context.node_id, self._directory_of)
         self.features = LoggedLevels(opened.replay, opened.log, self._change_levels)
         limits = SnapshotLimits.of(context.config)
-        self._snapshots = Snapshots(
+        snapshots = Snapshots(
             location.directory, opened.log, opened.replay, opened.snapshots, limits, context.now_ms
         )
-        self._snapshots.bytes_since = opened.bytes_since_snapshot
+        snapshots.bytes_since = opened.bytes_since_snapshot
+        self._opened = Commits(opened.log, opened.replay.image, snapshots)
         if not self.image.metadata_version:
             # Nothing was ever written to this log.
             self._to_adopt = adopted_records(directories.in_service)
@@ -159,8 +150,8 @@ class KraftMetadata:
             OSError: the disk refused, and for more than want of room; or the log is new, and there is none.
         """
         for step in (self._begin_leading, self._bootstrap, self._lead_partitions):
-            await self._now_or_with_room(step)
-        if self._owed and not self.image.metadata_version:
+            await self._commits.now_or_with_room(step)
+        if self._commits.owed and not self.image.metadata_version:
             raise OSError(errno.ENOSPC, f"there is no room for a new metadata log in {self._location.root}")
 
     def background_tasks(self) -> Sequence[PeriodicTask]:
@@ -171,15 +162,21 @@ class KraftMetadata:
             PeriodicTask("metadata log without room", self._pay, ROOM_INTERVAL_MS, ROOM_INTERVAL_MS),
         )
 
+    async def maintain(self) -> None:
+        """Take a snapshot if one is due, and remove what is too old.
+
+        Raises:
+            OSError: the disk refused; what is left is removed at the next call.
+        """
+        await self._commits.maintain()
+
     async def _pay(self) -> None:
         """Take the steps of the start that a full disk refused, if there is room now."""
-        if self._owed:
-            async with self._change():
-                _log.info("the metadata log has room again")
+        await self._commits.pay()
 
     async def _begin_leading(self) -> None:
         await trio.to_thread.run_sync(self._begin_epoch)
-        self._count(self._opened_log.append_control(leader_change(self._context.node_id, self._replay)))
+        self._commits.append_control(leader_change(self._context.node_id, self._replay))
         self._replay.voters_in_log = True
 
     async def _bootstrap(self) -> None:
@@ -188,20 +185,20 @@ class KraftMetadata:
             values.append(frame(AbortTransactionRecord(reason="Controller failover")))
         if not self.image.metadata_version:
             values += await trio.to_thread.run_sync(self._bootstrap_values)
-        await self._write(values)
+        await self._commits.write(values)
         self._replay.transaction = None
         for value in values:
             apply_record(self.image, unframe(value))
         self._to_adopt = ()
 
     async def _lead_partitions(self) -> None:
-        await self._commit(self._changes.lead())
+        await self._commits.commit(self._changes.lead())
 
     def _begin_epoch(self) -> None:
         epoch = self._epoch_before + 1
         location = self._location
         write_quorum_state(location.directory, location.node_id, epoch, self._replay.kraft_version)
-        self._opened_log.begin_epoch(epoch)
+        self._commits.log.begin_epoch(epoch)
 
     def _bootstrap_values(self) -> list[bytes]:
         """Blocking: return the first records of a log, with the topics that were found without one."""
@@ -216,9 +213,9 @@ class KraftMetadata:
 
     async def close(self, *, clean: bool) -> None:
         """Close the log; with `clean`, write before that this broker leads nothing any more."""
-        log = self._log
-        if log is None:
+        if self._opened is None:
             return
+        log = self._opened.log
         try:
             if clean:
                 await self._leave()
@@ -228,30 +225,19 @@ class KraftMetadata:
                 await trio.to_thread.run_sync(log.close)
             raise
         finally:
-            self._log = None
+            self._opened = None
         await trio.to_thread.run_sync(log.close)
 
     async def _leave(self) -> None:
-        async with self._change():
-            await self._commit(self._changes.leave(self.broker_epoch))
-            if self._snapshots.bytes_since >= CLOSING_BYTES:
-                await trio.to_thread.run_sync(self._take_snapshot)
-
-    async def maintain(self) -> None:
-        """Take a snapshot if one is due, and remove what is too old.
-
-        Raises:
-            OSError: the disk refused; what is left is removed at the next call.
-        """
-        async with self._change():
-            await self._snapshot_if_due()
-            await trio.to_thread.run_sync(self._snapshots.clean)
+        async with self._commits.alone():
+            await self._commits.commit(self._changes.leave(self.broker_epoch))
+            await self._commits.take_snapshot(above_bytes=CLOSING_BYTES)
 
     @property
-    def _opened_log(self) -> MetadataLog:
-        if self._log is None:
+    def _commits(self) -> Commits:
+        if self._opened is None:
             raise RuntimeError("the metadata store is not open")
-        return self._log
+        return self._opened
 
     def assigned_directory(self, partition: TopicPartition) -> bytes | None:
         """Return the id of the log directory that a partition was last assigned to, None without one."""
@@ -265,8 +251,8 @@ class KraftMetadata:
         Raises:
             OSError: the disk refused.
         """
-        async with self._change():
-            await self._commit(self._changes.assign(partition, directory_id))
+        async with self._commits.alone():
+            await self._commits.commit(self._changes.assign(partition, directory_id))
 
     def drop_directory(self, directory_id: bytes) -> None:
         """Register this broker without a log directory that failed before it could be."""
@@ -278,9 +264,9 @@ class KraftMetadata:
         Raises:
             OSError: the disk refused.
         """
-        async with self._change():
+        async with self._commits.alone():
             self.drop_directory(directory_id)
-            await self._commit(
+            await self._commits.commit(
                 [
                     *self._changes.keep_directories(self._log_directory_ids, self.broker_epoch),
                     *self._changes.lead_no_longer(partitions),
@@ -293,7 +279,9 @@ class KraftMetadata:
         Raises:
             OSError: the disk refused for another reason.
         """
-        await self._now_or_with_room(lambda: self._commit(self._changes.lead_no_longer(partitions)))
+        await self._commits.now_or_with_room(
+            lambda: self._commits.commit(self._changes.lead_no_longer(partitions))
+        )
 
     def topics(self) -> Sequence[TopicRecord]:
         """Return all topics."""
@@ -308,21 +296,23 @@ class KraftMetadata:
 
     async def put_topics(self, *records: TopicRecord) -> None:
         """Create or change topics; durable on return."""
-        async with self._change():
+        async with self._commits.alone():
             configs = self.image.configs
             configured = [
                 record.topic_id
                 for record in records
                 if configs.get((settings.TOPIC_RESOURCE, record.name), {}) != record.config
             ]
-            await self._commit(chain.from_iterable(map(self._changes.put_topic, records)))
+            await self._commits.commit(chain.from_iterable(map(self._changes.put_topic, records)))
             await self._unmark(configured)
 
     async def remove_topics(self, *names: str) -> None:
         """Remove topics; durable on return."""
-        async with self._change():
+        async with self._commits.alone():
             found = [topic for topic in map(self.image.find_topic, names) if topic is not None]
-            await self._commit((topics.RemoveTopicRecord(topic_id=topic.topic_id), 0) for topic in found)
+            await self._commits.commit(
+                (topics.RemoveTopicRecord(topic_id=topic.topic_id), 0) for topic in found
+            )
             await self._unmark([UUID(bytes=topic.topic_id) for topic in found])
 
     def broker_config(self, node_id: int | None) -> Mapping[str, str]:
@@ -331,9 +321,9 @@ class KraftMetadata:
 
     async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
         """Replace the dynamic configuration of a broker, or the default of all; durable on return."""
-        async with self._change():
+        async with self._commits.alone():
             resource = (settings.BROKER_RESOURCE, _resource_name(node_id))
-            await self._commit(self._changes.put_config(resource, config))
+            await self._commits.commit(self._changes.put_config(resource, config))
 
     def configured_resources(self, scope: ResourceScope) -> Sequence[str]:
         """Return the names of the resources that have a configuration."""
@@ -349,9 +339,9 @@ class KraftMetadata:
     ) -> None:
         """Replace the configurations of resources; durable on return."""
         kind = settings.RESOURCE_TYPES[scope]
-        async with self._change():
+        async with self._commits.alone():
             changes = (self._changes.put_config((kind, name), config) for name, config in configs.items())
-            await self._commit(chain.from_iterable(changes))
+            await self._commits.commit(chain.from_iterable(changes))
 
     def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
         """Return the quotas of each entity."""
@@ -359,8 +349,8 @@ class KraftMetadata:
 
     async def alter_client_quotas(self, changes: Sequence[QuotaChange]) -> None:
         """Set and remove quotas; durable on return."""
-        async with self._change():
-            await self._commit(self._changes.alter_client_quotas(changes))
+        async with self._commits.alone():
+            await self._commits.commit(self._changes.alter_client_quotas(changes))
 
     def scram_credentials(self) -> Mapping[CredentialKey, ScramCredential]:
         """Return the credentials of all users."""
@@ -368,121 +358,53 @@ class KraftMetadata:
 
     async def alter_scram_credentials(self, changes: Mapping[CredentialKey, ScramCredential | None]) -> None:
         """Set and delete credentials; durable on return."""
-        async with self._change():
-            await self._commit(self._changes.alter_scram_credentials(changes))
+        async with self._commits.alone():
+            await self._commits.commit(self._changes.alter_scram_credentials(changes))
 
     async def allocate_producer_ids(self, count: int) -> range:
         """Return producer ids that were never returned before; durable on return."""
-        async with self._change():
+        async with self._commits.alone():
             first = self.image.next_producer_id
             record = cluster.ProducerIdsRecord(
                 broker_id=self._context.node_id,
                 broker_epoch=self.broker_epoch,
                 next_producer_id=first + count,
             )
-            await self._commit([(record, 0)])
+            await self._commits.commit([(record, 0)])
             return range(first, first + count)
 
     @property
     def quorum(self) -> MetadataQuorum:
         """Return the state of the log, which this node leads alone."""
-        log, node_id = self._opened_log, self._context.node_id
+        log, node_id = self._commits.log, self._context.node_id
         voters = self._replay.quorum_voters(node_id)
         return MetadataQuorum(node_id, log.epoch, log.end_offset, log.high_watermark, voters)
 
     async def _change_levels(self, levels: Mapping[str, int]) -> None:
-        async with self._change():
+        async with self._commits.alone():
             if KRAFT_VERSION in levels:
                 await self._put_voters_in_log(levels[KRAFT_VERSION])
-            await self._commit(level_changes(self.image, levels))
+            await self._commits.commit(level_changes(self.image, levels))
 
     async def _put_voters_in_log(self, kraft_version: int) -> None:
         """Raise `kraft.version`: the log has the voters from then on, in a control batch (KIP-853)."""
-        location, log, replay = self._location, self._opened_log, self._replay
+        location, replay = self._location, self._replay
         voters = VotersRecord(voters=[sole_voter(location.node_id, location.directory_id)])
         with trio.CancelScope(shield=True):
-            self._count(log.append_control([KRaftVersionRecord(kraft_version=kraft_version), voters]))
-            await trio.to_thread.run_sync(log.flush)
+            self._commits.append_control([KRaftVersionRecord(kraft_version=kraft_version), voters])
+            await trio.to_thread.run_sync(self._commits.log.flush)
         replay.kraft_version, replay.voters, replay.voters_in_log = kraft_version, voters, True
 
     async def register_broker(self, registration: BrokerRegistration) -> None:
         """Register this broker with its endpoints; durable on return, unless the disk is full."""
 
         async def register() -> None:
-            directories, offset = self._log_directory_ids, self._opened_log.end_offset
-            await self._commit(self._changes.register(registration, offset, uuid4().bytes, directories))
+            directories, offset = self._log_directory_ids, self._commits.log.end_offset
+            await self._commits.commit(
+                self._changes.register(registration, offset, uuid4().bytes, directories)
+            )
 
-        await self._now_or_with_room(register)
-
-    async def _now_or_with_room(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Take a step of the start; while the disk is full, it is owed, and taken before the next change."""
-        self._owed.append(step)
-        try:
-            async with self._change():
-                pass
-        except OSError as error:
-            if not disk.is_full(error):
-                raise
-            if step is self._owed[0]:
-                _log.warning("the metadata log has no room, and takes no changes until it has: %s", error)
-
-    @asynccontextmanager
-    async def _change(self) -> AsyncGenerator[None]:
-        """Change the metadata, alone, and after what is owed.
-
-        Raises:
-            OSError: the disk refuses what is owed.
-        """
-        async with self._changing:
-            with trio.CancelScope(shield=True):
-                while self._owed:
-                    await self._owed[0]()
-                    del self._owed[0]
-            yield
-
-    async def _commit(self, changes: Iterable[Change]) -> None:
-        """Write changes, durably, then take them into the image: all of them, or none.
-
-        Those that fit a batch are one; more are a transaction, of which a crash leaves nothing. Not cancelled
-        in between: what is in the log without being in the image would be contradicted by the next change.
-        One request may change thousands of settings, so they are made and encoded in steps.
-        """
-        made: list[object] = []
-        values: list[bytes] = []
-        pace = Pace()
-        for message, version in changes:
-            made.append(message)
-            values.append(frame(message, version))
-            await pace.turn()
-        if sum(map(len, values)) > _CHUNK_BYTES:
-            values = [
-                frame(BeginTransactionRecord(name="Large change")),
-                *values,
-                frame(EndTransactionRecord()),
-            ]
-        with trio.CancelScope(shield=True):
-            await self._write(values)
-            for message in made:
-                apply_message(self.image, message)
-                await pace.turn()
-            await self._snapshot_if_due()
-
-    async def _write(self, values: Sequence[bytes]) -> None:
-        if values:
-            await self._append(values)
-            await trio.to_thread.run_sync(self._opened_log.flush)
-
-    async def _append(self, values: Sequence[bytes]) -> None:
-        """Append records, all of them or none."""
-        log = self._opened_log
-        begun = log.end_offset
-        try:
-            for chunk in in_chunks(values, _CHUNK_BYTES):
-                self._count(await log.append(chunk))
-        except (OSError, StorageError):
-            if log.end_offset > begun:
-                await trio.to_thread.run_sync(log.truncate_to, begun)
-            raise
+        await self._commits.now_or_with_room(register)
 
     async def _unmark(self, topic_ids: Sequence[UUID]) -> None:
         """Remove marks of adopted topics; the change itself is durable, so an error must not fail it."""
@@ -493,22 +415,6 @@ class KraftMetadata:
             await trio.to_thread.run_sync(self._adopted.discard, marked)
         except OSError as error:
             _log.warning("%s cannot be written, topics stay marked: %s", self._adopted.path, error)
-
-    async def _snapshot_if_due(self) -> None:
-        if self._snapshots.is_due():
-            await trio.to_thread.run_sync(self._take_snapshot)
-
-    def _take_snapshot(self) -> None:
-        """Blocking: take a snapshot; an error is only logged, since the log has everything."""
-        try:
-            self._snapshots.take()
-            self._snapshots.clean()
-        except OSError as error:
-            self._snapshots.postpone()
-            _log.warning("no snapshot of %s can be taken: %s", self._location.directory, error)
-
-    def _count(self, appended_bytes: int) -> None:
-        self._snapshots.bytes_since += appended_bytes
 
 
 def _resource_name(node_id: int | None) -> str:

@@ -20,7 +20,7 @@ from tidelog.kernel.ids import encode_uuid_bytes
 from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
 from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
 from tidelog.kernel.tasks import BackgroundTasks
-from tidelog.plugins.metadata_kraft import housekeeping, store
+from tidelog.plugins.metadata_kraft import commits, housekeeping
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.testing import FailingDisk
 
@@ -328,7 +328,7 @@ async def test_put_topic_changes_nothing_when_the_metadata_log_cannot_be_written
 async def test_put_topic_of_several_batches_is_in_the_log_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
-    monkeypatch.setattr(store, "_CHUNK_BYTES", 200)
+    monkeypatch.setattr(commits, "_CHUNK_BYTES", 200)
     failing = FailingDisk()
     harness = LogDirectoryHarness(tmp_path / "first", IdleTasks())
     with failing.installed():

@@ -99,7 +99,7 @@ REMOVALS: Final = (
     Removal(
         "Client quotas are kept in the metadata",
         "plugins/metadata_kraft/store.py",
-        "            await self._commit(self._changes.alter_client_quotas(changes))\n",
+        "            await self._commits.commit(self._changes.alter_client_quotas(changes))\n",
         "            pass\n",
         "plugins/metadata_kraft/test_conformance.py",
     ),
@@ -120,7 +120,7 @@ REMOVALS: Final = (
     Removal(
         "SCRAM credentials are kept in the metadata",
         "plugins/metadata_kraft/store.py",
-        "            await self._commit(self._changes.alter_scram_credentials(changes))\n",
+        "            await self._commits.commit(self._changes.alter_scram_credentials(changes))\n",
         "            pass\n",
         "plugins/metadata_kraft/test_conformance.py",
     ),
