@@ -220,10 +220,13 @@ def has_coordinator(asker: Asker) -> bool:
 
 
 def leads(asker: Asker) -> bool:
-    """Return whether the topic's partitions have their leader."""
-    described = answer(asker, (apis.METADATA, 0, {"topics": [{"name": TOPIC}]}))
+    """Return whether the partitions of the topics have their leaders and logs, which Kafka creates later."""
+    names = (TOPIC, "old-versions-1")
+    described = answer(asker, (apis.METADATA, 0, {"topics": [{"name": name} for name in names]}))
     parts = [part for topic in described["topics"] for part in topic["partitions"]]
-    return len(parts) == 2 and all(part["error_code"] == 0 for part in parts)
+    sizes = answer(asker, sizing({name: [0, 1] for name in names}))
+    logs = [part for result in sizes["results"] for topic in result["topics"] for part in topic["partitions"]]
+    return len(parts) == len(logs) == 4 and all(part["error_code"] == 0 for part in parts)
 
 
 @pytest.mark.long
