@@ -40,7 +40,12 @@ if TYPE_CHECKING:
 settings.register_profile("any speed", deadline=None, derandomize="CI" in os.environ, max_examples=40)
 # A mutant is killed by the first example that fails; the smallest one interests nobody.
 settings.register_profile(
-    "mutants", deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate], print_blob=False
+    "mutants",
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+    print_blob=False,
 )
 # `make explore`: other examples in each pass, and more where a test does not say how many.
 settings.register_profile("explore", deadline=None, derandomize=False, max_examples=300)

@@ -30,7 +30,7 @@ def main() -> int:
                 rows.append(row)
     if updates_page(options):
         update_page(ROOT / "docs" / "testing.md", rows)
-    return 0 if all(row.killed == row.mutants for row in rows) else 1
+    return 0 if all(row.killed == row.tried for row in rows) else 1
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,12 +48,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def updates_page(options: argparse.Namespace) -> bool:
-    """Return whether the figures go into the page: they have to be those of whole modules and their tests."""
-    return options.update and options.at_most is None and not options.line and not options.tests
+    """Return whether the figures go into the page: only those of all lines and of the module's own tests."""
+    return options.update and not options.line and not options.tests
 
 
 def _one_module(module: Path, workers: Sequence[Worker], options: argparse.Namespace) -> Row | None:
-    mutants = sample(mutants_of((ROOT / module).read_text()), options.at_most)
+    every = mutants_of((ROOT / module).read_text())
+    mutants = sample(every, options.at_most)
     mutants = [mutant for mutant in mutants if not options.line or mutant.line in options.line]
     if not mutants:
         return None
@@ -71,7 +72,7 @@ def _one_module(module: Path, workers: Sequence[Worker], options: argparse.Names
         f"{late} of them by time\n",
         flush=True,
     )
-    return Row(str(module), len(results), killed)
+    return Row(str(module), len(every), len(results), killed)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The table of docs/testing.md: module, mutants, killed."""
+"""The table of docs/testing.md: module, mutants, how many were tried, how many of these were killed."""
 
 from __future__ import annotations
 
@@ -10,25 +10,30 @@ import attrs
 
 _BEGIN = "<!-- mutants: written by `make mutants UPDATE=1` -->\n"
 _END = "<!-- end of mutants -->\n"
-_HEAD = "| module | mutants | killed | |\n|---|---:|---:|---:|\n"
-_ROW = re.compile(r"^\| `(?P<module>[^`]+)` \| (?P<mutants>\d+) \| (?P<killed>\d+) \|", re.MULTILINE)
+_HEAD = "| module | mutants | tried | killed | |\n|---|---:|---:|---:|---:|\n"
+_ROW = re.compile(
+    r"^\| `(?P<module>[^`]+)` \| (?P<mutants>\d+) \| (?P<tried>\d+) \| (?P<killed>\d+) \|", re.MULTILINE
+)
 
 
 @attrs.frozen
 class Row:
     module: str
     mutants: int
+    tried: int
     killed: int
 
     def __str__(self) -> str:
-        return (
-            f"| `{self.module}` | {self.mutants} | {self.killed} | {100 * self.killed // self.mutants} % |\n"
-        )
+        percent = 100 * self.killed // self.tried
+        return f"| `{self.module}` | {self.mutants} | {self.tried} | {self.killed} | {percent} % |\n"
 
 
 def rows_of(page: str) -> list[Row]:
     """Return the table's rows."""
-    return [Row(row["module"], int(row["mutants"]), int(row["killed"])) for row in _ROW.finditer(page)]
+    return [
+        Row(row["module"], int(row["mutants"]), int(row["tried"]), int(row["killed"]))
+        for row in _ROW.finditer(page)
+    ]
 
 
 def with_rows(page: str, rows: Iterable[Row]) -> str:

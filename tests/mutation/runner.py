@@ -17,7 +17,7 @@ from queue import SimpleQueue
 import attrs
 
 from tests.mutation.mutants import Mutant
-from tests.mutation.targets import SLOW_TESTS
+from tests.mutation.targets import SLOW_TESTS, preloaded
 from tests.mutation.worker import TIMED_OUT, Outcome, Run
 
 _COPIED = (
@@ -60,7 +60,7 @@ class Worker:
         self._folder = folder
         for name in _COPIED:
             if (root / name).is_dir():
-                ignored = shutil.ignore_patterns("__pycache__", "node_modules", ".hypothesis")
+                ignored = shutil.ignore_patterns("node_modules", ".hypothesis")
                 shutil.copytree(root / name, folder / name, symlinks=True, ignore=ignored)
             elif (root / name).exists():
                 shutil.copy2(root / name, folder / name)
@@ -92,7 +92,6 @@ def _environment(folder: Path) -> dict[str, str]:
         **inherited,
         "CI": "true",
         "HYPOTHESIS_PROFILE": "mutants",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONPATH": str(folder / "tests" / "import_root"),
     }
 
@@ -142,7 +141,15 @@ def run_module(
 
 def _patient_run(module: Path, tests: Sequence[str], worker: Worker) -> Run:
     """Run the tests without a mutant; return how they are run with one."""
-    plain = Run(str(module), Path(module).read_text(), list(tests), list(SLOW_TESTS), 1000, 3600)
+    plain = Run(
+        str(module),
+        Path(module).read_text(),
+        list(tests),
+        list(SLOW_TESTS),
+        1000,
+        3600,
+        preloaded(Path(module)),
+    )
     baseline = worker.run(plain)
     if baseline.code != 0:
         raise BrokenBaselineError(f"{module}: {' '.join(tests)} failed without a mutant:\n{baseline.output}")

@@ -28,6 +28,19 @@ SLOW_TESTS = (
 )
 
 
+# What is loaded once for all mutants of a folder: it imports nothing of the folder, as `make layers` checks.
+_KERNEL = ("tidelog.kernel.broker", "tidelog.kernel.testing", "tests.peers")
+PRELOADED: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("plugins/spark_sink/", (*_KERNEL, "tidelog.plugins.client")),
+    ("plugins/", _KERNEL),
+)
+
+
+def preloaded(module: Path) -> list[str]:
+    """Return the modules of the project that no mutant of this one can change."""
+    return [name for prefix, names in PRELOADED if str(module).startswith(prefix) for name in names]
+
+
 def modules_under(path: Path, root: Path) -> list[Path]:
     """Return the modules of a folder, or the one module, relative to the root of the checkout."""
     found = sorted(path.rglob("*.py")) if path.is_dir() else [path]

@@ -11,11 +11,11 @@ PAGE = (ROOT / "docs" / "testing.md").read_text()
 
 
 def test_rows_replace_those_of_the_same_module_and_stay_sorted() -> None:
-    first = with_rows(PAGE, [Row("kernel/b.py", 10, 9), Row("kernel/a.py", 3, 3)])
-    second = with_rows(first, [Row("kernel/b.py", 11, 11)])
+    first = with_rows(PAGE, [Row("kernel/b.py", 10, 10, 9), Row("kernel/a.py", 3, 2, 2)])
+    second = with_rows(first, [Row("kernel/b.py", 11, 11, 11)])
 
     added = [row for row in rows_of(second) if row.module in ("kernel/a.py", "kernel/b.py")]
-    assert added == [Row("kernel/a.py", 3, 3), Row("kernel/b.py", 11, 11)]
+    assert added == [Row("kernel/a.py", 3, 2, 2), Row("kernel/b.py", 11, 11, 11)]
     assert [row for row in rows_of(second) if row not in added] == rows_of(PAGE)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.mutation.targets import EXTRA_TESTS, modules_under, quick_tests
+from tests.mutation.targets import EXTRA_TESTS, PRELOADED, modules_under, preloaded, quick_tests
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,3 +34,19 @@ def test_a_folder_stands_for_its_modules() -> None:
 
     assert Path("kernel/partition/watermarks.py") in modules
     assert all(module.suffix == ".py" for module in modules)
+
+
+@pytest.mark.parametrize(("prefix", "names"), PRELOADED)
+def test_nothing_is_loaded_before_a_mutant_that_imports_its_folder(
+    prefix: str, names: tuple[str, ...]
+) -> None:
+    program = f"import sys, {', '.join(names)}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    folder = f"tidelog.{prefix.replace('/', '.')}".removesuffix(".")
+    assert [name for name in done.stdout.split() if name.startswith(f"{folder}.")] == []
+
+
+def test_modules_of_the_kernel_are_never_loaded_before_their_mutants() -> None:
+    assert preloaded(Path("kernel/clock.py")) == []

@@ -17,8 +17,12 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
+
+if TYPE_CHECKING:
+    import pytest
 
 # What every run imports; what belongs to the project is imported by the child, since it may be the mutant.
 PRELOADED = (
@@ -39,6 +43,9 @@ PRELOADED = (
     "re2",
     "pluggy",
     "asyncio",
+    "numpy",
+    "pyarrow",
+    "pyspark.sql.datasource",
     "importlib.metadata",
     "unittest.mock",
 )
@@ -55,6 +62,7 @@ class Run:
     ignored: list[str]
     cpu_seconds: float
     wall_seconds: float
+    preloaded: list[str] = attrs.field(factory=list[str])
 
 
 @attrs.frozen
@@ -69,7 +77,10 @@ def main() -> None:
     for name in PRELOADED:
         importlib.import_module(name)
     for line in sys.stdin:
-        outcome = _run_module(Run(**json.loads(line)))
+        run = Run(**json.loads(line))
+        for name in run.preloaded:
+            importlib.import_module(name)
+        outcome = _run_module(run)
         sys.stdout.write(json.dumps(attrs.asdict(outcome)) + "\n")
         sys.stdout.flush()
 
@@ -79,13 +90,18 @@ def _run_module(run: Run) -> Outcome:
     path = Path(run.module)
     original = path.read_bytes()
     path.write_text(run.text)
-    # Bytecode is believed when the text's time and size are the same.
-    for stale in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
-        stale.unlink()
+    _remove_bytecode(path)
     try:
         return _run(run)
     finally:
         path.write_bytes(original)
+        _remove_bytecode(path)
+
+
+def _remove_bytecode(path: Path) -> None:
+    """Remove that of another text: it is believed when the text's time and size are the same."""
+    for stale in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        stale.unlink()
 
 
 def _run(run: Run) -> Outcome:
@@ -137,19 +153,35 @@ def _be_child(run: Run, writing: int) -> None:
     import pytest
 
     ignored = [f"--ignore-glob={pattern}" for pattern in run.ignored]
-    options = ["-x", "-q", "--tb=short", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    options = ["-x", "-q", "-m", "not long", "--tb=short", "--no-header"]
+    options += ["-p", "no:cacheprovider", "-p", "no:xdist"]
     # Nobody reads why a test failed, and to tell how large values differ can take minutes.
     options += ["--assert=plain"]
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # the preloaded ones
     code = 3
     try:
-        code = int(pytest.main([*options, *ignored, *run.tests]))
+        code = int(pytest.main([*options, *ignored, *run.tests], plugins=[_WithoutPeers()]))
         sys.stdout.flush()
     except BaseException:
         os.write(1, traceback.format_exc().encode())
         raise
     finally:
         os._exit(code)
+
+
+class _WithoutPeers:
+    """A plugin of pytest that leaves out the tests with a JVM: their start takes longer than all others."""
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        left_out = [item for item in items if _needs_jvm(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _needs_jvm(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    broker = callspec.params.get("real_broker") if callspec is not None else None
+    return broker == "kafka" or bool({"shared_kafka", "spark"} & set(getattr(item, "fixturenames", ())))
 
 
 if __name__ == "__main__":
