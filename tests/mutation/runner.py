@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -71,6 +72,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
 
     def run(self, run: Run) -> Outcome:
@@ -81,7 +83,8 @@ class Worker:
         return Outcome(**json.loads(self._process.stdout.readline()))
 
     def close(self) -> None:
-        self._process.kill()
+        """End the process and those that it has forked to collect tests."""
+        os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
 
 

@@ -11,8 +11,14 @@ EXTRA_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "kernel/partition/",
         ("tests/plugins/storage_memory", "tests/plugins/storage_file/recovery/test_segment_recovery.py"),
     ),
-    ("kernel/records/checking.py", ("tests/kernel/partition/test_record_checks.py",)),
     ("plugins/coordinator/", ("tests/plugins/coordinator/test_conformance.py",)),
+)
+
+# Modules whose folder has many tests that never come near them: the tests that do, besides the mirrored file.
+NEAR_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("kernel/records/checking.py", ("tests/kernel/partition/test_record_checks.py",)),
+    ("kernel/records/up_conversion.py", ()),
+    ("plugins/protocol_kafka/handlers/down_conversion.py", ()),
 )
 
 # They start other servers or Java, or whole processes: what they prove, quick tests have to prove as well.
@@ -48,12 +54,15 @@ def modules_under(path: Path, root: Path) -> list[Path]:
 
 
 def quick_tests(module: Path, root: Path) -> list[str]:
-    """Return a module's test paths: the file that mirrors it first, its folder, what the table adds."""
+    """Return a module's test paths: the file that mirrors it first, its folder, what the tables say."""
     folder = root / "tests" / module.parent
     while not folder.is_dir():
         folder = folder.parent
     mirrored = folder / f"test_{module.stem}.py"
     first = [str(mirrored.relative_to(root))] if mirrored.is_file() else []
+    for name, near in NEAR_TESTS:
+        if name == str(module):
+            return [*first, *near]
     extra = [test for prefix, tests in EXTRA_TESTS if str(module).startswith(prefix) for test in tests]
     return [
         *first,
