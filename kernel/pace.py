@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
+from itertools import islice
 from time import perf_counter
 from typing import Final, TypeVar
 
 import trio
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 STEP_SECONDS: Final = 0.004
 """How long work continues before other tasks run: about as long as some dozen requests take."""
+ITEMS_PER_STEP: Final = 32
+"""Cheap items between two looks at the clock, which take as long as one of them."""
 HOLD_SECONDS: Final = 200e-6
 """How long a thread holds the interpreter's lock: releasing it takes nearly as long."""
 
@@ -56,6 +60,16 @@ def run_to_end(steps: Generator[None, None, T]) -> T:
         except StopIteration as done:
             result: T = done.value
             return result
+
+
+def each_in_steps(items: Iterable[T], make: Callable[[T], R]) -> Generator[None, None, list[R]]:
+    """Return what `make` returns of each item; yield after some of them."""
+    made: list[R] = []
+    rest = iter(items)
+    while some := [make(item) for item in islice(rest, ITEMS_PER_STEP)]:
+        made += some
+        yield
+    return made
 
 
 class ThreadPace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -33,9 +33,9 @@ class BackgroundAssignment:
         group_id: str,
         shared: Shared,
         state: Callable[[], ConsumerGroup | None],
-        write: Callable[[Draft], Awaitable[None]],
+        write: Callable[[Callable[[ConsumerGroup], Generator[None, None, Draft]]], Awaitable[None]],
     ) -> None:
-        """`state()` is that of the group, None if it is gone; `write` appends a draft and applies it."""
+        """`state()` is that of the group, None if it is gone; `write` appends and applies a draft of it."""
         self._group_id = group_id
         self._state = state
         self._write_draft = write
@@ -86,14 +86,14 @@ class BackgroundAssignment:
         _log.info("group %s: assignment of epoch %d in the background", state.group_id, state.epoch)
 
     async def _write(self, changes: Sequence[TargetChange | TargetEpochChange]) -> None:
-        state = self._state()
-        if state is None:
-            return
-        draft = Draft(state)
-        for change in changes:
-            if not isinstance(change, TargetChange) or change.member_id in draft.group.members:
-                draft.apply(change)
-        await self._write_draft(draft)
+        def draft_of(state: ConsumerGroup) -> Generator[None, None, Draft]:
+            draft = Draft(state)
+            for change in changes:
+                if not isinstance(change, TargetChange) or change.member_id in draft.group.members:
+                    yield from draft.apply_in_steps(change)
+            return draft
+
+        await self._write_draft(draft_of)
         await trio.lowlevel.checkpoint()
 
 

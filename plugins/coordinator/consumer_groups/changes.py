@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Final
 
+from tidelog.kernel.pace import run_to_end
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.group_changes import (
@@ -18,6 +20,7 @@ from tidelog.plugins.coordinator.consumer_groups.member_changes import (
     MemberChange,
     TargetChange,
 )
+from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.durable_change import TYPE_BYTES
 
 CHANGES: Final[dict[int, type[ConsumerGroupChange]]] = {
@@ -79,14 +82,25 @@ class Draft:
 
     def apply(self, change: ConsumerGroupChange) -> None:
         """Make one more change."""
+        run_to_end(self.apply_in_steps(change))
+
+    def apply_in_steps(self, change: ConsumerGroupChange) -> Generator[None, None, None]:
+        """Make one more change; yield after each small piece of one that may be large."""
         self.changes.append(change)
-        change.apply(self.group)
+        yield from change.apply_in_steps(self.group)
+
+    def to_records(self) -> Generator[None, None, list[StateRecord]]:
+        """Return the records of the changes, in steps."""
+        records: list[StateRecord] = []
+        for change in self.changes:
+            records.append((yield from change.to_record_in_steps()))
+        return records
 
     def raise_epoch(self, metadata_hash: int) -> None:
         """Raise the group's epoch: the target assignment has to be computed."""
         self.apply(EpochChange(self.group.group_id, self.group.epoch + 1, metadata_hash))
 
-    def remove_group(self) -> None:
-        """Remove the group with all its members."""
+    def remove_group(self) -> Generator[None, None, None]:
+        """Remove the group with all its members, in steps."""
         for change in removal_of(self.group):
-            self.apply(change)
+            yield from self.apply_in_steps(change)

@@ -6,6 +6,7 @@ assignment changes. Source: KIP-848, "Migration path".
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -52,8 +53,8 @@ class JoinDecision(NamedTuple):
     draft: Draft
 
 
-def join(group: ConsumerGroup, request: JoinRequest, context: Context) -> JoinDecision:
-    """Decide about a JoinGroup request.
+def join(group: ConsumerGroup, request: JoinRequest, context: Context) -> Generator[None, None, JoinDecision]:
+    """Decide about a JoinGroup request, in steps; `group` stays as it is.
 
     Raises:
         InconsistentGroupProtocol, GroupMaxSizeReached, MemberIdRequired, UnknownMemberId, FencedInstanceId
@@ -65,12 +66,12 @@ def join(group: ConsumerGroup, request: JoinRequest, context: Context) -> JoinDe
         raise MemberIdRequired(str(uuid4()))
     subscription = _subscription(request)
     draft = Draft(group)
-    member = _member(draft, request)
+    member = yield from _member(draft, request)
     metadata = _metadata(request, subscription)
-    changed = update_member(draft, context, member, metadata)
+    changed = yield from update_member(draft, context, member, metadata)
     assign(draft, context)
     reported = _reported(subscription, context.topics)
-    updated = reconcile(draft, context, member.member_id, reported, subscription_changed=changed)
+    updated = yield from reconcile(draft, context, member.member_id, reported, subscription_changed=changed)
     name = request.protocols[0].name
     return JoinDecision(
         Joined(updated.member_id, updated.current.epoch, CONSUMER_PROTOCOL_TYPE, name, leader=""), draft
@@ -164,14 +165,14 @@ def _subscription(request: JoinRequest) -> ConsumerProtocolSubscription:
         raise InconsistentGroupProtocol(f"the subscription is malformed: {error}") from None
 
 
-def _member(draft: Draft, request: JoinRequest) -> Member:
+def _member(draft: Draft, request: JoinRequest) -> Generator[None, None, Member]:
     group = draft.group
     instance_id = request.group_instance_id
     if instance_id is not None and request.member_id:
         return checks.known_static_member(group, instance_id, request.member_id)
     member_id = request.member_id or str(uuid4())
     if instance_id is not None and (holder := group.static_member(instance_id)):
-        return replace_static_member(draft, holder, member_id)
+        return (yield from replace_static_member(draft, holder, member_id))
     return group.members.get(member_id) or Member(member_id)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Generator, Iterable, Set
 from enum import StrEnum
 from typing import Final
 
 import attrs
 
+from tidelog.kernel.pace import ITEMS_PER_STEP, run_to_end
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.consumer_groups.member import (
     LEAVE_EPOCH,
@@ -124,48 +125,48 @@ class ConsumerGroup:
 
     def remove_member(self, member_id: str) -> None:
         """Remove a member, if it is there."""
+        run_to_end(self.set_current(member_id, None))
         member = self.members.pop(member_id, None)
         if member is not None:
             self._remove_instance(member)
-            self._disown(member)
 
-    def set_current(self, member_id: str, current: CurrentAssignment) -> None:
-        """Set a member's assignment; the member owns its partitions, also those that it has to revoke."""
-        member = self.members.get(member_id) or Member(member_id)
-        self._disown(member)
-        self.members[member_id] = attrs.evolve(member, current=current)
-        for owned in (current.assigned, current.revoking):
-            for topic_id, partitions in owned.items():
-                self.owners[topic_id] = {
-                    **self.owners.get(topic_id, {}),
-                    **dict.fromkeys(partitions, member_id),
-                }
+    def set_current(self, member_id: str, current: CurrentAssignment | None) -> Generator[None, None, None]:
+        """Set a member's assignment in steps; the member owns its partitions, also those to revoke.
 
-    def remove_current(self, member_id: str) -> None:
-        """Remove a member's assignment, if it is there."""
+        None removes its assignment, if it is there.
+        """
         member = self.members.get(member_id)
-        if member is not None:
-            self._disown(member)
-            self.members[member_id] = attrs.evolve(
-                member, current=CurrentAssignment(LEAVE_EPOCH, LEAVE_EPOCH)
-            )
+        if member is None:
+            if current is None:
+                return
+            member = Member(member_id)
+        before, after = member.current, current or CurrentAssignment(LEAVE_EPOCH, LEAVE_EPOCH)
+        self.members[member_id] = attrs.evolve(member, current=after)
+        topic_ids = {**before.assigned, **before.revoking, **after.assigned, **after.revoking}
+        for place, topic_id in enumerate(topic_ids):
+            if not after.has_same(topic_id, before):
+                self._hand_over(member_id, topic_id, before.owned(topic_id), after.owned(topic_id))
+            if not place % ITEMS_PER_STEP:
+                yield
 
     def _remove_instance(self, member: Member) -> None:
         instance_id = member.metadata.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
 
-    def _disown(self, member: Member) -> None:
-        for owned in (member.current.assigned, member.current.revoking):
-            for topic_id, partitions in owned.items():
-                left = dict(self.owners.get(topic_id, {}))
-                for partition in partitions:
-                    if left.get(partition) == member.member_id:
-                        del left[partition]
-                if left:
-                    self.owners[topic_id] = left
-                else:
-                    self.owners.pop(topic_id, None)
+    def _hand_over(self, member_id: str, topic_id: bytes, before: Set[int], after: Set[int]) -> None:
+        """Make a member the owner of other partitions of a topic than before."""
+        if before == after:
+            return
+        owners = dict(self.owners.get(topic_id, {}))
+        for partition in before - after:
+            if owners.get(partition) == member_id:
+                del owners[partition]
+        owners.update(dict.fromkeys(after - before if before else after, member_id))
+        if owners:
+            self.owners[topic_id] = owners
+        else:
+            self.owners.pop(topic_id, None)
 
     def only_classic_members(self, without: Iterable[str] = ()) -> bool:
         """Return whether all members but those `without` speak the classic protocol."""

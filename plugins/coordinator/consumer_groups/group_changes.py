@@ -10,6 +10,7 @@ Source: the schemas of Apache Kafka 4.4's group coordinator; KIP-848, KIP-1101 (
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Generator
 from typing import Any, Final, Self
 
 import attrs
@@ -75,6 +76,11 @@ class ConsumerGroupChange(DurableChange[ConsumerGroup], ABC):
     __slots__ = ()
 
     group_id: str
+
+    def apply_in_steps(self, state: ConsumerGroup) -> Generator[None, None, None]:
+        """Make the change like `apply`; yield after each small piece of one that may be large."""
+        self.apply(state)
+        yield
 
     @classmethod
     def decode_key(cls, key: bytes) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
@@ -42,8 +43,10 @@ class Decision(NamedTuple):
     draft: Draft | None = None
 
 
-def heartbeat(group: ConsumerGroup, request: ConsumerGroupHeartbeat, context: Context) -> Decision:
-    """Decide about the heartbeat of a member that joins or stays.
+def heartbeat(
+    group: ConsumerGroup, request: ConsumerGroupHeartbeat, context: Context
+) -> Generator[None, None, Decision]:
+    """Decide about the heartbeat of a member that joins or stays, in steps; `group` stays as it is.
 
     Raises:
         GroupMaxSizeReached, UnknownMemberId, FencedMemberEpoch, FencedInstanceId, UnreleasedInstanceId,
@@ -55,16 +58,20 @@ def heartbeat(group: ConsumerGroup, request: ConsumerGroupHeartbeat, context: Co
         if not _has_work(group, member, request, context):
             return Decision(answer_to(request, member, member.current, _interval_ms(context)))
     draft = Draft(group)
-    member = _member(draft, request)
+    member = yield from _member(draft, request)
     before = member.current
-    changed = update_member(draft, context, member, _metadata(member.metadata, request))
+    changed = yield from update_member(draft, context, member, _metadata(member.metadata, request))
     assign(draft, context)
-    updated = reconcile(draft, context, member.member_id, request.owned, subscription_changed=changed)
+    updated = yield from reconcile(
+        draft, context, member.member_id, request.owned, subscription_changed=changed
+    )
     return Decision(answer_to(request, updated, before, _interval_ms(context)), draft)
 
 
-def leave(group: ConsumerGroup, request: ConsumerGroupHeartbeat, context: Context) -> Decision:
-    """Remove a member, or let a static one leave temporarily (member epoch -2).
+def leave(
+    group: ConsumerGroup, request: ConsumerGroupHeartbeat, context: Context
+) -> Generator[None, None, Decision]:
+    """Remove a member, or let a static one leave temporarily (member epoch -2); in steps.
 
     Raises:
         UnknownMemberId, FencedInstanceId
@@ -75,9 +82,9 @@ def leave(group: ConsumerGroup, request: ConsumerGroupHeartbeat, context: Contex
         member = checks.known_static_member(group, request.instance_id, request.member_id)
     answer = HeartbeatAnswer(member.member_id, request.member_epoch)
     if request.member_epoch != LEAVE_STATIC_EPOCH:
-        return Decision(answer, depart(group, [member.member_id], context))
+        return Decision(answer, (yield from depart(group, [member.member_id], context)))
     draft = Draft(group)
-    leave_temporarily(draft, member)
+    yield from leave_temporarily(draft, member)
     return Decision(answer, draft)
 
 
@@ -90,7 +97,7 @@ def _known_member(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> Memb
     return member
 
 
-def _member(draft: Draft, request: ConsumerGroupHeartbeat) -> Member:
+def _member(draft: Draft, request: ConsumerGroupHeartbeat) -> Generator[None, None, Member]:
     group = draft.group
     if request.member_epoch != JOIN_EPOCH:
         return _known_member(group, request)
@@ -98,7 +105,7 @@ def _member(draft: Draft, request: ConsumerGroupHeartbeat) -> Member:
     if request.instance_id is not None and (holder := group.static_member(request.instance_id)):
         if not holder.is_classic:
             checks.check_released(holder, request.instance_id)
-        return replace_static_member(draft, holder, member_id)
+        return (yield from replace_static_member(draft, holder, member_id))
     return group.members.get(member_id) or Member(member_id)
 
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import trio
 
 from tidelog.kernel.errors import (
     BrokerError,
+    CoordinatorLoadInProgress,
     FencedInstanceId,
     GroupIdNotFound,
     RebalanceInProgress,
     UnknownMemberId,
 )
+from tidelog.kernel.pace import run_in_steps, run_to_end
 from tidelog.kernel.seams.coordination.groups import (
     DescribedGroup,
     Joined,
@@ -27,6 +31,7 @@ from tidelog.kernel.seams.coordination.groups import (
     SyncRequest,
 )
 from tidelog.plugins.coordinator.consumer_groups import checks, classic_members
+from tidelog.plugins.coordinator.consumer_groups.assigning import is_large
 from tidelog.plugins.coordinator.consumer_groups.background_assignment import BackgroundAssignment
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft, removal_of
 from tidelog.plugins.coordinator.consumer_groups.heartbeats import Decision, answer_to, changes_nothing
@@ -46,6 +51,8 @@ if TYPE_CHECKING:
     from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
     from tidelog.plugins.coordinator.consumer_groups.group_changes import ConsumerGroupChange
     from tidelog.plugins.coordinator.consumer_groups.settings import Settings, Shared
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +79,8 @@ class Timers:
     def __init__(self, deadlines: Deadlines, group_id: str, expired: Expired) -> None:
         self._deadlines = deadlines
         self._group_id = group_id
-        self._expired = expired
+        self._report = expired
+        self._overdue: set[tuple[str, Timer]] = set()
 
     def start(self, member: Member, timer: Timer, duration_ms: int) -> None:
         """Start a member's timer, or start it again."""
@@ -84,6 +92,7 @@ class Timers:
 
     def stop(self, member_id: str, timer: Timer) -> None:
         """Stop a member's timer."""
+        self._overdue.discard((member_id, timer))
         self._deadlines.cancel((self._group_id, member_id, timer))
 
     def stop_all(self, member_id: str) -> None:
@@ -91,11 +100,17 @@ class Timers:
         for timer in Timer:
             self.stop(member_id, timer)
 
+    def is_overdue(self, member_id: str, timer: Timer) -> bool:
+        """Return whether a member's timer has expired and was neither started again nor stopped since."""
+        return (member_id, timer) in self._overdue
+
     def restart_session(self, member: Member, session_timeout_ms: int) -> None:
         """Extend a member's session; a member of the classic protocol has a timeout of its own."""
         classic = member.metadata.classic
         duration_ms = classic.session_timeout_ms if classic else session_timeout_ms
         deadlines, member_id = self._deadlines, member.member_id
+        if self._overdue:
+            self._overdue.discard((member_id, Timer.SESSION))
         deadlines.schedule(
             (self._group_id, member_id, Timer.SESSION),
             deadlines.now_ms() + duration_ms,
@@ -112,9 +127,14 @@ class Timers:
     def _deadline(
         self, member: Member, timer: Timer, duration_ms: int
     ) -> tuple[tuple[str, str, Timer], int, Callable[[], None]]:
+        self._overdue.discard((member.member_id, timer))
         expired = partial(self._expired, member.member_id, timer, member.current.epoch)
         key = (self._group_id, member.member_id, timer)
         return key, self._deadlines.now_ms() + max(duration_ms, 0), expired
+
+    def _expired(self, member_id: str, timer: Timer, epoch: int) -> None:
+        self._overdue.add((member_id, timer))
+        self._report(member_id, timer, epoch)
 
 
 class LiveConsumerGroup:
@@ -127,6 +147,7 @@ class LiveConsumerGroup:
         self._shared = shared
         self._timers = Timers(shared.deadlines, state.group_id, self._expired)
         self.assignment = BackgroundAssignment(self.group_id, shared, self._present, self._write)
+        self._turn = trio.Semaphore(1)
         self._settings = shared.settings.of_broker
         self._settings_version: int | None = None
 
@@ -151,25 +172,57 @@ class LiveConsumerGroup:
         self._timers.restart_session(member, settings.session_timeout_ms)
         return answer_to(request, member, member.current, settings.heartbeat_interval_ms)
 
-    async def finish(self, decision: Decision) -> HeartbeatAnswer:
-        """Carry out what was decided about a heartbeat; answered when that may be acknowledged."""
-        result = self.carry_out(decision.draft) if decision.draft else None
-        member = self.state.members.get(decision.answer.member_id)
+    async def heartbeat_decided(
+        self, decide: Callable[[ConsumerGroup], Generator[None, None, Decision]]
+    ) -> HeartbeatAnswer:
+        """Decide about a heartbeat and carry that out; answered when it may be acknowledged.
+
+        Raises:
+            BrokerError: as `change`.
+        """
+        answer, result = await self.change(decide)
+        member = self.state.members.get(answer.member_id)
         if member is not None:
             self._restart_session(member)
         await self.committed(result)
-        return decision.answer
+        return answer
+
+    async def change(
+        self, decide: Callable[[ConsumerGroup], Generator[None, None, tuple[T, Draft | None]]]
+    ) -> tuple[T, AppendResult | None]:
+        """Decide about a change in steps and carry it out; return what was decided besides, and the append.
+
+        Other requests are served between the steps. Those that change this group wait, so that the state that
+        is decided about stays as it is; only the group as a whole may be removed meanwhile.
+
+        Raises:
+            BrokerError: what `decide` raises, or the log refused; everything is as it was.
+            CoordinatorLoadInProgress: the group was removed or replaced meanwhile.
+        """
+        async with self._exclusively():
+            answer, draft = await run_in_steps(decide(self._decided_about()))
+            if draft is None:
+                return answer, None
+            records = await run_in_steps(self._records(draft))
+            self._decided_about()
+            return answer, self._apply(draft, records)
 
     def carry_out(self, draft: Draft, before: Sequence[StateRecord] = ()) -> AppendResult | None:
-        """Append what a draft changed, `before` in the same batch, and only then apply it.
+        """Append what a draft changed, `before` in the same batch, and only then apply it; in one step.
 
         Raises:
             BrokerError: the log refused; everything is as it was.
         """
+        return self._apply(draft, [*before, *run_to_end(self._records(draft))])
+
+    def _records(self, draft: Draft) -> Generator[None, None, list[StateRecord]]:
+        records = yield from draft.to_records()
+        if draft.becomes_classic is not None:
+            records += self._shared.classic.records(draft.becomes_classic)
+        return records
+
+    def _apply(self, draft: Draft, records: Sequence[StateRecord]) -> AppendResult | None:
         shared, classic = self._shared, draft.becomes_classic
-        records = [*before, *(change.to_record() for change in draft.changes)]
-        if classic is not None:
-            records += shared.classic.records(classic)
         result = shared.log.append(self.partition, records) if records else None
         if draft.group.removed:
             shared.registry.remove(self, UnknownMemberId(f"group {self.group_id!r} was removed"))
@@ -179,12 +232,32 @@ class LiveConsumerGroup:
             shared.classic.adopt(classic)
         return result
 
+    @asynccontextmanager
+    async def _exclusively(self) -> AsyncGenerator[None]:
+        """Wait until no other change of the group is being decided, without a checkpoint if none is."""
+        try:
+            self._turn.acquire_nowait()
+        except trio.WouldBlock:
+            await self._turn.acquire()
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def _decided_about(self) -> ConsumerGroup:
+        state = self._present()
+        if state is None:
+            # Clients try again, and find what is there now.
+            raise CoordinatorLoadInProgress(f"group {self.group_id!r} was removed meanwhile")
+        return state
+
     def _present(self) -> ConsumerGroup | None:
         """Return the state of the group, None if another group has replaced it or it is gone."""
         return self.state if self._shared.registry.find(self.group_id) is self else None
 
-    async def _write(self, draft: Draft) -> None:
-        await self.committed(self.carry_out(draft))
+    async def _write(self, decide: Callable[[ConsumerGroup], Generator[None, None, Draft]]) -> None:
+        _, result = await self.change(lambda state: _nothing_besides(decide(state)))
+        await self.committed(result)
 
     async def committed(self, result: AppendResult | None) -> None:
         """Wait until what was appended may be acknowledged."""
@@ -200,8 +273,8 @@ class LiveConsumerGroup:
             # That waited for the disk: it may be a consumer group again by now, or its log be gone.
             joined = self._shared.classic.for_join(request).join(request)
             return joined if isinstance(joined, Joined) else await joined
-        answer, draft = classic_members.join(self.state, request, self._shared.context(self.group_id))
-        result = self.carry_out(draft)
+        context = self._shared.context(self.group_id)
+        answer, result = await self.change(lambda state: classic_members.join(state, request, context))
         member = self.state.members[answer.member_id]
         self._timers.stop(member.member_id, Timer.JOIN)
         self._restart_session(member)
@@ -220,11 +293,13 @@ class LiveConsumerGroup:
         Raises:
             BrokerError: the log refused.
         """
-        state, shared = self.state, self._shared
-        if not state.members:
-            draft = Draft(state)
-            draft.remove_group()
-        else:
+        shared = self._shared
+
+        def decide(state: ConsumerGroup) -> Generator[None, None, tuple[bool, Draft | None]]:
+            if not state.members:
+                draft = Draft(state)
+                yield from draft.remove_group()
+                return True, draft
             instance_id = request.group_instance_id
             holder = state.static_member(instance_id) if instance_id and not request.member_id else None
             if (
@@ -232,10 +307,13 @@ class LiveConsumerGroup:
                 or holder.is_classic
                 or not may_downgrade(state, [holder.member_id], shared.settings.of_broker)
             ):
-                return False
-            draft = depart(state, [holder.member_id], shared.context(self.group_id))
-        await self.committed(self.carry_out(draft))
-        return True
+                return False, None
+            context = shared.context(self.group_id)
+            return True, (yield from depart(state, [holder.member_id], context))
+
+        becomes_classic, result = await self.change(decide)
+        await self.committed(result)
+        return becomes_classic
 
     def sync(self, request: SyncRequest) -> Synced:
         """Return the partitions of a member that speaks the classic protocol."""
@@ -256,17 +334,22 @@ class LiveConsumerGroup:
 
     async def leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
         """Remove members, which may speak either protocol."""
-        leaving: list[str] = []
-        outcomes: list[LeaveOutcome] = []
-        for identity in members:
-            try:
-                leaving.append(checks.leaving_member(self.state, identity).member_id)
-                outcomes.append(LeaveOutcome(identity))
-            except (UnknownMemberId, FencedInstanceId) as error:
-                outcomes.append(LeaveOutcome(identity, error))
-        if leaving:
-            draft = depart(self.state, dict.fromkeys(leaving), self._shared.context(self.group_id))
-            await self.committed(self.carry_out(draft))
+        context = self._shared.context(self.group_id)
+
+        def decide(state: ConsumerGroup) -> Generator[None, None, tuple[list[LeaveOutcome], Draft | None]]:
+            leaving: dict[str, None] = {}
+            outcomes: list[LeaveOutcome] = []
+            for identity in members:
+                try:
+                    leaving[checks.leaving_member(state, identity).member_id] = None
+                    outcomes.append(LeaveOutcome(identity))
+                except (UnknownMemberId, FencedInstanceId) as error:
+                    outcomes.append(LeaveOutcome(identity, error))
+                yield
+            return outcomes, (yield from depart(state, leaving, context)) if leaving else None
+
+        outcomes, result = await self.change(decide)
+        await self.committed(result)
         return outcomes
 
     def describe(self) -> DescribedGroup:
@@ -338,12 +421,43 @@ class LiveConsumerGroup:
             raise
 
     def _expired(self, member_id: str, timer: Timer, epoch: int) -> None:
-        member = self.state.members.get(member_id)
-        if member is None or (timer is Timer.REVOKE and member.current.epoch != epoch):
-            return
+        if self._turn.value and not is_large(self.state, self._shared.topics):
+            _, draft = run_to_end(self._without_overdue(self.state, member_id, timer, epoch))
+            with self._retrying(member_id, timer):
+                if draft is not None:
+                    self.carry_out(draft)
+        else:
+            remove = partial(self._remove_overdue, member_id, timer, epoch)
+            self._shared.tasks.once(f"removal of a member of group {self.group_id}", remove)
+
+    async def _remove_overdue(self, member_id: str, timer: Timer, epoch: int) -> None:
+        with self._retrying(member_id, timer):
+            await self.change(lambda state: self._without_overdue(state, member_id, timer, epoch))
+
+    def _without_overdue(
+        self, state: ConsumerGroup, member_id: str, timer: Timer, epoch: int
+    ) -> Generator[None, None, tuple[None, Draft | None]]:
+        """Return a draft without a member, unless it has sent what its timer waited for since."""
+        member = state.members.get(member_id)
+        if (
+            member is None
+            or not self._timers.is_overdue(member_id, timer)
+            or (timer is Timer.REVOKE and member.current.epoch != epoch)
+        ):
+            return None, None
         _log.info("group %s: member %s is removed: %s", self.group_id, member_id, timer.value)
+        return None, (yield from depart(state, [member_id], self._shared.context(self.group_id)))
+
+    @contextmanager
+    def _retrying(self, member_id: str, timer: Timer) -> Generator[None]:
+        """Start the timer again if a member cannot be removed now."""
         try:
-            self.carry_out(depart(self.state, [member_id], self._shared.context(self.group_id)))
+            yield
         except BrokerError as error:
             _log.warning("group %s: member %s cannot be removed yet: %s", self.group_id, member_id, error)
-            self._timers.start(member, timer, RETRY_MS)
+            if member := self.state.members.get(member_id):
+                self._timers.start(member, timer, RETRY_MS)
+
+
+def _nothing_besides(steps: Generator[None, None, Draft]) -> Generator[None, None, tuple[None, Draft]]:
+    return None, (yield from steps)

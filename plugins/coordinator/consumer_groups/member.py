@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -14,6 +14,8 @@ LEAVE_STATIC_EPOCH = -2
 
 OwnedPartitions: TypeAlias = Mapping[bytes, Mapping[int, int]]
 """Topic id → partition → the epoch in which it was assigned to the member; no topic without a partition."""
+
+NO_EPOCHS: Final[Mapping[int, int]] = {}
 
 
 class MemberState(IntEnum):
@@ -67,6 +69,22 @@ class CurrentAssignment:
     def is_reconciled_to(self, epoch: int) -> bool:
         """Return whether the member owns exactly its target assignment of that epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
+
+    def owned(self, topic_id: bytes) -> Set[int]:
+        """Return the partitions of a topic that the member owns, also those that it has to revoke."""
+        assigned, revoking = self.assigned.get(topic_id), self.revoking.get(topic_id)
+        if assigned and revoking:
+            return assigned.keys() | revoking.keys()
+        return (assigned or revoking or NO_EPOCHS).keys()
+
+    def has_same(self, topic_id: bytes, other: CurrentAssignment) -> bool:
+        """Return whether the mappings of a topic are the very objects of the other assignment.
+
+        That is fast, and finds nearly all topics that a step of reconciliation leaves as they are.
+        """
+        return self.assigned.get(topic_id) is other.assigned.get(topic_id) and (
+            self.revoking.get(topic_id) is other.revoking.get(topic_id)
+        )
 
 
 @attrs.frozen

@@ -8,10 +8,13 @@ Source: the schemas of Apache Kafka 4.4's group coordinator; KIP-848, KIP-1251 (
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Self
 
 import attrs
 
+from tidelog.kernel.pace import each_in_steps, run_to_end
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.group_changes import KEY, VALUE, ConsumerGroupChange
@@ -22,7 +25,9 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     MemberState,
     OwnedPartitions,
 )
-from tidelog.plugins.coordinator.log.durable_change import VersionedValue
+from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.log.durable_change import TYPE_BYTES, VersionedValue
+from tidelog.plugins.protocol_kafka.codecs import encode_in_steps
 from tidelog.plugins.protocol_kafka.codecs.declare import (
     array,
     byte_string,
@@ -133,6 +138,29 @@ class MemberChangeBase(ConsumerGroupChange):
         return MemberKey(group_id=self.group_id, member_id=self.member_id)
 
 
+class PartitionsChange(MemberChangeBase, ABC):
+    """A change of partitions of a member, which may be very many: the record is made in steps."""
+
+    __slots__ = ()
+
+    def value(self) -> VersionedValue | None:
+        """Return the partitions, None for a tombstone."""
+        return run_to_end(self.value_in_steps())
+
+    @abstractmethod
+    def value_in_steps(self) -> Generator[None, None, VersionedValue | None]:
+        """Return the partitions, None for a tombstone; yield after each small piece."""
+
+    def to_record_in_steps(self) -> Generator[None, None, StateRecord]:
+        """Return the record to append; yield after each small piece."""
+        value = yield from self.value_in_steps()
+        if value is None:
+            return StateRecord(self.key_bytes(), None)
+        version, message = value
+        encoded = yield from encode_in_steps(message, version)
+        return StateRecord(self.key_bytes(), version.to_bytes(TYPE_BYTES) + encoded)
+
+
 @attrs.frozen
 class MemberChange(MemberChangeBase):
     """A member joins or changes its subscription; None: it is gone, its assignments were removed before."""
@@ -189,7 +217,7 @@ class MemberChange(MemberChangeBase):
 
 
 @attrs.frozen
-class TargetChange(MemberChangeBase):
+class TargetChange(PartitionsChange):
     """The target assignment of a member; None: it has none."""
 
     key_type = 7
@@ -199,15 +227,15 @@ class TargetChange(MemberChangeBase):
     member_id: str
     partitions: PartitionsByTopic | None
 
-    def value(self) -> VersionedValue | None:
+    def value_in_steps(self) -> Generator[None, None, VersionedValue | None]:
         """Return the partitions, None for a tombstone."""
         partitions = self.partitions
         if partitions is None:
             return None
-        topics = [
-            TargetPartitions(topic_id=topic_id, partitions=sorted(partitions[topic_id]))
-            for topic_id in sorted(partitions)
-        ]
+        topics = yield from each_in_steps(
+            sorted(partitions),
+            lambda topic_id: TargetPartitions(topic_id=topic_id, partitions=sorted(partitions[topic_id])),
+        )
         return VersionedValue(0, ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics))
 
     def apply(self, state: ConsumerGroup) -> None:
@@ -227,7 +255,7 @@ class TargetChange(MemberChangeBase):
 
 
 @attrs.frozen
-class CurrentChange(MemberChangeBase):
+class CurrentChange(PartitionsChange):
     """The current assignment of a member, with its epoch; None: it has none any more."""
 
     key_type = 8
@@ -237,7 +265,7 @@ class CurrentChange(MemberChangeBase):
     member_id: str
     current: CurrentAssignment | None
 
-    def value(self) -> VersionedValue | None:
+    def value_in_steps(self) -> Generator[None, None, VersionedValue | None]:
         """Return the assignment, None for a tombstone."""
         current = self.current
         if current is None:
@@ -246,17 +274,18 @@ class CurrentChange(MemberChangeBase):
             member_epoch=current.epoch,
             previous_member_epoch=current.previous_epoch,
             state=current.state,
-            assigned_partitions=_owned_value(current.assigned),
-            partitions_pending_revocation=_owned_value(current.revoking),
+            assigned_partitions=(yield from _owned_value(current.assigned)),
+            partitions_pending_revocation=(yield from _owned_value(current.revoking)),
         )
         return VersionedValue(0, value)
 
     def apply(self, state: ConsumerGroup) -> None:
         """Set or remove the assignment, and with it the owner of its partitions."""
-        if self.current is None:
-            state.remove_current(self.member_id)
-        else:
-            state.set_current(self.member_id, self.current)
+        run_to_end(self.apply_in_steps(state))
+
+    def apply_in_steps(self, state: ConsumerGroup) -> Generator[None, None, None]:
+        """Set or remove the assignment in steps."""
+        return state.set_current(self.member_id, self.current)
 
     @classmethod
     def from_messages(cls, key: MemberKey, value: ConsumerGroupCurrentMemberAssignmentValue | None) -> Self:
@@ -289,19 +318,17 @@ def _classic_protocol(value: ClassicMemberMetadata | None) -> ClassicProtocol | 
     return ClassicProtocol(value.session_timeout_ms, protocols)
 
 
-def _owned_value(owned: OwnedPartitions) -> list[CurrentPartitions]:
-    found: list[CurrentPartitions] = []
-    for topic_id in sorted(owned):
+def _owned_value(owned: OwnedPartitions) -> Generator[None, None, list[CurrentPartitions]]:
+    def of_topic(topic_id: bytes) -> CurrentPartitions:
         epochs = owned[topic_id]
         partitions = sorted(epochs)
-        found.append(
-            CurrentPartitions(
-                topic_id=topic_id,
-                partitions=partitions,
-                assignment_epochs=list(map(epochs.__getitem__, partitions)),
-            )
+        return CurrentPartitions(
+            topic_id=topic_id,
+            partitions=partitions,
+            assignment_epochs=list(map(epochs.__getitem__, partitions)),
         )
-    return found
+
+    return each_in_steps(sorted(owned), of_topic)
 
 
 def _owned_partitions(owned: list[CurrentPartitions], epoch: int) -> OwnedPartitions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Generator, Iterable
 
 import attrs
 
@@ -35,8 +35,12 @@ from tidelog.plugins.coordinator.consumer_groups.topics import (
 )
 
 
-def update_member(draft: Draft, context: Context, member: Member, metadata: MemberMetadata) -> bool:
+def update_member(
+    draft: Draft, context: Context, member: Member, metadata: MemberMetadata
+) -> Generator[None, None, bool]:
     """Add or update a member, and raise the group's epoch if another assignment is needed for that.
+
+    It runs in steps.
 
     Returns:
         Whether the member subscribes to something else than before.
@@ -53,7 +57,7 @@ def update_member(draft: Draft, context: Context, member: Member, metadata: Memb
         before.topic_regex,
     )
     now_preferred = group.preferred_assignor(context.settings.default_assignor, context.settings.assignors)
-    update_metadata(
+    yield from update_metadata(
         draft,
         context,
         must_raise=is_new or topics_changed or subscription_changed or preferred != now_preferred,
@@ -77,18 +81,23 @@ def update_regexes(draft: Draft, context: Context) -> bool:
     return changed
 
 
-def update_metadata(draft: Draft, context: Context, *, must_raise: bool) -> None:
-    """Raise the group's epoch if `must_raise`, or if its topics are not those of its last epoch."""
+def update_metadata(draft: Draft, context: Context, *, must_raise: bool) -> Generator[None, None, None]:
+    """Raise the group's epoch if `must_raise`, or if its topics are not those of its last epoch; in steps."""
     group = draft.group
-    new_hash = metadata_hash(subscribed_topics(group, context.topics))
-    group.topics_version = context.topics.version
+    if not must_raise and group.topics_version == context.topics.version:
+        # Neither what is subscribed to has changed nor any topic.
+        return
+    version = context.topics.version
+    new_hash = yield from metadata_hash((yield from subscribed_topics(group, context.topics)))
+    # Topics may have changed since: then this version is not theirs, and the next heartbeat looks again.
+    group.topics_version = version
     if must_raise or new_hash != group.metadata_hash:
         draft.raise_epoch(new_hash)
         if group.has_partition_metadata:
             draft.apply(PartitionMetadataChange(group.group_id, is_present=False))
 
 
-def replace_static_member(draft: Draft, old: Member, member_id: str) -> Member:
+def replace_static_member(draft: Draft, old: Member, member_id: str) -> Generator[None, None, Member]:
     """Replace a static member by one with another id, which gets its assignment and begins at epoch 0."""
     new = Member(
         member_id,
@@ -96,11 +105,11 @@ def replace_static_member(draft: Draft, old: Member, member_id: str) -> Member:
         attrs.evolve(old.current, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH),
     )
     target = draft.group.targets.get(old.member_id, {})
-    _remove(draft, old.member_id)
+    yield from _remove(draft, old.member_id)
     group_id = draft.group.group_id
     draft.apply(MemberChange(group_id, member_id, new.metadata))
     draft.apply(TargetChange(group_id, member_id, target))
-    draft.apply(CurrentChange(group_id, member_id, new.current))
+    yield from draft.apply_in_steps(CurrentChange(group_id, member_id, new.current))
     return new
 
 
@@ -111,57 +120,60 @@ def reconcile(
     reported: PartitionsByTopic | None,
     *,
     subscription_changed: bool,
-) -> Member:
-    """Move a member one step towards its target assignment; return the member afterwards."""
+) -> Generator[None, None, Member]:
+    """Move a member one step towards its target assignment, in steps; return the member afterwards."""
     group = draft.group
     member = group.members[member_id]
-    current = Reconciliation(
+    current = yield from Reconciliation(
         target_epoch=group.assignment_epoch,
         target=group.targets.get(member_id, {}),
-        topic_ids=subscribed_ids(group, member, context.topics),
+        topic_ids=(yield from subscribed_ids(group, member, context.topics)),
         subscription_changed=subscription_changed,
         reported=reported,
         owners=group.owners,
     ).next_assignment(member)
     if current != member.current:
-        draft.apply(CurrentChange(group.group_id, member_id, current))
+        yield from draft.apply_in_steps(CurrentChange(group.group_id, member_id, current))
     return group.members[member_id]
 
 
-def leave_temporarily(draft: Draft, member: Member) -> None:
+def leave_temporarily(draft: Draft, member: Member) -> Generator[None, None, None]:
     """Keep the partitions of a static member that will rejoin; those that it had to revoke are free."""
     assigned = {
         topic_id: dict.fromkeys(partitions, JOIN_EPOCH)
         for topic_id, partitions in member.current.assigned.items()
     }
     current = attrs.evolve(member.current, epoch=LEAVE_STATIC_EPOCH, assigned=assigned, revoking={})
-    draft.apply(CurrentChange(draft.group.group_id, member.member_id, current))
+    yield from draft.apply_in_steps(CurrentChange(draft.group.group_id, member.member_id, current))
 
 
-def remove_members(draft: Draft, context: Context, member_ids: Iterable[str]) -> None:
-    """Remove members, which frees their partitions, and raise the group's epoch."""
+def remove_members(draft: Draft, context: Context, member_ids: Iterable[str]) -> Generator[None, None, None]:
+    """Remove members, which frees their partitions, and raise the group's epoch; in steps."""
     for member_id in member_ids:
-        _remove(draft, member_id)
+        yield from _remove(draft, member_id)
     update_regexes(draft, attrs.evolve(context, resolved={}))
-    update_metadata(draft, context, must_raise=True)
+    yield from update_metadata(draft, context, must_raise=True)
     if not draft.group.members:
         # An empty group has nothing to assign; the next member need not wait for the interval.
         draft.apply(TargetEpochChange(draft.group.group_id, draft.group.epoch))
 
 
-def depart(group: ConsumerGroup, leaving: Collection[str], context: Context) -> Draft:
-    """Return a draft without some members; if all that stay speak the classic protocol, so does the group."""
+def depart(group: ConsumerGroup, leaving: Collection[str], context: Context) -> Generator[None, None, Draft]:
+    """Return a draft without some members; if all that stay speak the classic protocol, so does the group.
+
+    It is made in steps.
+    """
     draft = Draft(group)
     if may_downgrade(group, leaving, context.settings):
         draft.becomes_classic = downgrade(group, leaving, context)
-        draft.remove_group()
+        yield from draft.remove_group()
     else:
-        remove_members(draft, context, leaving)
+        yield from remove_members(draft, context, leaving)
     return draft
 
 
-def _remove(draft: Draft, member_id: str) -> None:
+def _remove(draft: Draft, member_id: str) -> Generator[None, None, None]:
     group_id = draft.group.group_id
-    draft.apply(CurrentChange(group_id, member_id, None))
+    yield from draft.apply_in_steps(CurrentChange(group_id, member_id, None))
     draft.apply(TargetChange(group_id, member_id, None))
     draft.apply(MemberChange(group_id, member_id, None))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tidelog.kernel.errors import GroupIdNotFound
+from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.members import Member as ClassicMember
@@ -66,8 +67,8 @@ def upgrade(classic: ClassicGroup, context: Context) -> Draft:
         ) from None
     for member in members:
         draft.apply(MemberChange(group_id, member.member_id, member.metadata))
-    entries = subscribed_topics(draft.group, context.topics)
-    draft.apply(EpochChange(group_id, classic.generation, metadata_hash(entries)))
+    entries = run_to_end(subscribed_topics(draft.group, context.topics))
+    draft.apply(EpochChange(group_id, classic.generation, run_to_end(metadata_hash(entries))))
     for member in members:
         draft.apply(TargetChange(group_id, member.member_id, _without_epochs(member)))
     draft.apply(TargetEpochChange(group_id, classic.generation))

@@ -9,14 +9,16 @@ gets what is free. Source: KIP-848, "Reconciliation of the group".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Mapping
 from typing import Final
 
 import attrs
 
 from tidelog.kernel.errors import FencedMemberEpoch
+from tidelog.kernel.pace import ITEMS_PER_STEP
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.consumer_groups.member import (
+    NO_EPOCHS,
     CurrentAssignment,
     Member,
     MemberState,
@@ -24,6 +26,7 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
 )
 
 NOTHING: Final[frozenset[int]] = frozenset()
+NO_OWNERS: Final[Mapping[int, str]] = {}
 
 
 @attrs.frozen
@@ -46,8 +49,8 @@ class Reconciliation:
     reported: PartitionsByTopic | None
     owners: Mapping[bytes, Mapping[int, str]]
 
-    def next_assignment(self, member: Member) -> CurrentAssignment:
-        """Return the next assignment of a member.
+    def next_assignment(self, member: Member) -> Generator[None, None, CurrentAssignment]:
+        """Return the next assignment of a member, in steps.
 
         Raises:
             FencedMemberEpoch: it is in a state that this broker does not know; it has to join again.
@@ -59,40 +62,61 @@ class Reconciliation:
                     f"member {member.member_id} is in an unknown state; it has to give up its partitions and "
                     "join again"
                 )
-            return self._advance(member, attrs.evolve(current, epoch=self.target_epoch))
+            return (yield from self._advance(member, attrs.evolve(current, epoch=self.target_epoch)))
         waits = current.state is MemberState.UNREVOKED_PARTITIONS and self._holds(current.revoking)
         settled = current.is_reconciled_to(self.target_epoch)
         if waits or settled:
             return self._without_unsubscribed(current) if self.subscription_changed else current
-        return self._advance(member, current)
+        return (yield from self._advance(member, current))
 
-    def _advance(self, member: Member, current: CurrentAssignment) -> CurrentAssignment:
-        kept: dict[bytes, dict[int, int]] = {}
-        leaving: dict[bytes, dict[int, int]] = {}
-        for topic_id, partitions in current.assigned.items():
-            wanted = self.target.get(topic_id, NOTHING) if topic_id in self.topic_ids else NOTHING
-            _put(kept, topic_id, {number: epoch for number, epoch in partitions.items() if number in wanted})
-            _put(
-                leaving,
-                topic_id,
-                {number: epoch for number, epoch in partitions.items() if number not in wanted},
-            )
+    def _advance(
+        self, member: Member, current: CurrentAssignment
+    ) -> Generator[None, None, CurrentAssignment]:
+        kept, leaving = yield from self._split(current.assigned)
         if leaving and self._holds(leaving):
             return _moved(current, current.epoch, MemberState.UNREVOKED_PARTITIONS, kept, leaving)
-        complete = self._take_free(member, kept)
+        complete = yield from self._take_free(member, kept)
         state = MemberState.STABLE if complete else MemberState.UNRELEASED_PARTITIONS
         return _moved(current, self.target_epoch, state, kept, {})
 
-    def _take_free(self, member: Member, kept: dict[bytes, dict[int, int]]) -> bool:
+    def _split(
+        self, assigned: OwnedPartitions
+    ) -> Generator[None, None, tuple[dict[bytes, Mapping[int, int]], dict[bytes, Mapping[int, int]]]]:
+        """Return what of the assigned partitions is in the target, and what is not.
+
+        The mappings of topics of which all stay, or all leave, are used as they are: these are most of them.
+        """
+        kept: dict[bytes, Mapping[int, int]] = {}
+        leaving: dict[bytes, Mapping[int, int]] = {}
+        for place, (topic_id, epochs) in enumerate(assigned.items()):
+            wanted = self.target.get(topic_id, NOTHING) if topic_id in self.topic_ids else NOTHING
+            if epochs.keys() <= wanted:
+                kept[topic_id] = epochs
+            elif wanted.isdisjoint(epochs):
+                leaving[topic_id] = epochs
+            else:
+                kept[topic_id] = {number: epoch for number, epoch in epochs.items() if number in wanted}
+                leaving[topic_id] = {
+                    number: epoch for number, epoch in epochs.items() if number not in wanted
+                }
+            if not place % ITEMS_PER_STEP:
+                yield
+        return kept, leaving
+
+    def _take_free(self, member: Member, kept: dict[bytes, Mapping[int, int]]) -> Generator[None, None, bool]:
         """Add to `kept` what of the target no other member owns; return whether that is all of it."""
         complete = True
-        for topic_id in self.target.keys() & set(self.topic_ids):
-            missing = self.target[topic_id] - kept.get(topic_id, {}).keys()
-            owners = self.owners.get(topic_id, {})
-            free = [number for number in missing if owners.get(number, member.member_id) == member.member_id]
-            if free:
-                kept.setdefault(topic_id, {}).update(dict.fromkeys(free, self.target_epoch))
-            complete = complete and len(free) == len(missing)
+        for place, (topic_id, wanted) in enumerate(self.target.items()):
+            has = kept.get(topic_id, NO_EPOCHS)
+            if topic_id in self.topic_ids and len(has) < len(wanted):
+                missing, owners = wanted.difference(has), self.owners.get(topic_id, NO_OWNERS)
+                held = [each for each in missing & owners.keys() if owners[each] != member.member_id]
+                free = missing.difference(held)
+                if free:
+                    kept[topic_id] = {**has, **dict.fromkeys(free, self.target_epoch)}
+                complete = complete and not held
+            if not place % ITEMS_PER_STEP:
+                yield
         return complete
 
     def _without_unsubscribed(self, current: CurrentAssignment) -> CurrentAssignment:
@@ -116,11 +140,6 @@ class Reconciliation:
             not partitions.isdisjoint(leaving.get(topic_id, {}))
             for topic_id, partitions in self.reported.items()
         )
-
-
-def _put(owned: dict[bytes, dict[int, int]], topic_id: bytes, partitions: dict[int, int]) -> None:
-    if partitions:
-        owned[topic_id] = partitions
 
 
 def _moved(

@@ -6,7 +6,7 @@ The broker evaluates subscriptions by regular expression, as Kafka does: one has
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Collection, Generator, Mapping
 
 import attrs
 
@@ -16,6 +16,7 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.regex_matching import match_all, takes_too_long
 from tidelog.kernel.regexes import compile_regex
 from tidelog.kernel.seams.coordination.consumer_groups import (
@@ -61,15 +62,15 @@ class ConsumerGroups:
         shared, group_id = self._shared, request.group_id
         if request.member_epoch < JOIN_EPOCH:
             group = _existing(group, f"Group {group_id} not found.")
-            return await group.finish(heartbeats.leave(group.state, request, shared.context(group_id)))
+            context = shared.context(group_id)
+            return await group.heartbeat_decided(lambda state: heartbeats.leave(state, request, context))
         state = ConsumerGroup(group_id) if group is None else group.state
         context = shared.context(group_id, await self._resolve(state, request))
         group = self._find_active(group_id)
         if group is None and request.member_epoch == JOIN_EPOCH:
             return await self._create(request, context)
         group = _existing(group, f"Consumer group {group_id} not found.")
-        context = attrs.evolve(context, assigning=group.assignment.is_running)
-        answer = await group.finish(heartbeats.heartbeat(group.state, request, context))
+        answer = await self._decided(group, request, context)
         return await self._assigned(group, request, answer)
 
     async def _assigned(
@@ -85,7 +86,16 @@ class ConsumerGroups:
         await done.wait()
         again = attrs.evolve(request, member_id=answer.member_id, member_epoch=answer.member_epoch)
         group = _existing(self._find_active(group_id), f"Consumer group {group_id} not found.")
-        return await group.finish(heartbeats.heartbeat(group.state, again, shared.context(group_id)))
+        return await self._decided(group, again, shared.context(group_id))
+
+    async def _decided(
+        self, group: LiveConsumerGroup, request: ConsumerGroupHeartbeat, context: Context
+    ) -> HeartbeatAnswer:
+        def decide(state: ConsumerGroup) -> Generator[None, None, heartbeats.Decision]:
+            assigning = group.assignment.is_running
+            return heartbeats.heartbeat(state, request, attrs.evolve(context, assigning=assigning))
+
+        return await group.heartbeat_decided(decide)
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
         """Return the description of a group."""
@@ -135,7 +145,7 @@ class ConsumerGroups:
         upgraded = Draft(ConsumerGroup(group_id))
         if isinstance(previous, LiveClassicGroup) and previous.group.members:
             upgraded = upgrade(previous.group, context)
-        answer, draft = heartbeats.heartbeat(upgraded.group, request, context)
+        answer, draft = run_to_end(heartbeats.heartbeat(upgraded.group, request, context))
         if draft is not None:
             draft.changes[:0] = upgraded.changes
         group = LiveConsumerGroup(upgraded.group, shared.partition_for(group_id), shared)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from tidelog.kernel.pace import ITEMS_PER_STEP, each_in_steps
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import Member
 from tidelog.plugins.coordinator.log.topic_log import OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -78,28 +79,37 @@ def _entry(topic: Topic | None) -> TopicEntry | None:
     return None if topic is None else TopicEntry(topic.topic_id.bytes, topic.name, len(topic.partitions))
 
 
-def subscribed_topics(group: ConsumerGroup, topics: TopicCatalogue) -> list[TopicEntry]:
-    """Return the topics that the members of a group subscribe to and that exist, by name."""
+def subscribed_topics(
+    group: ConsumerGroup, topics: TopicCatalogue
+) -> Generator[None, None, list[TopicEntry]]:
+    """Return the topics that the members of a group subscribe to and that exist, by name; in steps."""
     names: set[str] = set()
-    for member in group.members.values():
+    for place, member in enumerate(group.members.values()):
         names |= group.subscribed_names(member)
-    return [entry for name in sorted(names) if (entry := topics.by_name(name)) is not None]
+        if not place % ITEMS_PER_STEP:
+            yield
+    entries = yield from each_in_steps(sorted(names), topics.by_name)
+    return [entry for entry in entries if entry is not None]
 
 
-def subscribed_ids(group: ConsumerGroup, member: Member, topics: TopicCatalogue) -> frozenset[bytes]:
-    """Return the ids of the topics that a member subscribes to and that exist."""
-    entries = map(topics.by_name, group.subscribed_names(member))
+def subscribed_ids(
+    group: ConsumerGroup, member: Member, topics: TopicCatalogue
+) -> Generator[None, None, frozenset[bytes]]:
+    """Return the ids of the topics that a member subscribes to and that exist, in steps."""
+    entries = yield from each_in_steps(group.subscribed_names(member), topics.by_name)
     return frozenset(entry.topic_id for entry in entries if entry is not None)
 
 
-def metadata_hash(entries: list[TopicEntry]) -> int:
-    """Return a hash of these topics and their numbers of partitions; 0 for none.
+def metadata_hash(entries: Sequence[TopicEntry]) -> Generator[None, None, int]:
+    """Return a hash of these topics and their numbers of partitions, in steps; 0 for none.
 
     Kafka computes another hash of the same; a group that is loaded by the other broker rebalances once.
     """
     if not entries:
         return 0
     digest = blake2b(digest_size=HASH_BYTES)
-    for entry in entries:
+    for place, entry in enumerate(entries):
         digest.update(b"%s%d %s\0" % (entry.topic_id, entry.partitions, entry.name.encode()))
+        if not place % ITEMS_PER_STEP:
+            yield
     return int.from_bytes(digest.digest(), signed=True)

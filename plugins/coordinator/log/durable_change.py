@@ -9,6 +9,7 @@ Source: Apache Kafka's `CoordinatorRecord` and `CoordinatorRecordSerde`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Generator
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 
 from tidelog.kernel.errors import StorageError
@@ -82,14 +83,22 @@ class DurableChange(ABC, Generic[StateT]):
             ValueError: the messages are well-formed, but no such change exists.
         """
 
+    def key_bytes(self) -> bytes:
+        """Return the key of the record to append."""
+        return self.key_type.to_bytes(TYPE_BYTES) + encode(self.key(), 0)
+
     def to_record(self) -> StateRecord:
         """Return the record to append."""
-        key = self.key_type.to_bytes(TYPE_BYTES) + encode(self.key(), 0)
         value = self.value()
         if value is None:
-            return StateRecord(key, None)
+            return StateRecord(self.key_bytes(), None)
         version, message = value
-        return StateRecord(key, version.to_bytes(TYPE_BYTES) + encode(message, version))
+        return StateRecord(self.key_bytes(), version.to_bytes(TYPE_BYTES) + encode(message, version))
+
+    def to_record_in_steps(self) -> Generator[None, None, StateRecord]:
+        """Return the record to append; yield after each small piece of a value that may be large."""
+        yield
+        return self.to_record()
 
     @classmethod
     def from_record(cls, key: bytes, value: bytes | None) -> Self:

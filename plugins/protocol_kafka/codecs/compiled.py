@@ -90,6 +90,17 @@ def encode(message: object, version: int) -> bytes:
     """
     parts: list[Part] = []
     encoder(type(message), version)(message, parts)
+    return _joined(message, version, parts)
+
+
+def encode_in_steps(message: object, version: int) -> Generator[None, None, bytes]:
+    """Encode a message that may be large to contiguous bytes, in steps; see `encode`."""
+    parts: list[Part] = []
+    yield from large_encoder(type(message), version)(message, parts)
+    return _joined(message, version, parts)
+
+
+def _joined(message: object, version: int, parts: list[Part]) -> bytes:
     try:
         return b"".join(cast("list[bytes]", parts))
     except TypeError:

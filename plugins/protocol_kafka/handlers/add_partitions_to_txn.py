@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from tidelog.kernel.errors import BrokerError, OperationNotAttempted, UnknownTopicOrPartition
-from tidelog.kernel.pace import Pace, run_in_steps
+from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps
 from tidelog.kernel.seams.coordination.transactions import (
     EPOCH_PER_TRANSACTION,
     FIRST_TRANSACTION_VERSION,
@@ -15,7 +15,6 @@ from tidelog.kernel.seams.coordination.transactions import (
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import code_for_producer
-from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,

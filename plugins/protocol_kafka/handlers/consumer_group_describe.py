@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.pace import each_in_steps
 from tidelog.kernel.seams.coordination.consumer_groups import (
     DescribedConsumer,
     DescribedConsumerGroup,
@@ -14,7 +15,6 @@ from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.common_fields import GROUP_OPERATIONS, NOT_ASKED
 from tidelog.plugins.protocol_kafka.handlers.consumer_group_heartbeat import check_consumer_protocol
-from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import (
     CLASSIC_MEMBER,
     CONSUMER_MEMBER,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from tidelog.kernel.errors import BrokerError, GroupIdNotFound
+from tidelog.kernel.pace import each_in_steps
 from tidelog.kernel.seams.coordination.groups import DescribedMember
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.common_fields import GROUP_OPERATIONS, NOT_ASKED
-from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,

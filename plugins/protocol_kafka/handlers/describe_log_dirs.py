@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Generator, Sequence
 
-from tidelog.kernel.pace import Pace, run_in_steps
+from tidelog.kernel.pace import ITEMS_PER_STEP, Pace, run_in_steps
 from tidelog.kernel.seams.storage import LogDirectoryView, StoredPartition, TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.handlers.slices import ITEMS_PER_STEP
 from tidelog.plugins.protocol_kafka.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,

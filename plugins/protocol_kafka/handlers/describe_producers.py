@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
+from tidelog.kernel.pace import each_in_steps
 from tidelog.kernel.seams.partition import ProducerView
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,

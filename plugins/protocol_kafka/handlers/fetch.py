@@ -13,7 +13,7 @@ from functools import partial
 import trio
 
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
-from tidelog.kernel.pace import ThreadPace, run_in_steps
+from tidelog.kernel.pace import ThreadPace, each_in_steps, run_in_steps
 from tidelog.kernel.seams.partition import AppendWaiter, Isolation, Partition
 from tidelog.kernel.seams.storage import EMPTY_SLICE, LogSlice, WouldBlock
 from tidelog.kernel.seams.topics import Topic
@@ -30,7 +30,7 @@ from tidelog.plugins.protocol_kafka.handlers.down_conversion import (
     ConvertedRecords,
     converted,
 )
-from tidelog.plugins.protocol_kafka.handlers.slices import PARTITIONS_PER_SLICE, each_in_steps, has_more
+from tidelog.plugins.protocol_kafka.handlers.slices import PARTITIONS_PER_SLICE, has_more
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
     AbortedTransaction,

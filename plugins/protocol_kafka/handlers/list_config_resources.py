@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 
+from tidelog.kernel.pace import each_in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.pace import each_in_steps
 from tidelog.kernel.seams.coordination import groups as coordination
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.list_groups import (
     ListedGroup,
     ListGroupsRequest,

@@ -11,6 +11,7 @@ from tidelog.kernel.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from tidelog.kernel.pace import ITEMS_PER_STEP
 from tidelog.kernel.seams.topics import Topic
 from tidelog.kernel.topic_names import INTERNAL_TOPICS, check_topic_name
 from tidelog.plugins.protocol_kafka import keys
@@ -23,7 +24,6 @@ from tidelog.plugins.protocol_kafka.handlers.common_fields import (
     TOPIC_OPERATIONS,
     describe_partition,
 )
-from tidelog.plugins.protocol_kafka.handlers.slices import ITEMS_PER_STEP
 from tidelog.plugins.protocol_kafka.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 import attrs
 
 from tidelog.kernel.errors import BrokerError, UnknownTopicId, UnknownTopicOrPartition
+from tidelog.kernel.pace import each_in_steps
 from tidelog.kernel.seams.coordination.offsets import (
     NO_LEADER_EPOCH,
     NO_OFFSET,
@@ -20,7 +21,7 @@ from tidelog.kernel.seams.coordination.offsets import (
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps, merge, slices
+from tidelog.plugins.protocol_kafka.handlers.slices import merge, slices
 from tidelog.plugins.protocol_kafka.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

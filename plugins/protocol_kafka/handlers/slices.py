@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 PARTITIONS_PER_SLICE: Final = 500
-ITEMS_PER_STEP: Final = 32
-"""Items between two looks at the clock, which take as long as one of them."""
 
 
 class Slice(NamedTuple, Generic[T]):
@@ -50,16 +46,6 @@ def has_more(topics: Sequence[T], field: str, most: int) -> bool:
         if left < 0:
             return True
     return False
-
-
-def each_in_steps(items: Iterable[T], make: Callable[[T], R]) -> Generator[None, None, list[R]]:
-    """Return what `make` returns of each item; yield after some of them."""
-    made: list[R] = []
-    rest = iter(items)
-    while some := [make(item) for item in islice(rest, ITEMS_PER_STEP)]:
-        made += some
-        yield
-    return made
 
 
 def merge(answers: dict[int, T], places: Sequence[int], topics: Sequence[T], field: str) -> None:

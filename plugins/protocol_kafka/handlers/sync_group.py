@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from tidelog.kernel.errors import BrokerError, InconsistentGroupProtocol
-from tidelog.kernel.pace import run_in_steps
+from tidelog.kernel.pace import each_in_steps, run_in_steps
 from tidelog.kernel.seams.coordination.groups import Assignment, Synced, SyncRequest
 from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.pace import Pace, run_in_steps
+from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps
 from tidelog.kernel.seams.coordination.transactions import EndOfTransaction, ProducerIdentity
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.handlers.slices import each_in_steps
 from tidelog.plugins.protocol_kafka.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,

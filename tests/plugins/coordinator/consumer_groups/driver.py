@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.regexes import compile_regex
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
@@ -85,7 +86,7 @@ class ConsumerGroupDriver:
         request = attrs.evolve(ConsumerGroupHeartbeat(GROUP, member_id, epoch), **rest)  # type: ignore[arg-type]
         check_request(request, self.settings.assignors)
         if epoch < 0:
-            decision = heartbeats.leave(self.group, request, self.context())
+            decision = run_to_end(heartbeats.leave(self.group, request, self.context()))
         else:
             wanted = regexes_to_resolve(self.group, request.topic_regex, self.context())
             names = list(self.topics.names())
@@ -93,7 +94,7 @@ class ConsumerGroupDriver:
             resolved = {each.text: frozenset(filter(each.fullmatch, names)) for each in compiled}
             member = self.group.members.get(member_id)
             fast = member is not None and heartbeats.changes_nothing(self.group, member, request, self.topics)
-            decision = heartbeats.heartbeat(self.group, request, self.context(resolved))
+            decision = run_to_end(heartbeats.heartbeat(self.group, request, self.context(resolved)))
             if fast:
                 assert decision.draft is None
                 self.answered_at_once += 1
@@ -112,7 +113,7 @@ class ConsumerGroupDriver:
 
     def carry_out(self, draft: Draft) -> None:
         """Write and take over what was decided."""
-        self.log += [change.to_record() for change in draft.changes]
+        self.log += run_to_end(draft.to_records())
         self.group = draft.group
 
     def replayed(self) -> ConsumerGroup:

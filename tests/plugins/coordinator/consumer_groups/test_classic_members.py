@@ -17,6 +17,7 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest, SyncRequest
 from tidelog.plugins.coordinator.consumer_groups import classic_members
 from tidelog.plugins.coordinator.groups.consumer_protocol import (
@@ -45,7 +46,7 @@ class ClassicMemberDriver(ConsumerGroupDriver):
     def classic_join(self, **rest: object) -> Joined:
         """Join, or join again; the fields are those of `JoinRequest`."""
         request = attrs.evolve(JOIN, **rest)  # type: ignore[arg-type]
-        answer, draft = classic_members.join(self.group, request, self.context())
+        answer, draft = run_to_end(classic_members.join(self.group, request, self.context()))
         self.carry_out(draft)
         return answer
 

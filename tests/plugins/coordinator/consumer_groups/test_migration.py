@@ -7,6 +7,7 @@ import pytest
 
 from tests.plugins.coordinator.consumer_groups.driver import GROUP, SETTINGS, ConsumerGroupDriver, FakeTopics
 from tidelog.kernel.errors import GroupIdNotFound
+from tidelog.kernel.pace import run_to_end
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.members import Member
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup, ConsumerGroupState
@@ -103,7 +104,7 @@ def test_downgrade_follows_when_the_last_member_of_the_consumer_protocol_leaves(
     driver = ConsumerGroupDriver(FakeTopics(t=2))
     upgraded(classic(assignment(t=[0, 1])), driver)
     driver.join("new", "t")
-    draft = depart(driver.group, ["new"], driver.context())
+    draft = run_to_end(depart(driver.group, ["new"], driver.context()))
     back = draft.becomes_classic
     assert back is not None
     assert (back.generation, back.protocol_type) == (8, "consumer")
@@ -133,6 +134,6 @@ def test_may_downgrade_is_false_by_policy_size_or_remaining_members(
     driver = ConsumerGroupDriver(settings=attrs.evolve(SETTINGS, **settings))  # type: ignore[arg-type]
     upgraded(classic(b""), driver)
     driver.join("new", "t")
-    draft = depart(driver.group, leaving, driver.context())
+    draft = run_to_end(depart(driver.group, leaving, driver.context()))
     assert draft.becomes_classic is None
     assert not draft.group.removed

@@ -15,6 +15,7 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
     UnreleasedInstanceId,
 )
+from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.consumer_groups import HeartbeatAnswer
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroupState
@@ -180,7 +181,9 @@ class GroupMachine(RuleBasedStateMachine):
         consumer = self.consumers.get(number)
         if consumer is None or consumer.member_id not in self.driver.group.members:
             return
-        self.driver.carry_out(depart(self.driver.group, [consumer.member_id], self.driver.context()))
+        self.driver.carry_out(
+            run_to_end(depart(self.driver.group, [consumer.member_id], self.driver.context()))
+        )
         consumer.owned = {}
         if notices:
             del self.consumers[number]
@@ -215,7 +218,7 @@ class GroupMachine(RuleBasedStateMachine):
         present = {consumer.member_id for consumer in self.consumers.values()}
         gone = [member_id for member_id in self.driver.group.members if member_id not in present]
         if gone:
-            self.driver.carry_out(depart(self.driver.group, gone, self.driver.context()))
+            self.driver.carry_out(run_to_end(depart(self.driver.group, gone, self.driver.context())))
         for _ in range(HEARTBEATS_TO_SETTLE):
             self.driver.now_ms += 11_000
             for consumer in list(self.consumers.values()):
