@@ -210,7 +210,10 @@ class Topics:
             raise InvalidPartitions(
                 f"{partitions} partitions are not between 1 and {MAX_PARTITIONS_PER_TOPIC}"
             )
-        _check_limit(partitions)
+        if partitions > MAX_PARTITIONS_PER_TOPIC:
+            raise InvalidPartitions(
+                f"a topic may begin with {MAX_PARTITIONS_PER_TOPIC} partitions at most, not {partitions}"
+            )
         if new.replication_factor not in (-1, 1):
             raise InvalidReplicationFactor(
                 f"replication factor {new.replication_factor} is not possible with one broker"
@@ -316,7 +319,6 @@ class Topics:
             raise InvalidPartitions(
                 f"topic {name!r} has {present} partition(s), {count} would not be an increase"
             )
-        _check_limit(count)
         return topic
 
     async def grow(self, name: str, count: int) -> None:
@@ -469,10 +471,3 @@ class Topics:
 
 def _leader_epochs(record: TopicRecord) -> tuple[int, ...]:
     return record.leader_epochs or (FIRST_EPOCH,) * record.partitions
-
-
-def _check_limit(partitions: int) -> None:
-    if partitions > MAX_PARTITIONS_PER_TOPIC:
-        raise InvalidPartitions(
-            f"a topic may have {MAX_PARTITIONS_PER_TOPIC} partitions at most, not {partitions}"
-        )

@@ -189,9 +189,6 @@ PARTITIONS = (
         "grows without bounds",
         _grows(2**31 - 1),
         "POLICY_VIOLATION",
-        tidelog=Differs(
-            BAD_PARTITIONS, "the most partitions of a topic are checked before those of a request"
-        ),
     ),
     Case("grows where it is told", _grows(3, [[NODE_ID]]), OK),
     Case("grows by fewer than assigned", _grows(3, [[NODE_ID], [NODE_ID]]), BAD_ASSIGNMENT),

@@ -16,11 +16,11 @@ from tidelog.plugins.protocol_kafka.messages.create_partitions import (
 )
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""Most partitions that one request creates."""
+"""Most partitions that one request adds; with more it is refused as a whole, as in Apache Kafka 4.4."""
 
 
 async def handle(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    """Handle each topic independently: an error of one does not affect the others."""
+    """Handle each topic independently, unless the request adds too many partitions in all."""
     times = Counter(topic.name for topic in request.topics)
     first = {topic.name: topic for topic in reversed(request.topics)}
     pace = Pace()
@@ -28,11 +28,11 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
     for name in times:
         wanted += _wanted(context, first[name]) if times[name] == 1 else 0
         await pace.turn()
-    left = MAX_PARTITIONS_PER_REQUEST
+    too_many = _too_many(wanted) if wanted > MAX_PARTITIONS_PER_REQUEST else None
     outcomes: dict[str, BrokerError | None] = {}
     for name in times:
         try:
-            left -= _checked(context, first[name], times[name], left, wanted)
+            _check(context, first[name], times[name], too_many)
             outcomes[name] = None
         except BrokerError as error:
             outcomes[name] = error
@@ -65,24 +65,27 @@ def _wanted(context: RequestContext, asked: CreatePartitionsTopic) -> int:
         return 0
 
 
-def _checked(
-    context: RequestContext, asked: CreatePartitionsTopic, times: int, left: int, wanted: int
-) -> int:
-    """Return how many partitions a topic is to get. The request asks for `wanted`, and may add `left` more.
+def _too_many(wanted: int) -> PolicyViolation:
+    return PolicyViolation(
+        f"a request may create {MAX_PARTITIONS_PER_REQUEST} partitions at most, and this one asks for "
+        f"{wanted}; create them with several requests"
+    )
+
+
+def _check(
+    context: RequestContext, asked: CreatePartitionsTopic, times: int, too_many: PolicyViolation | None
+) -> None:
+    """Check one topic of a request, which may ask for too many partitions.
 
     Raises:
         BrokerError: the topic is refused.
     """
     if times > 1:
         raise InvalidRequest(f"topic {asked.name!r} is in the request {times} times")
+    if too_many is not None:
+        raise too_many
     added = asked.count - len(context.broker.topics.check_growth(asked.name, asked.count).partitions)
-    if added > left:
-        raise PolicyViolation(
-            f"a request may create {MAX_PARTITIONS_PER_REQUEST} partitions at most, and this one asks for "
-            f"{wanted}; create them with several requests"
-        )
     _check_assignments(context, asked, added)
-    return added
 
 
 def _check_assignments(context: RequestContext, asked: CreatePartitionsTopic, added: int) -> None:

@@ -264,7 +264,7 @@ async def test_check_and_create_refuse_an_invalid_topic(
 
 
 async def test_check_names_the_limit_of_partitions(harness: TopicsHarness) -> None:
-    with pytest.raises(InvalidPartitions, match="a topic may have 10000 partitions at most, not 10001"):
+    with pytest.raises(InvalidPartitions, match="a topic may begin with 10000 partitions at most, not 10001"):
         harness.topics.check(NewTopic("new", 10_001))
     assert harness.topics.check(NewTopic("new", 10_000))[0].partitions == 10_000
 

@@ -86,7 +86,7 @@ async def test_create_partitions_refuses_internal_topics(
         (2, None, ErrorCode.INVALID_PARTITIONS),
         (1, None, ErrorCode.INVALID_PARTITIONS),
         (-1, None, ErrorCode.INVALID_PARTITIONS),
-        (2**31 - 1, None, ErrorCode.INVALID_PARTITIONS),
+        (2**31 - 1, None, ErrorCode.POLICY_VIOLATION),
         (4, [[1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (3, [[2]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (3, [[1, 1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
@@ -117,23 +117,22 @@ async def test_create_partitions_refuses_a_duplicate_topic(client: Client, broke
 
 
 async def test_create_partitions_limits_the_partitions_of_a_request(client: Client, broker: Broker) -> None:
-    for name in ("a", "b", "c"):
+    for name in ("a", "b"):
         await new_topic(broker, name)
-    grown = [("a", 6001, None), ("b", 5002, None), ("c", 4001, None), ("missing", 3, None)]
-    answer = await client.ask(CREATE_PARTITIONS, 3, request(*grown, validate_only=True))
-    assert codes(answer) == [
-        ("a", 0),
-        ("b", ErrorCode.POLICY_VIOLATION),
-        ("c", 0),
-        ("missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    ]
+    as_many_as_may_be = [("a", 5001, None), ("b", 5001, None), ("missing", 9000, None)]
+    answer = await client.ask(CREATE_PARTITIONS, 3, request(*as_many_as_may_be, validate_only=True))
+    assert codes(answer) == [("a", 0), ("b", 0), ("missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    one_more = [("a", 5001, None), ("b", 5002, None), ("missing", 3, None)]
+    answer = await client.ask(CREATE_PARTITIONS, 3, request(*one_more))
+    assert codes(answer) == [(name, ErrorCode.POLICY_VIOLATION) for name in ("a", "b", "missing")]
     assert answer.results[1].error_message == (
-        "a request may create 10000 partitions at most, and this one asks for 15001; create them with "
+        "a request may create 10000 partitions at most, and this one asks for 10001; create them with "
         "several requests"
     )
+    assert len(broker.topics.get("a").partitions) == 1
 
 
-async def test_create_partitions_names_the_limit_of_a_topic(client: Client, broker: Broker) -> None:
+async def test_create_partitions_adds_10000_to_those_of_a_topic(client: Client, broker: Broker) -> None:
     await new_topic(broker)
-    answer = await client.ask(CREATE_PARTITIONS, 3, request(("flights", 10_001, None)))
-    assert answer.results[0].error_message == "a topic may have 10000 partitions at most, not 10001"
+    answer = await client.ask(CREATE_PARTITIONS, 3, request(("flights", 10_001, None), validate_only=True))
+    assert codes(answer) == [("flights", 0)]
