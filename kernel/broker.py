@@ -279,6 +279,7 @@ class Broker:
             _log.error("%s", error)
 
     async def _open(self) -> None:
+        self.events.subscribe(self.resource_configs.on_event)
         self.events.subscribe(self.server.on_event)
         self.events.subscribe(self.sinks.on_event)
         self.dynamic_config.load()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tidelog.kernel.config import keys
 from tidelog.kernel.config.config import Config
-from tidelog.kernel.config.key import BrokerDefault, ConfigKey, declared_keys
+from tidelog.kernel.config.key import BrokerDefault, ConfigKey, check_pool_size, declared_keys
 from tidelog.kernel.config.listeners import (
     Listener,
     ServedListener,
@@ -38,6 +38,8 @@ from tidelog.kernel.config.types import (
     long,
     names_by_listener,
     nullable,
+    optional,
+    or_unlimited,
     password,
     string,
 )
@@ -63,6 +65,7 @@ __all__ = [
     "ValueType",
     "boolean",
     "check_conflicts",
+    "check_pool_size",
     "checked_topic_config",
     "choice",
     "comma_list",
@@ -75,6 +78,8 @@ __all__ = [
     "long",
     "names_by_listener",
     "nullable",
+    "optional",
+    "or_unlimited",
     "parse_advertised_listeners",
     "parse_listeners",
     "password",

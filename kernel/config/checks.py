@@ -57,12 +57,20 @@ def _codecs_of_unknown_listeners(values: Mapping[str, object]) -> Iterator[str]:
             yield f"listener.codec.map: {name} is not in listeners."
 
 
+def _no_connections(values: Mapping[str, object]) -> Iterator[str]:
+    if not _value(values, keys.MAX_CONNECTIONS_PER_IP) and not _value(
+        values, keys.MAX_CONNECTIONS_PER_IP_OVERRIDES
+    ):
+        yield "max.connections.per.ip: may be 0 only if max.connections.per.ip.overrides is set."
+
+
 _SERVED = (keys.LISTENERS, keys.CONTROLLER_LISTENER_NAMES)
 _CHECKS: tuple[tuple[tuple[ConfigKey[Any], ...], Callable[[Mapping[str, object]], Iterator[str]]], ...] = (
     (_SERVED, _no_listener_for_clients),
     ((*_SERVED, keys.LISTENER_SECURITY_PROTOCOL_MAP), _unserved_protocols),
     ((keys.LISTENERS, keys.ADVERTISED_LISTENERS), _unknown_advertised_listeners),
     ((keys.LISTENERS, keys.LISTENER_CODEC_MAP), _codecs_of_unknown_listeners),
+    ((keys.MAX_CONNECTIONS_PER_IP, keys.MAX_CONNECTIONS_PER_IP_OVERRIDES), _no_connections),
 )
 """The checks, each with the keys that it reads."""
 

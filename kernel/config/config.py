@@ -98,8 +98,20 @@ class Config:
         Raises:
             ConfigError: lists every unknown key and every bad value; nothing has changed.
         """
+        self._use(self._with_dynamic(of_broker, of_cluster))
+
+    def check_dynamic(self, of_broker: Mapping[str, str], of_cluster: Mapping[str, str]) -> None:
+        """Check what `set_dynamic` would set.
+
+        Raises:
+            ConfigError: as `set_dynamic`.
+        """
+        resolved = resolve(self._with_dynamic(of_broker, of_cluster), self.keys)
+        refuse(resolved.problems + resolve_topic_defaults(resolved, self.keys).problems)
+
+    def _with_dynamic(self, of_broker: Mapping[str, str], of_cluster: Mapping[str, str]) -> Sources:
         for_all = self._static_sources.over(_layer(of_cluster, OriginKind.DYNAMIC_CLUSTER))
-        self._use(for_all.over(_layer(of_broker, OriginKind.DYNAMIC_BROKER)))
+        return for_all.over(_layer(of_broker, OriginKind.DYNAMIC_BROKER))
 
     def text(self, name: str) -> str:
         """Return the value of the broker key `name` in Kafka's notation, empty for an unknown key."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Generic, NamedTuple, cast
 
@@ -25,9 +26,10 @@ class ConfigKey(Generic[T_co]):
     `broker_defaults` are the broker keys that give its default: the first that is set (not None) wins.
     `only_with` names another key and the value without which this key has no effect; a warning reports a key
     that is set without it. `not_above` names a topic key of whose value this one's must not be the larger.
-    Of a group key, `within` are the broker keys with the least and the largest value, and `below` names a key
-    whose value has to be larger.
+    Of a broker or group key, `within` are the broker keys with the least and the largest value, and `below`
+    names a key of its scope whose value has to be larger.
     `dynamic`: a broker key that may also be set while the broker runs, with `one_broker` not for all brokers.
+    `check_change` then gets its value and the new one, and raises ValueError for a change that is refused.
     `inert` is the reason why a key has no effect here: it is kept and described for tools. `chooses` is the
     seam, as `tidelog plugins` lists it, whose implementation the value names. `required`: a key of a sink
     that has to be set.
@@ -46,6 +48,7 @@ class ConfigKey(Generic[T_co]):
     below: str = ""
     dynamic: bool = False
     one_broker: bool = False
+    check_change: Callable[[int, int], None] | None = attrs.field(default=None, eq=False, repr=False)
     inert: str = ""
     chooses: str = ""
     required: bool = False
@@ -68,6 +71,26 @@ def declared_keys(*modules: ModuleType) -> tuple[ConfigKey[object], ...]:
     """Return every key that is a global of one of the modules, in their order: for `tidelog_config_keys`."""
     values = (value for module in modules for value in vars(module).values())
     return tuple(cast("ConfigKey[object]", value) for value in values if isinstance(value, ConfigKey))
+
+
+def check_pool_size(current: int, new: int) -> None:
+    """Check a dynamic change of the size of a pool of threads, which Kafka limits.
+
+    Raises:
+        ValueError: it is less than half or more than twice the current one.
+    """
+    if current and not current // 2 <= new <= 2 * current:
+        raise ValueError(f"is not from half to twice the current value {current}")
+
+
+def check_above_0(_current: int, new: int) -> None:
+    """Check a dynamic change of a limit with which nothing would be served any more.
+
+    Raises:
+        ValueError: it is 0.
+    """
+    if new == 0:
+        raise ValueError("is 0, with which no client could connect to change it again")
 
 
 ENVIRONMENT_PREFIX = "TIDELOG_"

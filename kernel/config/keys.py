@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from tidelog.kernel.config.key import BrokerDefault, ConfigKey, declared_keys
+from tidelog.kernel.config.key import BrokerDefault, ConfigKey, check_above_0, declared_keys
 from tidelog.kernel.config.listeners import Listener, advertised_listeners, listener_names, listeners
 from tidelog.kernel.config.types import (
     INT_MAX,
@@ -20,6 +20,8 @@ from tidelog.kernel.config.types import (
     long,
     names_by_listener,
     nullable,
+    optional,
+    or_unlimited,
     string,
 )
 
@@ -127,7 +129,7 @@ LISTENERS = ConfigKey(
 )
 ADVERTISED_LISTENERS = ConfigKey(
     name="advertised.listeners",
-    type=nullable(advertised_listeners()),
+    type=optional(advertised_listeners()),
     default=None,
     documentation="The addresses that the broker reports to clients, by listener name; port 0 stands for "
     "the port that is bound. Unset: the address of the listener itself.",
@@ -179,6 +181,7 @@ MAX_CONNECTIONS = ConfigKey(
     type=integer(0),
     default=INT_MAX,
     dynamic=True,
+    check_change=check_above_0,
     documentation="The largest number of open connections; further ones wait until one ends. For one "
     "listener: `listener.name.NAME.max.connections`, with its name in lower case.",
 )
@@ -200,6 +203,7 @@ MAX_CONNECTION_CREATION_RATE = ConfigKey(
     type=integer(0),
     default=INT_MAX,
     dynamic=True,
+    check_change=check_above_0,
     documentation="The largest number of connections created per second; above it a listener pauses for up "
     "to a second before it serves the next one. For one listener: "
     "`listener.name.NAME.max.connection.creation.rate`. The quota `connection_creation_rate` is for one "
@@ -207,7 +211,7 @@ MAX_CONNECTION_CREATION_RATE = ConfigKey(
 )
 CONNECTIONS_MAX_IDLE_MS = ConfigKey(
     name="connections.max.idle.ms",
-    type=long(-1),
+    type=or_unlimited(long(0)),
     default=600000,
     documentation="A connection without traffic is closed after this many milliseconds, also while a request "
     "of it waits; -1: never. No fetch waits longer for records than that.",
@@ -299,7 +303,7 @@ FLUSH_MESSAGES = ConfigKey(
 )
 LOG_FLUSH_INTERVAL_MS = ConfigKey(
     name="log.flush.interval.ms",
-    type=nullable(long(0)),
+    type=optional(long(0)),
     default=None,
     dynamic=True,
     documentation="Time after which what was appended is flushed to disk, in milliseconds. Unset: "

@@ -136,7 +136,14 @@ def advertised_listeners() -> ValueType[tuple[Listener, ...]]:
 
 def listener_names() -> ValueType[tuple[str, ...]]:
     """Return the type of lists of listener names, which are converted to upper case."""
-    return ValueType("list", "", lambda text: split_list(text.upper()), ",".join)
+    return ValueType("list", "not empty", _parse_listener_names, ",".join)
+
+
+def _parse_listener_names(text: str) -> tuple[str, ...]:
+    names = split_list(text.upper())
+    if not names:
+        raise ValueError("is empty")
+    return names
 
 
 def _format_listeners(listeners: tuple[Listener, ...]) -> str:

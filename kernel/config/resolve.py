@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
 import attrs
@@ -53,6 +53,7 @@ def resolve(sources: Sources, keys: ConfigKeys) -> Resolved:
         found.values.setdefault(key.name, key.default)
         found.origins.setdefault(key.name, DEFAULT_ORIGIN)
     found.problems += checks.problems(found.values, found.invalid)
+    found.problems += _out_of_limits(keys, found)
     found.warnings += checks.warnings(found.values)
     found.warnings += _set_in_vain(keys, found)
     return Resolved(
@@ -157,6 +158,21 @@ def _take_unknown(setting: Setting, name: str, keys: ConfigKeys, found: _Finding
     found.meant(nearest)
     hint = f"did you mean {nearest}?" if nearest else "`tidelog config` lists all keys."
     found.problems.append(f"{name} ({setting.origin}) is no key; {hint}")
+
+
+def _out_of_limits(keys: ConfigKeys, found: _Findings) -> Iterator[str]:
+    for key in keys.of_scope("broker"):
+        low, high = key.within or (None, None)
+        limit = keys.find(key.below, "broker") if key.below else None
+        if found.invalid.intersection(each.name for each in (key, low, high, limit) if each is not None):
+            continue
+        value = cast("int", found.values[key.name])
+        if low is not None and high is not None:
+            least, most = (cast("int", found.values[each.name]) for each in (low, high))
+            if not least <= value <= most:
+                yield f"{key} = {value} is not between {low} = {least} and {high} = {most}."
+        if limit is not None and value >= cast("int", found.values[limit.name]):
+            yield f"{key} = {value} has to be less than {limit} = {found.values[limit.name]}."
 
 
 def _shown(setting: Setting, key: ConfigKey[object]) -> str:

@@ -88,7 +88,8 @@ def _default(key: ConfigKey[object], resolved: Resolved, warnings: list[str]) ->
             origin = resolved.origins[other.key.name]
             warnings.append(f"{other.key} ({origin}) does nothing, since {winner.key} is set.")
     value = resolved.values[winner.key.name]
-    in_unit = value if winner.factor == 1 else cast("int", value) * winner.factor
+    # Of times in coarser units -1 means no limit in any unit.
+    in_unit = value if winner.factor == 1 or value == -1 else cast("int", value) * winner.factor
     return TopicDefault(key, in_unit, winner.key if _was_set(winner.key, resolved) else None)
 
 

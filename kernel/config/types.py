@@ -83,6 +83,16 @@ def _whole(name: str, minimum: int, maximum: int, lowest: int, highest: int) -> 
 _MANY_DIGITS = 100
 
 
+def or_unlimited(inner: ValueType[int]) -> ValueType[int]:
+    """Return the type of limits like `inner`; each negative number is -1, no limit, as in Kafka."""
+    any_number = {"int": integer, "long": long}[inner.name]()
+
+    def parse(text: str) -> int:
+        return -1 if any_number.parse(text) < 0 else inner.parse(text)
+
+    return attrs.evolve(inner, allowed=f"{inner.allowed}, or negative: no limit", parse=parse)
+
+
 def double(minimum: float | None = None, maximum: float | None = None) -> ValueType[float]:
     """Return Kafka's type double; both bounds belong to the range."""
     allowed = _range(
@@ -177,7 +187,9 @@ def choice(*choices: str) -> ValueType[str]:
 
 
 def comma_list(
-    *choices: str, repeated: Literal["refused", "kept", "dropped"] = "refused"
+    *choices: str,
+    repeated: Literal["refused", "kept", "dropped"] = "refused",
+    non_empty: bool = False,
 ) -> ValueType[tuple[str, ...]]:
     """Return Kafka's type list: items between commas; with `choices` only those, written exactly so.
 
@@ -187,6 +199,8 @@ def comma_list(
 
     def parse(text: str) -> tuple[str, ...]:
         items = split_list(text)
+        if non_empty and not items:
+            raise ValueError("is empty")
         for item in items:
             if choices and item not in choices:
                 near = nearest_name(item, choices)
@@ -198,6 +212,7 @@ def comma_list(
         return distinct if repeated == "dropped" else items
 
     words = [any_of] * bool(choices) + ["no duplicates"] * (repeated == "refused")
+    words += ["not empty"] * non_empty
     return ValueType("list", "; ".join(words), parse, ",".join)
 
 
@@ -239,6 +254,15 @@ def nullable(inner: ValueType[T]) -> ValueType[T | None]:
 
     allowed = f"{inner.allowed}; empty: unset" if inner.allowed else ""
     return ValueType(inner.name, allowed, parse, format_value)
+
+
+def optional(inner: ValueType[T]) -> ValueType[T | None]:
+    """Return the type of values like `inner`, or of none where the key is not set: no text means that."""
+
+    def format_value(value: T | None) -> str:
+        return "" if value is None else inner.format(value)
+
+    return ValueType(inner.name, inner.allowed, inner.parse, format_value)
 
 
 def limits_by_host() -> ValueType[dict[str, int]]:

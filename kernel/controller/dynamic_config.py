@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import cast
 
 import trio
 
-from tidelog.kernel.config import Alter, Config
+from tidelog.kernel.config import Alter, Config, comma_list
 from tidelog.kernel.errors import ConfigError, InvalidConfig, InvalidRequest, StorageError
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.seams.events import BrokerConfigChanged
@@ -67,6 +68,8 @@ class DynamicConfig:
             if node_id is ALL_BROKERS:
                 self._check_scope(before, after)
             self._check_eligible_replicas(node_id, before, after)
+            if after != before:
+                self._check_together(node_id, after)
             if validate_only or after == before:
                 return
             with trio.CancelScope(shield=True):
@@ -83,6 +86,19 @@ class DynamicConfig:
             text = after.get(name)
             if text != before.get(name):
                 self._check_key(name, text)
+                if text is not None:
+                    self._check_change(name, text)
+
+    def _check_together(self, node_id: int | None, after: Mapping[str, str]) -> None:
+        """Check what contradicts other keys; a setting that could not be used before is left out."""
+        of_broker, of_cluster = (
+            self._usable(after if node == node_id else self._metadata.broker_config(node))
+            for node in (self._node_id, ALL_BROKERS)
+        )
+        try:
+            self._config.check_dynamic(of_broker, of_cluster)
+        except ConfigError as error:
+            raise InvalidRequest(str(error)) from None
 
     def _check_scope(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         for name, text in after.items():
@@ -120,6 +136,17 @@ class DynamicConfig:
                 raise InvalidRequest(f"{name} = {text!r}: {error}") from None
         elif text is not None:
             raise self._refusal(name, text, known=key is not None)
+
+    def _check_change(self, name: str, text: str) -> None:
+        """Check what is no fault of a value that is stored already; the value itself is valid."""
+        key = self._config.keys.find(name, "broker")
+        try:
+            if key is not None and key.type.name == "list":
+                comma_list().parse(text)
+            if key is not None and key.check_change is not None:
+                key.check_change(cast("int", self._config[key]), cast("int", key.type.parse(text)))
+        except ValueError as error:
+            raise InvalidRequest(f"{name} = {text!r}: {error}") from None
 
     def _refusal(self, name: str, text: str, *, known: bool) -> InvalidRequest | InvalidConfig:
         if known:

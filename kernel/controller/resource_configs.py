@@ -11,6 +11,7 @@ import trio
 from tidelog.kernel.config import Alter, Config, TopicConfig
 from tidelog.kernel.errors import BrokerError, InvalidConfig, InvalidRequest, StorageError
 from tidelog.kernel.pace import Pace
+from tidelog.kernel.seams.events import BrokerConfigChanged, Event
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.metadata import MetadataStore
@@ -30,6 +31,11 @@ class ResourceConfigs:
         self._changing = trio.Lock()
         self._typed: dict[tuple[ResourceScope, str], TopicConfig] = {}
         self.version = 0
+
+    def on_event(self, event: Event) -> None:
+        """Compute the configurations again after a change of the broker's, which has their defaults."""
+        if isinstance(event, BrokerConfigChanged):
+            self._typed.clear()
 
     def names(self, scope: ResourceScope) -> Sequence[str]:
         """Return the resources that have a configuration."""

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import sys
 
-from tidelog.kernel.config.key import BrokerDefault, ConfigKey
+from tidelog.kernel.config.key import BrokerDefault, ConfigKey, check_pool_size
 from tidelog.kernel.config.types import boolean, double, integer, long
+
+MOST_THREADS = 1000
+"""Each of them is a process."""
 
 LOG_CLEANER_THREADS = ConfigKey(
     name="log.cleaner.threads",
-    type=integer(0),
+    type=integer(0, MOST_THREADS),
     default=1,
     dynamic=True,
+    check_change=check_pool_size,
     documentation="How many processes rewrite logs at the same time, for `cleanup.policy` = `compact` and "
     "other policies that do; 0: none, and no log is rewritten.",
 )
 LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = ConfigKey(
     name="log.cleaner.io.max.bytes.per.second",
-    type=double(1),
+    type=double(),
     default=sys.float_info.max,
     dynamic=True,
-    documentation="How many bytes the processes that rewrite logs read and write together in a second.",
+    documentation="How many bytes the processes that rewrite logs read and write together in a second; 0: "
+    "none, so that they wait until it is changed; negative: no limit.",
 )
 LOG_CLEANER_IO_BUFFER_SIZE = ConfigKey(
     name="log.cleaner.io.buffer.size",
@@ -46,7 +51,7 @@ LOG_CLEANER_BACKOFF_MS = ConfigKey(
 )
 LOG_CLEANER_DEDUPE_BUFFER_SIZE = ConfigKey(
     name="log.cleaner.dedupe.buffer.size",
-    type=long(1 << 20),
+    type=long((1 << 20) + 1),
     default=134217728,
     dynamic=True,
     documentation="The memory for the newest offsets of keys, of all processes that compact together, in "

@@ -96,10 +96,10 @@ GROUP_MAX_SESSION_TIMEOUT_MS = ConfigKey(
 )
 GROUP_INITIAL_REBALANCE_DELAY_MS = ConfigKey(
     name="group.initial.rebalance.delay.ms",
-    type=integer(0),
+    type=integer(),
     default=3000,
     documentation="How long a classic group waits for further members when its first one has joined, in "
-    "milliseconds. Each member that joins extends the wait, up to the rebalance timeout.",
+    "milliseconds. Each member that joins extends the wait, up to the rebalance timeout. 0 or less: not.",
 )
 GROUP_MAX_SIZE = ConfigKey(
     name="group.max.size",
@@ -141,6 +141,7 @@ REMOVE_EXPIRED_INTERVAL_MS: Final = ConfigKey(
 PARTITION_VERIFICATION_ENABLE: Final = ConfigKey(
     name="transaction.partition.verification.enable",
     type=boolean(),
+    dynamic=True,
     default=True,
     documentation="Whether a transactional batch is refused unless its partition was added to the "
     "transaction.",

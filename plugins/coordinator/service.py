@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.seams.events import Event, TopicDeleted
+from tidelog.kernel.seams.events import BrokerConfigChanged, Event, TopicDeleted
 from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.live import ClassicContext
 from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
-from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings, group_settings
+from tidelog.plugins.coordinator.classic_groups.settings import group_settings
 from tidelog.plugins.coordinator.consumer_groups.changes import CHANGES as CONSUMER_GROUP_CHANGES
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
 from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups, Shared, settings_of
@@ -63,7 +63,9 @@ class CoordinatorService:
             OffsetSettings(config[keys.OFFSET_METADATA_MAX_BYTES]),
         )
         self.groups = Groups(registry, group_log, self.partition_for_group, classic.for_join, store)
-        self.consumer_groups = ConsumerGroups(self._shared_by_consumer_groups(settings, classic))
+        of_groups = settings_of(config, broker.partition_assignors, settings)
+        self._group_settings = SettingsOfGroups(of_groups, broker.resource_configs)
+        self.consumer_groups = ConsumerGroups(self._shared_by_consumer_groups(classic))
         self.expiry = OffsetExpiry(
             group_log, store, registry, clock, config[keys.OFFSETS_RETENTION_MINUTES] * MINUTE_MS
         )
@@ -77,14 +79,13 @@ class CoordinatorService:
             TransactionContext.of(broker, self.partition_for_transactional_id, self.partition_for_group),
         )
 
-    def _shared_by_consumer_groups(self, settings: GroupSettings, classic: ClassicGroups) -> Shared:
+    def _shared_by_consumer_groups(self, classic: ClassicGroups) -> Shared:
         broker = self._broker
-        of_groups = settings_of(broker.config, broker.partition_assignors, settings)
         return Shared(
             self._registry,
             self.group_log,
             self.partition_for_group,
-            SettingsOfGroups(of_groups, broker.resource_configs),
+            self._group_settings,
             BrokerTopics(broker.topics, base=broker.clock()),
             self.deadlines,
             broker.clock,
@@ -102,6 +103,8 @@ class CoordinatorService:
         relocation = GroupRelocation(self.partition_for_group, self.transactions.superseded)
         self.group_log.open(self.replay, relocation)
         self.transactions.open()
+        # What was configured while the broker ran before is known since the metadata are open.
+        self._group_settings.use(self._broker.config)
         self._broker.events.subscribe(self._on_event)
 
     def release_waiters(self) -> None:
@@ -142,3 +145,5 @@ class CoordinatorService:
         if isinstance(event, TopicDeleted):
             job = partial(self.expiry.forget_topic, event.topic)
             self._broker.tasks.once(f"offsets of {event.topic.name}", job)
+        elif isinstance(event, BrokerConfigChanged):
+            self._group_settings.use(self._broker.config)

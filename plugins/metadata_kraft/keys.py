@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.config import ConfigKey, integer, long, nullable, string
+from tidelog.kernel.config import ConfigKey, integer, long, nullable, or_unlimited, string
 from tidelog.kernel.config.paths import local_path
 
 METADATA_LOG_DIR = ConfigKey(
@@ -45,7 +45,7 @@ METADATA_LOG_SEGMENT_MS = ConfigKey(
 )
 METADATA_MAX_RETENTION_BYTES = ConfigKey(
     name="metadata.max.retention.bytes",
-    type=long(-1),
+    type=or_unlimited(long(0)),
     default=100 * 1024 * 1024,
     documentation=(
         "The size of the metadata log with its snapshots above which old snapshots, and the log below "
@@ -55,7 +55,7 @@ METADATA_MAX_RETENTION_BYTES = ConfigKey(
 )
 METADATA_MAX_RETENTION_MS = ConfigKey(
     name="metadata.max.retention.ms",
-    type=long(-1),
+    type=or_unlimited(long(0)),
     default=7 * 24 * 60 * 60 * 1000,
     documentation=(
         "The age after which snapshots of the metadata, and the log below those that stay, are deleted, "

@@ -18,6 +18,7 @@ from tidelog.kernel.config import (
     ConfigKey,
     ValueType,
     boolean,
+    check_pool_size,
     comma_list,
     double,
     integer,
@@ -145,11 +146,33 @@ _LOCAL_RETENTION_BYTES: Final = _kept(
     _NO_TIERS,
 )
 
-_OF_THREADS: Final = (
-    _kept("background.threads", integer(1), 10, "Threads for background work.", _NO_THREADS),
-    _kept("num.io.threads", integer(1), 8, "Threads that serve requests.", _NO_THREADS),
-    _kept("num.network.threads", integer(1), 3, "Threads that receive and send.", _NO_THREADS),
-    _kept("num.replica.fetchers", integer(), 1, "Threads that replicate from each leader.", _NO_REPLICAS),
+_OF_THREADS: Final = tuple(
+    attrs.evolve(_kept(name, integer(1), default, meaning, why), check_change=check_pool_size)
+    for name, default, meaning, why in (
+        ("background.threads", 10, "Threads for background work.", _NO_THREADS),
+        ("num.io.threads", 8, "Threads that serve requests.", _NO_THREADS),
+        ("num.network.threads", 3, "Threads that receive and send.", _NO_THREADS),
+        ("num.replica.fetchers", 1, "Threads that replicate from each leader.", _NO_REPLICAS),
+        ("remote.log.reader.threads", 10, "Threads that read from remote storage.", _NO_TIERS),
+        (
+            "remote.log.manager.copier.thread.pool.size",
+            10,
+            "Threads that copy to remote storage.",
+            _NO_TIERS,
+        ),
+        (
+            "remote.log.manager.expiration.thread.pool.size",
+            10,
+            "Threads that delete from remote storage.",
+            _NO_TIERS,
+        ),
+        (
+            "remote.log.manager.follower.thread.pool.size",
+            2,
+            "Threads that follow what the leader copied.",
+            _NO_TIERS,
+        ),
+    )
 )
 
 _OF_AUTHENTICATION: Final = tuple(
@@ -193,28 +216,28 @@ _OF_AUTHENTICATION: Final = tuple(
         ),
         (
             "sasl.login.refresh.window.factor",
-            double(0.5, 1.0),
+            double(),
             0.8,
             "The share of a credential's life after which it is refreshed.",
             _NO_TOKENS,
         ),
         (
             "sasl.login.refresh.window.jitter",
-            double(0.0, 0.25),
+            double(),
             0.05,
             "The random part of the time of a refresh.",
             _NO_TOKENS,
         ),
         (
             "sasl.login.refresh.min.period.seconds",
-            short(0, 900),
+            short(),
             60,
             "The least time between refreshes, in seconds.",
             _NO_TOKENS,
         ),
         (
             "sasl.login.refresh.buffer.seconds",
-            short(0, 3600),
+            short(),
             300,
             "The time before the end of a credential in which it is not refreshed, in seconds.",
             _NO_TOKENS,
@@ -243,30 +266,11 @@ _OF_TIERED_STORAGE: Final = tuple(
             500,
             "How long a fetch waits for remote storage, in milliseconds.",
         ),
-        ("remote.log.reader.threads", integer(1), 10, "Threads that read from remote storage."),
         (
             "remote.log.index.file.cache.total.size.bytes",
             long(1),
             1024**3,
             "The size of the cache of indexes of remote segments, in bytes.",
-        ),
-        (
-            "remote.log.manager.copier.thread.pool.size",
-            integer(1),
-            10,
-            "Threads that copy to remote storage.",
-        ),
-        (
-            "remote.log.manager.expiration.thread.pool.size",
-            integer(1),
-            10,
-            "Threads that delete from remote storage.",
-        ),
-        (
-            "remote.log.manager.follower.thread.pool.size",
-            integer(1),
-            2,
-            "Threads that follow what the leader copied.",
         ),
         (
             "remote.list.offsets.request.timeout.ms",

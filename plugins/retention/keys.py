@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.kernel.config.key import BrokerDefault, ConfigKey
-from tidelog.kernel.config.types import integer, long, nullable
+from tidelog.kernel.config.types import integer, long, optional, or_unlimited
 
 _MS_PER_MINUTE, _MS_PER_HOUR = 60_000, 3_600_000
 
@@ -15,21 +15,21 @@ LOG_RETENTION_CHECK_INTERVAL_MS = ConfigKey(
 )
 LOG_RETENTION_MS = ConfigKey(
     name="log.retention.ms",
-    type=nullable(long(-1)),
+    type=optional(or_unlimited(long(1))),
     default=None,
     dynamic=True,
     documentation="How long records are kept, in milliseconds; -1: no limit. Unset: `log.retention.minutes`.",
 )
 LOG_RETENTION_MINUTES = ConfigKey(
     name="log.retention.minutes",
-    type=nullable(integer()),
+    type=optional(or_unlimited(integer(1))),
     default=None,
     documentation="How long records are kept, in minutes, unless `log.retention.ms` is set. Unset: "
     "`log.retention.hours`.",
 )
 LOG_RETENTION_HOURS = ConfigKey(
     name="log.retention.hours",
-    type=integer(),
+    type=or_unlimited(integer(1)),
     default=168,
     documentation="How long records are kept, in hours, unless `log.retention.ms` or "
     "`log.retention.minutes` is set.",

@@ -6,10 +6,11 @@ from tidelog.kernel.config import (
     BrokerDefault,
     ConfigKey,
     boolean,
+    check_pool_size,
     comma_list,
     integer,
     long,
-    nullable,
+    optional,
     string,
 )
 from tidelog.kernel.config.paths import local_path
@@ -19,14 +20,14 @@ _MS_PER_HOUR = 3_600_000
 
 LOG_DIR = ConfigKey(
     name="log.dir",
-    type=local_path(comma_list()),
+    type=local_path(comma_list(non_empty=True)),
     default=("/tmp/kafka-logs",),  # noqa: S108 Kafka's own default
     documentation="Directories for the data, separated by commas; `log.dirs` is used instead when it is set.",
     only_with=("storage", "file"),
 )
 LOG_DIRS = ConfigKey(
     name="log.dirs",
-    type=nullable(local_path(comma_list())),
+    type=optional(local_path(comma_list(non_empty=True))),
     default=None,
     documentation=(
         "Directories for the data, separated by commas. A new partition is created in the one with the "
@@ -47,6 +48,8 @@ NUM_RECOVERY_THREADS_PER_DATA_DIR = ConfigKey(
     name="num.recovery.threads.per.data.dir",
     type=integer(1),
     default=2,
+    dynamic=True,
+    check_change=check_pool_size,
     documentation=(
         "The number of threads per data directory that open the partitions at start, with log recovery "
         "where it is needed, and that close them at a stop."
@@ -96,7 +99,7 @@ REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = ConfigKey(
 
 LOG_ROLL_JITTER_MS = ConfigKey(
     name="log.roll.jitter.ms",
-    type=nullable(long(0)),
+    type=optional(long(0)),
     default=None,
     dynamic=True,
     documentation="The largest random time that is subtracted from `log.roll.ms`, in milliseconds, so that "

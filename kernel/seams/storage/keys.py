@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.kernel.config import keys
 from tidelog.kernel.config.key import BrokerDefault, ConfigKey
-from tidelog.kernel.config.types import LONG_MAX, integer, long, nullable
+from tidelog.kernel.config.types import LONG_MAX, integer, long, optional
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
@@ -33,7 +33,7 @@ SEGMENT_BYTES = ConfigKey(
 )
 LOG_ROLL_MS = ConfigKey(
     name="log.roll.ms",
-    type=nullable(long(1)),
+    type=optional(long(1)),
     default=None,
     dynamic=True,
     documentation="The age of a segment at which a log rolls to a new one, in milliseconds. Unset: "

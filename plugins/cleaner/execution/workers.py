@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 KEPT_S: Final = 60.0
 """For so long, and up to twice as long, a worker waits for its next log."""
+
+
+_STANDSTILL = 1e-6
+"""Bytes per second with which a worker waits until the rate is changed: it divides by it."""
 
 
 class Workers:
@@ -104,7 +109,10 @@ class Workers:
 
     def bytes_per_second(self) -> float:
         """Return the share of each busy worker in `log.cleaner.io.max.bytes.per.second`."""
-        return self._config[keys.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND] / max(len(self._busy), 1)
+        rate = self._config[keys.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND]
+        if rate < 0:
+            return sys.float_info.max
+        return max(rate / max(len(self._busy), 1), _STANDSTILL)
 
 
 def _new_process() -> WorkerProcess:

@@ -33,7 +33,7 @@ def group_settings(config: Config) -> GroupSettings:
     """Return the settings that the configuration gives."""
     return GroupSettings(
         new_member_id,
-        initial_rebalance_delay_ms=config[keys.GROUP_INITIAL_REBALANCE_DELAY_MS],
+        initial_rebalance_delay_ms=max(config[keys.GROUP_INITIAL_REBALANCE_DELAY_MS], 0),
         min_session_timeout_ms=config[keys.GROUP_MIN_SESSION_TIMEOUT_MS],
         max_session_timeout_ms=config[keys.GROUP_MAX_SESSION_TIMEOUT_MS],
         max_size=config[keys.GROUP_MAX_SIZE],

@@ -15,13 +15,6 @@ if TYPE_CHECKING:
 
 INT_MAX = 2**31 - 1
 
-SESSION_TIMEOUT_MS = ConfigKey(
-    name="group.consumer.session.timeout.ms",
-    type=integer(1),
-    default=45_000,
-    documentation="How long a member of the consumer protocol may send no heartbeat before the group removes "
-    "it, in milliseconds.",
-)
 MIN_SESSION_TIMEOUT_MS = ConfigKey(
     name="group.consumer.min.session.timeout.ms",
     type=integer(1),
@@ -34,11 +27,13 @@ MAX_SESSION_TIMEOUT_MS = ConfigKey(
     default=60_000,
     documentation="The largest value of `group.consumer.session.timeout.ms`.",
 )
-HEARTBEAT_INTERVAL_MS = ConfigKey(
-    name="group.consumer.heartbeat.interval.ms",
+SESSION_TIMEOUT_MS = ConfigKey(
+    name="group.consumer.session.timeout.ms",
     type=integer(1),
-    default=5_000,
-    documentation="The interval at which members of the consumer protocol send heartbeats, in milliseconds.",
+    default=45_000,
+    within=(MIN_SESSION_TIMEOUT_MS, MAX_SESSION_TIMEOUT_MS),
+    documentation="How long a member of the consumer protocol may send no heartbeat before the group removes "
+    "it, in milliseconds.",
 )
 MIN_HEARTBEAT_INTERVAL_MS = ConfigKey(
     name="group.consumer.min.heartbeat.interval.ms",
@@ -52,6 +47,14 @@ MAX_HEARTBEAT_INTERVAL_MS = ConfigKey(
     default=15_000,
     documentation="The largest value of `group.consumer.heartbeat.interval.ms`.",
 )
+HEARTBEAT_INTERVAL_MS = ConfigKey(
+    name="group.consumer.heartbeat.interval.ms",
+    type=integer(1),
+    default=5_000,
+    within=(MIN_HEARTBEAT_INTERVAL_MS, MAX_HEARTBEAT_INTERVAL_MS),
+    below=SESSION_TIMEOUT_MS.name,
+    documentation="The interval at which members of the consumer protocol send heartbeats, in milliseconds.",
+)
 MAX_SIZE = ConfigKey(
     name="group.consumer.max.size",
     type=integer(1),
@@ -60,7 +63,7 @@ MAX_SIZE = ConfigKey(
 )
 ASSIGNORS = ConfigKey(
     name="group.consumer.assignors",
-    type=comma_list(),
+    type=comma_list(non_empty=True),
     default=("uniform", "range"),
     documentation="The server-side assignors that consumers may choose from with `group.remote.assignor`; "
     "the first is for those that do not choose. Names of assignors that plugins offer.",
@@ -71,13 +74,6 @@ MIGRATION_POLICY = ConfigKey(
     default="bidirectional",
     documentation="Whether a group of consumers with members may change its protocol: `upgrade` from classic "
     "to consumer when a member of the consumer protocol joins, `downgrade` back when the last one leaves.",
-)
-ASSIGNMENT_INTERVAL_MS = ConfigKey(
-    name="group.consumer.assignment.interval.ms",
-    type=integer(0),
-    default=1_000,
-    documentation="The least time between two assignments of a group of the consumer protocol, in "
-    "milliseconds; changes within it lead to one assignment.",
 )
 MIN_ASSIGNMENT_INTERVAL_MS = ConfigKey(
     name="group.consumer.min.assignment.interval.ms",
@@ -90,6 +86,15 @@ MAX_ASSIGNMENT_INTERVAL_MS = ConfigKey(
     type=integer(0),
     default=15_000,
     documentation="The largest value of `group.consumer.assignment.interval.ms`.",
+)
+ASSIGNMENT_INTERVAL_MS = ConfigKey(
+    name="group.consumer.assignment.interval.ms",
+    type=integer(0),
+    default=1_000,
+    within=(MIN_ASSIGNMENT_INTERVAL_MS, MAX_ASSIGNMENT_INTERVAL_MS),
+    dynamic=True,
+    documentation="The least time between two assignments of a group of the consumer protocol, in "
+    "milliseconds; changes within it lead to one assignment.",
 )
 ASSIGNOR_OFFLOAD = ConfigKey(
     name="group.consumer.assignor.offload.enable",
@@ -147,25 +152,13 @@ GROUP_ASSIGNOR_OFFLOAD = ConfigKey(
 
 
 def check(config: Config, offered: Mapping[str, PartitionAssignor]) -> None:
-    """Check the keys against each other, on a broker whose plugins offer these assignors.
+    """Check the names of assignors, on a broker whose plugins offer these.
 
     Raises:
-        ConfigError: keys contradict each other, or name an assignor that no plugin offers.
+        ConfigError: one is named that no plugin offers.
     """
-    for low, key, high in (
-        (MIN_SESSION_TIMEOUT_MS, SESSION_TIMEOUT_MS, MAX_SESSION_TIMEOUT_MS),
-        (MIN_HEARTBEAT_INTERVAL_MS, HEARTBEAT_INTERVAL_MS, MAX_HEARTBEAT_INTERVAL_MS),
-        (MIN_ASSIGNMENT_INTERVAL_MS, ASSIGNMENT_INTERVAL_MS, MAX_ASSIGNMENT_INTERVAL_MS),
-    ):
-        if not config[low] <= config[key] <= config[high]:
-            raise ConfigError(
-                f"{key.name} = {config[key]} is not between {low.name} = {config[low]} and {high.name} = "
-                f"{config[high]}"
-            )
-    if config[HEARTBEAT_INTERVAL_MS] >= config[SESSION_TIMEOUT_MS]:
-        raise ConfigError(f"{HEARTBEAT_INTERVAL_MS.name} has to be less than {SESSION_TIMEOUT_MS.name}")
     names = config[ASSIGNORS]
-    if not names or any(name not in offered for name in names):
+    if any(name not in offered for name in names):
         raise ConfigError(
             f"{ASSIGNORS.name} = {','.join(names)}: there are the assignors {', '.join(sorted(offered))}"
         )

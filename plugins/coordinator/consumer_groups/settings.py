@@ -55,6 +55,12 @@ class SettingsOfGroups:
         self.of_broker = of_broker
         self.configs = configs
 
+    def use(self, config: Config) -> None:
+        """Use what may be configured while the broker runs."""
+        interval_ms = config[keys.ASSIGNMENT_INTERVAL_MS]
+        if interval_ms != self.of_broker.assignment_interval_ms:
+            self.of_broker = attrs.evolve(self.of_broker, assignment_interval_ms=interval_ms)
+
     def of(self, group_id: str) -> Settings:
         """Return the settings of a group, the same object until they change."""
         config = self.configs.find("group", group_id)

@@ -43,7 +43,7 @@ class TransactionContext:
     coordinator_epoch: Callable[[int], int]
     max_timeout_ms: int
     id_expiration_ms: int
-    verifies_partitions: bool = True
+    verifies_partitions: Callable[[], bool] = lambda: True
     permits_two_phase_commit: bool = False
 
     @classmethod
@@ -63,7 +63,7 @@ class TransactionContext:
             coordinator_epoch=lambda partition: _leader_epoch(broker, partition),
             max_timeout_ms=config[TRANSACTION_MAX_TIMEOUT_MS],
             id_expiration_ms=config[TRANSACTIONAL_ID_EXPIRATION_MS],
-            verifies_partitions=config[PARTITION_VERIFICATION_ENABLE],
+            verifies_partitions=lambda: config[PARTITION_VERIFICATION_ENABLE],
             permits_two_phase_commit=config[TRANSACTION_TWO_PHASE_COMMIT_ENABLE],
         )
 

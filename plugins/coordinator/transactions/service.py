@@ -152,7 +152,7 @@ class Transactions:
 
     def verify_offsets(self, transactional_id: str, producer: ProducerIdentity, group_id: str) -> None:
         """Check that the producer's transaction includes a group's offsets."""
-        if not self._context.verifies_partitions:
+        if not self._context.verifies_partitions():
             return
         place = self._offsets_of(group_id)
         error = self.verify_partitions(transactional_id, producer, (place,))[place]
@@ -161,7 +161,7 @@ class Transactions:
 
     def includes_partition(self, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
         """Return whether the producer's open transaction includes that partition."""
-        if not self._context.verifies_partitions:
+        if not self._context.verifies_partitions():
             return True
         held = self.state.table.ongoing.get(producer_id)
         if held is None:

@@ -17,7 +17,6 @@ from tidelog.kernel.config.directories import data_directories
         ({"log.dirs": "/a,b"}, ["/a", "b"]),
         ({"log.dir": "c"}, ["c"]),
         ({"log.dirs": "/a", "log.dir": "c"}, ["/a"]),
-        ({"log.dirs": "", "log.dir": "c"}, ["c"]),
     ],
 )
 def test_data_directories_are_absolute(

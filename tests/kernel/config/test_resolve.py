@@ -24,6 +24,20 @@ PROBLEMS = [
     ("zzz=3", "zzz (--set) is no key; `tidelog config` lists all keys."),
     ("num.partitions=0", "num.partitions = '0' (--set): is out of range (>= 1)"),
     ("num.partitions=", "num.partitions = '' (--set): is not a whole number (int)"),
+    ("log.retention.ms=", "log.retention.ms = '' (--set): is not a whole number (long)"),
+    ("log.retention.hours=0", "log.retention.hours = '0' (--set): is out of range (>= 1)"),
+    ("log.dirs=", "log.dirs = '' (--set): is empty"),
+    ("controller.listener.names=", "controller.listener.names = '' (--set): is empty"),
+    ("num.replica.fetchers=0", "num.replica.fetchers = '0' (--set): is out of range (>= 1)"),
+    (
+        "max.connections.per.ip=0",
+        "max.connections.per.ip: may be 0 only if max.connections.per.ip.overrides is set.",
+    ),
+    (
+        "group.consumer.session.timeout.ms=44000",
+        "group.consumer.session.timeout.ms = 44000 is not between group.consumer.min.session.timeout.ms = "
+        "45000 and group.consumer.max.session.timeout.ms = 60000.",
+    ),
     ("default.replication.factor=3", "default.replication.factor = '3' (--set): is out of range (1)"),
     ("broker.id=-1", "broker.id = '-1' (--set): is out of range (>= 0)"),
     ("log.level=loud", "log.level = 'loud' (--set): is none of debug, info, warning, error"),

@@ -9,11 +9,14 @@ from tidelog.kernel.config import BrokerDefault, Config, ConfigKey, TopicConfig,
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.seams.storage import keys as segment_keys
+from tidelog.plugins.retention.keys import RETENTION_MS
 from tidelog.plugins.storage_file import keys as storage_keys
 
 BROKER_DEFAULTS: list[tuple[dict[str, object], ConfigKey[object], object]] = [
     ({"log.segment.bytes": 2_000_000}, segment_keys.SEGMENT_BYTES, 2_000_000),
     ({"log.roll.hours": 2}, segment_keys.SEGMENT_MS, 7_200_000),
+    ({"log.retention.hours": 2}, RETENTION_MS, 7_200_000),
+    ({"log.retention.hours": -3}, RETENTION_MS, -1),
     ({"log.roll.ms": 5, "log.roll.hours": 2}, segment_keys.SEGMENT_MS, 5),
     ({"log.roll.jitter.hours": 1}, storage_keys.SEGMENT_JITTER_MS, 3_600_000),
     ({"log.roll.jitter.ms": 0, "log.roll.jitter.hours": 1}, storage_keys.SEGMENT_JITTER_MS, 0),

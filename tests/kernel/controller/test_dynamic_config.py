@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tidelog.kernel.controller.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import BrokerError, InvalidConfig, InvalidRequest
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.seams.storage.keys import SEGMENT_MS
+from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.handlers.config_changes import replaced_by
 
 
@@ -83,6 +85,43 @@ async def test_alter_refuses(
     assert core.metadata.broker_config(None) == before
     assert core.config[keys.LOG_FLUSH_INTERVAL_MESSAGES] == keys.LOG_FLUSH_INTERVAL_MESSAGES.default
     await core.close()
+
+
+DYNAMIC_CHANGES = [
+    ("max.connections", ["1"], ["0"]),
+    ("max.connection.creation.rate", ["1"], ["0", "-1"]),
+    ("max.connections.per.ip", ["1"], ["0"]),
+    ("num.io.threads", ["4", "16"], ["3", "17"]),
+    ("num.replica.fetchers", ["1", "2"], ["0", "3"]),
+    ("num.recovery.threads.per.data.dir", ["1", "4"], ["0", "5"]),
+    ("log.cleaner.threads", ["0", "2"], ["3"]),
+    ("log.cleaner.io.max.bytes.per.second", ["0.5", "0", "-1"], ["fast"]),
+    ("log.cleanup.policy", ["compact,delete"], ["delete,delete"]),
+    ("log.retention.ms", ["-2", "1"], ["0", ""]),
+    ("group.consumer.assignment.interval.ms", ["0", "15000"], ["15001"]),
+    ("transaction.partition.verification.enable", ["false"], [""]),
+]
+"""By key, values that Apache Kafka takes beside its defaults, and values that it refuses."""
+
+
+async def test_alter_takes_the_values_that_kafka_takes() -> None:
+    async with running_broker() as broker:
+        changes = broker.dynamic_config
+        for key, taken, refused in DYNAMIC_CHANGES:
+            for value in taken:
+                await changes.alter(1, replaced_by([(key, value)]), validate_only=True)
+            for value in refused:
+                with pytest.raises(InvalidRequest, match=re.escape(key)):
+                    await changes.alter(1, replaced_by([(key, value)]), validate_only=True)
+
+
+async def test_alter_keeps_a_stored_value_beside_a_change_that_it_was_too_large_for() -> None:
+    async with running_broker() as broker:
+        changes = broker.dynamic_config
+        for threads in ("16", "32"):
+            await changes.alter(1, replaced_by([("num.io.threads", threads)]))
+        changes.load()
+        assert broker.config.text("num.io.threads") == "32"
 
 
 async def test_alter_with_validate_only_changes_nothing(tmp_path: Path) -> None:

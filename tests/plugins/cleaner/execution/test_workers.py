@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import pytest
 import trio
 
 from tests.deadlines import DEADLINE_S
+from tests.kernel.config.bundle import bundle_config
 from tests.log_cleanup import log_cleanup_of
 from tests.plugins.cleaner.execution.test_rewriting import (
     NO_THROTTLE,
@@ -166,3 +168,11 @@ async def test_a_worker_in_the_middle_of_a_rewrite_is_not_kept(tmp_path: Path) -
             broker.config.set_dynamic(NO_THROTTLE, {})
             assert await rewrite(broker, workers, partition)
             assert offsets(partition)[:6] == [0, 2, 4, 6, 8, 10]
+
+
+@pytest.mark.parametrize(
+    ("rate", "allowed"), [("1000", 1000), ("0.5", 0.5), ("-1", sys.float_info.max), ("0", 1e-6)]
+)
+def test_bytes_per_second_takes_every_rate(rate: str, allowed: float) -> None:
+    workers = Workers(bundle_config({"log.cleaner.io.max.bytes.per.second": rate}))
+    assert workers.bytes_per_second() == allowed

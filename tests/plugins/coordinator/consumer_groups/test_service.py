@@ -37,10 +37,11 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest, LeavingMember
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit
 from tidelog.kernel.seams.resource_configs import ResourceConfigs, ResourceScope
-from tidelog.kernel.testing.broker import new_broker
+from tidelog.kernel.testing.broker import new_broker, running_broker
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
 from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups, Shared
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
+from tidelog.plugins.coordinator.lazy import LazyCoordinator
 
 GROUP = "g"
 SUBSCRIPTION = bytes.fromhex("0001 00000001 0001 74 ffffffff 00000000")
@@ -458,3 +459,15 @@ async def test_leave_group_removes_members_of_both_protocols(coordinator: Consum
 def test_settings_of_refuses_an_invalid_configuration(settings: dict[str, object], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         new_broker(settings)
+
+
+async def test_settings_of_groups_follow_the_configuration_of_a_running_broker() -> None:
+    async with running_broker() as broker:
+        settings = cast("LazyCoordinator", broker.coordinator)._service._group_settings
+        await broker.resource_configs.alter(
+            "group", "own", lambda _: {"consumer.session.timeout.ms": "50000"}
+        )
+        before = [settings.of(group).assignment_interval_ms for group in ("own", "other")]
+        await broker.dynamic_config.alter(None, lambda _: {"group.consumer.assignment.interval.ms": "7000"})
+        after = [settings.of(group).assignment_interval_ms for group in ("own", "other")]
+        assert (before, after) == ([1_000, 1_000], [7_000, 7_000])

@@ -143,13 +143,10 @@ SECURITY_KEYS = re.compile(r"ssl\..*|sasl\.(jaas|enabled|mechanism)\..*|principa
 OTHER_KEYS = {
     "cordoned.log.dirs": "no directory can be cordoned here",
     "config.providers": "a class in Java",
-    "group.consumer.assignment.interval.ms": "read at the start; it can be changed for each group",
     "listener.security.protocol.map": "there is no TLS",
     "listeners": "opened at the start",
     "max.connections.per.ip.overrides": "read at the start",
     "metric.reporters": "a class in Java",
-    "num.recovery.threads.per.data.dir": "read at the start",
-    "transaction.partition.verification.enable": "read at the start",
 }
 """Kafka's dynamic keys that tidelog describes in another way or lacks, and why."""
 

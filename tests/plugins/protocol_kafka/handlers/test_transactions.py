@@ -253,10 +253,13 @@ async def test_produce_refuses_batches_of_a_fenced_producer(
     assert await produce(client, broker, version, producer_id, 0) == [ErrorCode.INVALID_PRODUCER_EPOCH]
 
 
+@pytest.mark.parametrize("at_start", [True, False])
 @pytest.mark.parametrize("verified", [True, False])
-async def test_produce_without_transaction_verification(verified: bool) -> None:
+async def test_produce_without_transaction_verification(verified: bool, at_start: bool) -> None:
     setting = {"transaction.partition.verification.enable": str(verified).lower()}
-    async with running_broker(setting) as broker:
+    async with running_broker(setting if at_start else {}) as broker:
+        if not at_start:
+            await broker.dynamic_config.alter(None, lambda _: setting)
         await broker.topics.create(NewTopic(TOPIC, 1))
         client = Client(broker)
         producer_id = (await init(client)).producer_id
