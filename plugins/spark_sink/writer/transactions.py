@@ -15,7 +15,7 @@ all tasks have ended, a replay that shares out the rows differently fails before
 twice:
 
     killed before                   the replay finds
-    the marker of the query         nothing: it aborts the open transactions of its tasks and writes
+    the marker of the query         nothing: it aborts what tasks have left open, and writes
     the end of a transaction        the tasks that were committed, which have to have the same rows again; the
                                     driver checks those that have no rows any more
     Spark notes the micro-batch     all tasks, and compares
@@ -38,7 +38,12 @@ from tidelog.plugins.client import (
     TransactionalProducer,
     or_raise,
 )
-from tidelog.plugins.client.errors import ClientError, ProducerFenced
+from tidelog.plugins.client.errors import ClientError, ErrorResponse, ProducerFenced
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
 from tidelog.plugins.spark_sink.writer.fingerprint import Fingerprint
 from tidelog.plugins.spark_sink.writer.producing import TaskProducer, Written, gather
 from tidelog.plugins.spark_sink.writer.rows import rows_by_topic
@@ -50,6 +55,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "tidelog-spark"
 _NO_MARKER: Final = GroupOffset(-1)
+_ONGOING: Final = "Ongoing"
 
 
 class DifferentReplay(TidelogError):
@@ -178,6 +184,28 @@ def commit_tasks(client: BlockingClient, options: WriterOptions, done: Sequence[
                 f"is {options.transaction_timeout_ms}, or the task or the query ran twice. The rows are "
                 "written when the micro-batch is repeated; make that time longer than a micro-batch takes"
             ) from error
+
+
+def end_left_open(client: BlockingClient, options: WriterOptions, done: Sequence[PreparedTask]) -> None:
+    """Abort open transactions of tasks of the query that are not among those that `commit_tasks` commits.
+
+    A driver that was killed has left them, and the micro-batch has fewer tasks with rows now. Readers of
+    committed records would wait for each until its timeout.
+
+    Raises:
+        ClientError: some may still be open; brokers list transactions since Kafka 3.0.
+    """
+    own = f"{done[0].task.query_group}-"
+    prepared = {each.task.name for each in done if each.producer is not None}
+    request = ListTransactionsRequest(state_filters=[_ONGOING], producer_id_filters=[])
+    for node in client.metadata([]).brokers:
+        answer: ListTransactionsResponse = client.request(request, node=node)
+        if answer.error_code:
+            raise ErrorResponse(ErrorCode.of(answer.error_code), "transactions")
+        for found in answer.transaction_states:
+            name = found.transactional_id
+            if name.startswith(own) and name not in prepared:
+                client.init_transactions(name, timeout_ms=options.transaction_timeout_ms)
 
 
 def abort_tasks(client: BlockingClient, done: Sequence[PreparedTask]) -> None:

@@ -7,6 +7,7 @@ its start.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -31,6 +32,7 @@ from pyspark.sql.types import (
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.kernel.errors import TidelogError
 from tidelog.plugins.client import BlockingClient
+from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.spark_sink.option_values import InvalidOption, warn_of_options
 from tidelog.plugins.spark_sink.writer.options import WriterOptions, parse_writer_options
 from tidelog.plugins.spark_sink.writer.producing import TaskProducer, Written, gather
@@ -39,6 +41,7 @@ from tidelog.plugins.spark_sink.writer.transactions import (
     StreamTask,
     abort_tasks,
     commit_tasks,
+    end_left_open,
     prepare_task,
 )
 
@@ -56,6 +59,8 @@ _TYPES: Final[Mapping[str, tuple[type[DataType], ...]]] = {
 }
 _warned: Final[set[tuple[str, ...]]] = set()
 """Options without effect of which this process has warned."""
+_committed: Final[dict[str, int]] = {}
+"""The last micro-batch of a query, by its id, if this process has committed it and left nothing open."""
 
 
 class InvalidColumns(TidelogError, ValueError):
@@ -128,10 +133,22 @@ class StreamWriter(DataSourceStreamArrowWriter):
             warn_of_options(self._options.without_effect)
         if done := _prepared(messages):
             with self._client() as client:
-                commit_tasks(client, self._options, done)
+                self._commit(client, done)
+
+    def _commit(self, client: BlockingClient, done: Sequence[PreparedTask]) -> None:
+        query, batch = done[0].task.query, done[0].task.batch
+        is_clean = _committed.pop(query, None) == batch - 1
+        if not is_clean:
+            with suppress(ClientError):  # the next micro-batch tries again
+                end_left_open(client, self._options, done)
+                is_clean = True
+        commit_tasks(client, self._options, done)
+        if is_clean:
+            _committed[query] = batch
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Abort what other tasks have written than those that failed, which have aborted themselves."""
+        _committed.clear()  # a task that failed may have left something open
         done = [each for each in _prepared(messages) if each.producer is not None]
         if done:
             with self._client() as client:

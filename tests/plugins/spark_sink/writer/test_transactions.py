@@ -25,6 +25,7 @@ from tidelog.plugins.spark_sink.writer.transactions import (
     TransactionEnded,
     abort_tasks,
     commit_tasks,
+    end_left_open,
     prepare_task,
 )
 
@@ -51,6 +52,7 @@ class Query:
         try:
             for index, values in enumerate(tasks):
                 done.append(self.prepare(batch, values, task=index, client=client))
+            end_left_open(self.client, self.options, done)
             commit_tasks(client or self.client, self.options, done)
         except Exception:
             abort_tasks(self.client, pickled(done))
@@ -190,13 +192,24 @@ def test_a_replay_with_other_tasks_writes_no_row_twice(
     is_begun = method == "commit_transaction" and (call, after) != (0, False)
     if not is_begun:
         query.run(0, *others)
-        for task in range(len(ROWS)):  # so that what a task has left open does not keep the test waiting
-            query.client.init_transactions(StreamTask(query.id, 0, task).name)
     else:
         with pytest.raises(DifferentReplay, match=r"task \d of micro-batch 0 has .* were committed before"):
             query.run(0, *others)
         query.run(0, *ROWS)
     assert query.committed() == ["b", "c", "d"]
+
+
+def test_end_left_open_aborts_what_tasks_have_left_that_are_gone_and_nothing_else(query: Query) -> None:
+    mine, query.id = query.id, str(uuid.uuid4())
+    kept = query.prepare(0, ["other"], task=1)
+    query.id = mine
+    for task, value in enumerate("bcd"):
+        query.prepare(0, [value], task=task)
+    done = [query.prepare(0, ["b", "c", "d"]), PreparedTask(StreamTask(query.id, 0, 1), Written())]
+    end_left_open(query.client, query.options, done)
+    commit_tasks(query.client, query.options, done)
+    commit_tasks(query.client, query.options, [kept])
+    assert query.committed() == ["b", "c", "d", "other"]
 
 
 def test_a_checkpoint_that_was_set_back_fails_with_both_numbers_and_the_remedy(query: Query) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -20,9 +21,14 @@ from pyspark.sql.types import (
 )
 
 from tests.tables import for_each
+from tidelog.plugins.client.errors import BrokerUnreachable
 from tidelog.plugins.spark_sink.option_values import InvalidOption
+from tidelog.plugins.spark_sink.writer import writers
+from tidelog.plugins.spark_sink.writer.producing import Written
+from tidelog.plugins.spark_sink.writer.transactions import PreparedTask, StreamTask
 from tidelog.plugins.spark_sink.writer.writers import (
     InvalidColumns,
+    TaskPrepared,
     batch_writer,
     check_columns,
     stream_writer,
@@ -35,6 +41,7 @@ _TYPES: dict[str, DataType] = {
     "double": DoubleType(),
     "headers": ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
 }
+OPTIONS = {"kafka.bootstrap.servers": "localhost:9092", "topic": "orders"}
 
 
 def struct(**columns: str) -> StructType:
@@ -68,10 +75,57 @@ def test_check_columns_needs_a_topic_from_the_option_or_a_column() -> None:
 
 @pytest.mark.parametrize("writer", [batch_writer, stream_writer])
 def test_writers_cannot_overwrite_and_can_be_pickled(writer: Any) -> None:
-    options = {"kafka.bootstrap.servers": "localhost:9092", "topic": "orders"}
     with pytest.raises(InvalidOption, match="cannot be overwritten"):
-        writer(options, struct(value="binary"), overwrite=True)
-    pickle.loads(pickle.dumps(writer(options, struct(value="binary"), overwrite=False)))
+        writer(OPTIONS, struct(value="binary"), overwrite=True)
+    pickle.loads(pickle.dumps(writer(OPTIONS, struct(value="binary"), overwrite=False)))
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The steps of the driver in commits and aborts, without a cluster; `fail` in it fails the next one."""
+    made: list[str] = []
+
+    def step(name: str) -> Callable[..., None]:
+        def take(*args: object) -> None:
+            if "fail" in made:
+                made.remove("fail")
+                raise BrokerUnreachable([])
+            made.append(name)
+
+        return take
+
+    for name in ("end_left_open", "commit_tasks", "abort_tasks"):
+        monkeypatch.setattr(writers, name, step(name))
+    yield made
+    stream_writer(OPTIONS, struct(value="binary"), overwrite=False).abort([], 0)
+
+
+def test_commit_ends_what_is_left_open_unless_this_process_committed_the_micro_batch_before(
+    calls: list[str],
+) -> None:
+    def commit(batch: int, query: str = "q") -> list[str]:
+        calls[:] = [each for each in calls if each == "fail"]
+        # Spark makes a writer for each commit.
+        writer = stream_writer(OPTIONS, struct(value="binary"), overwrite=False)
+        writer.commit([TaskPrepared(PreparedTask(StreamTask(query, batch, 0), Written()))], batch)
+        return calls
+
+    both = ["end_left_open", "commit_tasks"]
+    assert commit(5) == both
+    assert commit(6) == ["commit_tasks"]
+    assert commit(0, "other") == both
+    assert commit(7) == ["commit_tasks"]
+    assert commit(7) == both, "it is repeated"
+    stream_writer(OPTIONS, struct(value="binary"), overwrite=False).abort([None], 8)
+    assert commit(8) == both, "it had failed before"
+    calls.append("fail")
+    with pytest.raises(BrokerUnreachable):
+        commit(9)
+    assert commit(9) == both
+    assert commit(11) == both
+    calls.append("fail")
+    assert commit(13) == ["commit_tasks"]
+    assert commit(14) == both, "what failed before is tried again"
 
 
 def test_the_plugin_loads_no_pyspark_and_no_arrow() -> None:
