@@ -132,8 +132,10 @@ def _readable_start(partition: TopicPartition, start: int, earliest: int, option
 
 def _nothing(request: LoadRequest, topics: list[str]) -> str:
     limits = " and ".join(f"{name} {request.limit_text(name)}" for name in sorted(request.limits))
-    where = f"topic {topics[0]}" if len(topics) == 1 else f"{len(topics)} topics ({', '.join(topics)})"
-    return f"There is nothing to load: {where} has no records" + (f" with {limits}." if limits else ".")
+    where = (
+        f"topic {topics[0]} has" if len(topics) == 1 else f"{len(topics)} topics ({', '.join(topics)}) have"
+    )
+    return f"There is nothing to load: {where} no records" + (f" with {limits}." if limits else ".")
 
 
 def _topic_ids(lookups: LogOffsets, topics: Collection[str]) -> dict[str, str | None]:

@@ -83,7 +83,8 @@ def _short_hashes(data: npt.NDArray[np.uint8], starts: Column, sizes: Column) ->
     # The longest first: those that have a further word are then the first ones.
     order = np.argsort(-sizes, kind="stable")
     position, whole = starts[order], sizes[order] // _WORD_BYTES
-    hashes = sizes[order].astype(np.uint64)
+    # Not the sizes themselves: the first byte of a value of one byte may be a 1, too.
+    hashes = sizes[order].astype(np.uint64) * _MULTIPLIER
     for number in range(int(whole[0]) if len(whole) else 0):
         count = int(np.searchsorted(-whole, -number, "left"))
         _mix(hashes[:count], words[position[:count]])

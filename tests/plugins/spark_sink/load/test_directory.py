@@ -161,6 +161,31 @@ def test_a_chunk_without_records_has_no_files(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == [FOLDER]
 
 
+def test_commit_takes_the_files_that_readers_find(tmp_path: Path) -> None:
+    directory = LoadDirectory(tmp_path)
+    staging = directory.new_staging(3)
+    names = (
+        "X.txt",
+        "X/a.txt",
+        "a/b_c/d.txt",
+        "a/.e.crc",
+        "a/_e",
+        "_temporary/0/f.txt",
+        ".g/h.txt",
+        "_SUCCESS",
+    )
+    for name in names:
+        (staging / name).parent.mkdir(parents=True, exist_ok=True)
+        (staging / name).write_text(name)
+    commit = directory.commit(3, staging, 1)
+    assert commit.files == ("X.txt", "X/a.txt", "a/b_c/d.txt")
+    assert commit.size_bytes == len("".join(commit.files))
+    found = {str(each.relative_to(tmp_path)) for each in tmp_path.glob("[!_]*/**/*") if each.is_file()}
+    assert found == {"X/chunk-000003-a.txt", "a/b_c/chunk-000003-d.txt"}
+    assert (tmp_path / "chunk-000003-X.txt").read_text() == "X.txt"
+    assert not staging.exists()
+
+
 def test_commit_syncs_files_and_their_folders_before_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
+from tests.tables import for_each
 from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.writer.options import parse_writer_options
 
@@ -96,3 +98,85 @@ def test_parse_writer_options_lists_what_has_no_effect() -> None:
         "kafka.auto.offset.reset",
         "kafka.linger.ms",
     )
+
+
+def test_parse_writer_options_has_a_default_for_each_option() -> None:
+    found = attrs.asdict(parse_writer_options(SERVERS, streaming=True), recurse=False)
+    client = found.pop("client")
+    assert found == {
+        "bootstrap_servers": "localhost:9092",
+        "topic": None,
+        "exactly_once": True,
+        "idempotent": True,
+        "acks": -1,
+        "compression": "none",
+        "compression_level": None,
+        "batch_bytes": 524_288,
+        "max_record_bytes": 1_048_576,
+        "ignore_keys": False,
+        "transaction_timeout_ms": 900_000,
+        "without_effect": (),
+    }
+    assert (client.operation_timeout_s, client.max_block_s, client.retry.retries) == (120, 60, 2**31 - 1)
+
+
+@for_each(
+    ("given", "expected"),
+    [
+        ({"kafka.acks": "-1"}, {"acks": -1, "idempotent": True}),
+        ({"kafka.acks": "0"}, {"acks": 0, "idempotent": False}),
+        ({"kafka.enable.idempotence": "false"}, {"acks": -1, "idempotent": False}),
+        ({"kafka.batch.size": "0"}, {"batch_bytes": 1}),
+        ({"kafka.batch.size": "2"}, {"batch_bytes": 2}),
+        ({"kafka.max.request.size": "1"}, {"max_record_bytes": 1}),
+        ({"kafka.partitioner.ignore.keys": "true"}, {"ignore_keys": True}),
+        ({"kafka.transaction.timeout.ms": "1"}, {"transaction_timeout_ms": 1}),
+        ({"queryName": "q", "kafka.linger.ms": "0"}, {"without_effect": ("kafka.linger.ms",)}),
+        ({"topic": "t", "includeHeaders": "FALSE"}, {"topic": "t"}),
+        *(
+            (
+                {"kafka.compression.type": codec, f"kafka.compression.{codec}.level": str(level)},
+                {"compression": codec, "compression_level": level},
+            )
+            for codec, levels in (("gzip", (-1, 1, 9)), ("lz4", (1, 17)), ("zstd", (-131072, 0, 22)))
+            for level in levels
+        ),
+    ],
+)
+def test_parse_writer_options_reads_each_option(given: dict[str, str], expected: dict[str, object]) -> None:
+    found = attrs.asdict(parse_writer_options({**SERVERS, **given}, streaming=False), recurse=False)
+    assert {name: found[name] for name in expected} == expected
+
+
+@for_each(
+    ("name", "value"),
+    [
+        ("kafka.max.request.size", "0"),
+        ("kafka.transaction.timeout.ms", "0"),
+        ("kafka.delivery.timeout.ms", "0"),
+        ("kafka.retries", "-1"),
+        ("kafka.max.block.ms", "-1"),
+        ("kafka.compression.gzip.level", "-2"),
+        ("kafka.compression.gzip.level", "10"),
+        ("kafka.compression.lz4.level", "0"),
+        ("kafka.compression.lz4.level", "18"),
+        ("kafka.compression.zstd.level", "-131073"),
+    ],
+)
+def test_parse_writer_options_refuses_numbers_out_of_range(name: str, value: str) -> None:
+    with pytest.raises(InvalidOption, match=f"the option {name} has to be a number from"):
+        parse_writer_options({**SERVERS, name: value}, streaming=False)
+
+
+def test_parse_writer_options_takes_a_time_for_the_delivery_before_that_of_other_calls() -> None:
+    given = {"kafka.delivery.timeout.ms": "2500", "kafka.retries": "0"}
+    client = parse_writer_options({**SERVERS, **given}, streaming=False).client
+    assert (client.operation_timeout_s, client.retry.retries) == (2.5, 0)
+
+
+def test_parse_writer_options_takes_the_options_that_only_reading_uses() -> None:
+    assert (
+        parse_writer_options({**SERVERS, "subscribe": "t"}, streaming=True, also=["subscribe"]).topic is None
+    )
+    with pytest.raises(InvalidOption, match="there is no option subscribe"):
+        parse_writer_options({**SERVERS, "subscribe": "t"}, streaming=True)

@@ -309,3 +309,23 @@ def test_a_commit_in_doubt_is_left_to_the_replay(query: Query) -> None:
         query.run(0, ["a"], client=InDoubt(query.client, "", after=False))
     assert query.run(0, ["a"])[0].producer is None
     assert query.committed() == ["a"]
+
+
+def test_names_of_transactions_and_markers_stay_as_they_are() -> None:
+    """Checkpoints outlive releases: a replay looks for the markers of the release before."""
+    task = StreamTask("id-of-query", 4, 7)
+    assert (task.name, task.query_group) == ("tidelog-spark-id-of-query-7", "tidelog-spark-id-of-query")
+    assert task.marker == 5
+
+
+def test_markers_say_what_is_written(tidelog_query: Query) -> None:
+    query = tidelog_query
+    query.run(0, ["a", "bc"], [], ["d"])
+    groups = [StreamTask(query.id, 0, index).name for index in range(3)]
+    found = [set(query.client.committed_offsets(group).values()) for group in groups]
+    assert [[each.offset for each in of_task] for of_task in found] == [[1], [], [1]]
+    texts = [each.metadata for index in (0, 2) for each in found[index]]
+    assert texts[0].startswith("2 rows of 3 bytes with hash ")
+    assert texts[1].startswith("1 rows of 1 bytes with hash ")
+    of_query = query.client.committed_offsets(StreamTask(query.id, 0, 0).query_group)
+    assert {(each.offset, each.metadata) for each in of_query.values()} == {(1, "3")}
