@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutation.mutants import mutants_of, sample
+from tests.mutation.mutants import mutants_at, places_of, sample
 from tests.mutation.page import Row, update_page
 from tests.mutation.runner import BrokenBaselineError, Result, Worker, run_module, running_workers
 from tests.mutation.targets import modules_under, quick_tests
@@ -53,9 +53,12 @@ def updates_page(options: argparse.Namespace) -> bool:
 
 
 def _one_module(module: Path, workers: Sequence[Worker], options: argparse.Namespace) -> Row | None:
-    every = mutants_of((ROOT / module).read_text())
-    mutants = sample(every, options.at_most)
-    mutants = [mutant for mutant in mutants if not options.line or mutant.line in options.line]
+    source = (ROOT / module).read_text()
+    every = places_of(source)
+    places = [
+        place for place in sample(every, options.at_most) if not options.line or place.line in options.line
+    ]
+    mutants = list(mutants_at(source, places))
     if not mutants:
         return None
     results: list[Result] = []
@@ -72,7 +75,7 @@ def _one_module(module: Path, workers: Sequence[Worker], options: argparse.Names
         f"{late} of them by time\n",
         flush=True,
     )
-    return Row(str(module), len(every), len(results), killed)
+    return Row(str(module), len(every) - len(places) + len(results), len(results), killed)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import difflib
 import importlib
 import random
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import attrs
 
@@ -62,24 +62,51 @@ class Mutant:
     diff: str
 
 
-def mutants_of(source: str) -> list[Mutant]:
-    """Return all mutants of a module in the order of their lines.
+class Place(NamedTuple):
+    """Where an operator changes a module: the how-manieth of its positions it is, and the line."""
+
+    line: int
+    name: str
+    operator: Any
+    occurrence: int
+
+
+def places_of(source: str) -> list[Place]:
+    """Return the places of all mutants of a module in the order of their lines; few of them change nothing.
 
     No test can tell annotations, docstrings, `__all__`, debug messages and what only type checkers read.
     """
     skipped = _Skipped(source)
-    found = [
-        mutant for name, operator in _operators() for mutant in _of_operator(source, name, operator, skipped)
-    ]
-    return sorted(found, key=lambda mutant: (mutant.line, mutant.operator))
+    trees = importlib.import_module("cosmic_ray.ast")
+    nodes = list(trees.ast_nodes(trees.get_ast(source)))
+    found: list[Place] = []
+    for name, operator in _operators():
+        starts: list[Position] = [start for node in nodes for start, _ in operator.mutation_positions(node)]
+        found += [
+            Place(start[0], name, operator, occurrence)
+            for occurrence, start in enumerate(starts)
+            if not skipped.covers(start)
+        ]
+    return sorted(found, key=lambda place: place[:2])
 
 
-def sample(mutants: Sequence[Mutant], at_most: int | None) -> Sequence[Mutant]:
+def sample(places: Sequence[Place], at_most: int | None) -> Sequence[Place]:
     """Return so many of them at most, always the same ones, spread over the module."""
-    if at_most is None or len(mutants) <= at_most:
-        return mutants
-    chosen = random.Random(len(mutants)).sample(range(len(mutants)), at_most)
-    return [mutants[index] for index in sorted(chosen)]
+    if at_most is None or len(places) <= at_most:
+        return places
+    chosen = random.Random(len(places)).sample(range(len(places)), at_most)
+    return [places[index] for index in sorted(chosen)]
+
+
+def mutants_at(source: str, places: Iterable[Place]) -> Iterator[Mutant]:
+    """Yield the mutants of these places."""
+    trees = importlib.import_module("cosmic_ray.ast")
+    for place in places:
+        tree = trees.get_ast(source)
+        _mutate(tree, trees, place.operator, place.occurrence)
+        text: str = tree.get_code()
+        if text != source and _compiles(text):
+            yield Mutant(place.name, place.line, text, _diff(source, text))
 
 
 def _operators() -> Iterator[tuple[str, Any]]:
@@ -88,23 +115,6 @@ def _operators() -> Iterator[tuple[str, Any]]:
         yield name, provider[name]()
     yield "RemoveStatement", RemoveStatement()
     yield "ReplaceString", ReplaceString()
-
-
-def _of_operator(source: str, name: str, operator: Any, skipped: _Skipped) -> Iterator[Mutant]:
-    trees = importlib.import_module("cosmic_ray.ast")
-    positions: list[tuple[Position, Position]] = [
-        position
-        for node in trees.ast_nodes(trees.get_ast(source))
-        for position in operator.mutation_positions(node)
-    ]
-    for occurrence, (start, _) in enumerate(positions):
-        if skipped.covers(start):
-            continue
-        tree = trees.get_ast(source)
-        _mutate(tree, trees, operator, occurrence)
-        text: str = tree.get_code()
-        if text != source and _compiles(text):
-            yield Mutant(name, start[0], text, _diff(source, text))
 
 
 def _mutate(tree: Any, trees: Any, operator: Any, occurrence: int) -> None:
