@@ -8,6 +8,7 @@ constant, a class attribute, a default) is not changed so: a text that differs t
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -27,10 +28,16 @@ def change_functions(path: Path, before: str, after: str) -> None:
     Only for texts of which `differs_in_functions_only` is true.
 
     Raises:
-        ValueError: a function of the text has other free variables.
+        ValueError: a function of the text has other free variables, or the module's functions are not found.
     """
     codes = {_key(old): new for old, new in _pairs(_compiled(path, before), _compiled(path, after))}
-    for function in _functions(path):
+    functions = list(_functions(path))
+    is_imported = any(
+        str(module.__dict__.get("__file__")).endswith(str(path)) for module in [*sys.modules.values()]
+    )
+    if is_imported and codes and not functions:
+        raise ValueError(f"no function of {path} is found")
+    for function in functions:
         if (new := codes.get(_key(function.__code__))) is not None:
             function.__code__ = new
 
@@ -72,6 +79,11 @@ def _key(code: CodeType) -> tuple[str, int]:
 
 def _functions(path: Path) -> Iterator[FunctionType]:
     name = str(path)
-    for found in gc.get_objects():
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()  # what is frozen is not among the objects below
+    objects = gc.get_objects()
+    if frozen:
+        gc.freeze()
+    for found in objects:
         if type(found) is FunctionType and found.__code__.co_filename.endswith(name):
             yield found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -72,6 +73,18 @@ def test_change_functions_changes_what_was_imported(
     before = dict(vars(module))
     change_functions(Path("changed_module.py"), TEXT, changed)
     assert eval(expression, before) == value
+
+
+def test_change_functions_changes_what_the_collector_does_not_visit(module: ModuleType) -> None:
+    frozen = gc.get_freeze_count()
+    gc.freeze()
+    try:
+        change_functions(Path("changed_module.py"), TEXT, TEXT.replace("x + more", "x - more"))
+        assert gc.get_freeze_count()
+    finally:
+        if not frozen:
+            gc.unfreeze()
+    assert module.plain(10) == 9
 
 
 @for_each(
