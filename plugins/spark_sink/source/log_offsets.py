@@ -108,7 +108,9 @@ class LogOffsets:
             EARLIEST: self._list(_with_offset(found, EARLIEST), EARLIEST_TIMESTAMP),
             LATEST: self._list(_with_offset(found, LATEST), LATEST_TIMESTAMP),
         }
-        return {part: ends[offset][part] if offset in ends else offset for part, offset in found.items()}
+        # Without partitions that are gone since they were looked up.
+        ends_or_offsets = {part: ends.get(offset, {part: offset}) for part, offset in found.items()}
+        return {part: each[part] for part, each in ends_or_offsets.items() if part in each}
 
     def commit(self, group: str, positions: Positions) -> None:
         """Commit positions as those of a group, for tools that show its lag; an error is logged."""

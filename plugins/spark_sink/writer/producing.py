@@ -68,8 +68,6 @@ def gather(batches: Iterable[pa.RecordBatch], block_bytes: int = BLOCK_BYTES) ->
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
     joined = pa.Table.from_batches(batches).combine_chunks().to_batches()
     # Without any row there is no batch.
     return joined[0] if joined else batches[0]
@@ -145,8 +143,9 @@ class TaskProducer:
         has_key = np.zeros(len(chosen), np.bool_)
         if not self._options.ignore_keys:
             has_key = np.asarray(rows.records.key.is_valid()).astype(np.bool_)
-        if (is_open & has_key).any():
-            chosen = np.where(is_open & has_key, key_partitions(rows.records.key, count), chosen)
+        is_keyed = is_open & has_key
+        if is_keyed.any():
+            chosen = np.where(is_keyed, key_partitions(rows.records.key, count), chosen)
         rest = np.flatnonzero(is_open & ~has_key)
         if rest.size:
             chosen = chosen.copy()

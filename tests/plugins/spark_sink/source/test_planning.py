@@ -7,6 +7,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import for_each
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.source.planning import limited, new_offsets, ranges_between, tasks_for
@@ -103,3 +104,74 @@ def test_to_json_has_one_order() -> None:
     found = dict.fromkeys(reversed(PARTITIONS), 1)
     assert [list(offsets) for offsets in to_json(found).values()] == [["0", "1", "10"]] * 2
     assert list(to_json(found)) == ["a", "b"]
+
+
+@for_each(
+    ("limit", "sizes", "expected"),
+    [
+        (10, [10, 0], [10, 0]),  # as much as there is
+        (9, [10, 0], [9, 0]),
+        (9, [10, 10], [4, 4]),
+        (10, [30, 10, 1], [7, 2, 1]),
+        (1, [5, 5, 5], [1, 1, 1]),  # each advances
+        (4, [5, -3], [4, -3]),  # a log that has become shorter is not part of the share
+        (5, [5, -3], [5, -3]),
+    ],
+)
+def test_limited_shares_out_by_size(limit: int, sizes: list[int], expected: list[int]) -> None:
+    start = {TopicPartition("t", index): 100 for index in range(len(sizes))}
+    latest = {part: 100 + size for part, size in zip(start, sizes, strict=True)}
+    assert [offset - 100 for offset in limited(limit, start, latest).values()] == expected
+
+
+def test_new_offsets_counts_what_is_above_the_start() -> None:
+    first, second, third = PARTITIONS[:3]
+    assert new_offsets({first: 3, second: 9}, {first: 5, second: 4, third: 7}) == 2 + 0 + 7
+    assert new_offsets({}, {}) == 0
+
+
+@for_each(
+    ("start", "end", "new", "lost", "read"),
+    [
+        ({0: 3}, {}, {}, ["partition a-0 is gone"], []),
+        ({0: 3, 1: 4}, {1: 4}, {}, ["partition a-0 is gone"], []),
+        ({0: 3}, {0: 2}, {}, ["the offset of a-0 has changed from 3 to 2"], []),
+        ({0: 3}, {0: 3}, {}, [], []),
+        ({0: 3}, {0: 4}, {}, [], [(3, 4)]),
+        ({}, {0: 4}, {0: 0}, [], [(0, 4)]),
+        ({}, {0: 4}, {0: 1}, ["the new partition a-0 begins at offset 1 instead of 0"], [(1, 4)]),
+        ({0: 2}, {0: 4}, {0: 3}, [], [(2, 4)]),
+    ],
+)
+def test_ranges_between_names_what_is_lost(
+    start: dict[int, int],
+    end: dict[int, int],
+    new: dict[int, int],
+    lost: list[str],
+    read: list[tuple[int, int]],
+) -> None:
+    named = [
+        {TopicPartition("a", index): each for index, each in given.items()} for given in (start, end, new)
+    ]
+    seen: list[str] = []
+    found = ranges_between(named[0], QueryPosition(named[1]), named[2], seen.append)
+    assert (seen, [(each.start, each.stop) for each in found]) == (lost, read)
+
+
+@for_each(
+    ("sizes", "least", "most", "expected"),
+    [
+        ([100], 1, None, [100]),
+        ([10, 10], 2, None, [10, 10]),
+        ([10, 10], 3, None, [5, 5, 5, 5]),
+        ([90, 10], 5, None, [22, 22, 23, 23, 10]),
+        ([100, 100, 100, 1], 4, None, [100, 100, 100, 1]),
+        ([100, 100, 100, 1], 7, None, [50, 50, 50, 50, 50, 50, 1]),
+        ([10], None, 10, [10]),
+        ([11], None, 10, [5, 6]),
+        ([], 3, 10, []),
+    ],
+)
+def test_tasks_for_sizes(sizes: list[int], least: int | None, most: int | None, expected: list[int]) -> None:
+    whole = [OffsetRange(TopicPartition("t", part), 7, 7 + size) for part, size in enumerate(sizes)]
+    assert [task.size for task in tasks_for(whole, least, most)] == expected

@@ -14,6 +14,7 @@ from tidelog.plugins.spark_sink.writer.rows import InvalidRow, TopicRows, rows_b
 
 MOMENT = datetime(2026, 1, 31, 12, 30, 0, 250_999, tzinfo=UTC)
 MOMENT_MS = 1_769_862_600_250
+HEADERS = [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
 
 
 def of_one_topic(batch: pa.RecordBatch) -> TopicRows:
@@ -42,7 +43,7 @@ def test_columns_are_taken_with_their_nulls() -> None:
         key=pa.array([None, "k"], pa.string()),
         partition=pa.array([0, None], pa.int32()),
         timestamp=pa.array([None, MOMENT], TYPES["timestamp"]),
-        headers=pa.array([None, [{"key": "h", "value": b"1"}]], TYPES["headers"]),
+        headers=pa.array([None, HEADERS], TYPES["headers"]),
         other=pa.array([1, 2]),
     )
     found = of_one_topic(batch)
@@ -51,7 +52,7 @@ def test_columns_are_taken_with_their_nulls() -> None:
     assert found.partition.tolist() == [0, -1]
     assert found.records.timestamp.tolist() == [-1, MOMENT_MS]
     assert found.records.headers is not None
-    assert found.records.headers.to_pylist() == [None, [{"key": "h", "value": b"1"}]]
+    assert found.records.headers.to_pylist() == [None, HEADERS]
 
 
 @for_each(
@@ -77,7 +78,10 @@ def test_timestamps_are_milliseconds_since_the_epoch(
     [
         ({"partition": pa.array([0, -1], pa.int32())}, "a row has partition -1: a partition is at least 0"),
         ({"timestamp": pa.array([0.0, -0.001])}, "a row has a timestamp of -1 ms: records have none before"),
-        ({"headers": pa.array([[{"key": None}], []], TYPES["headers"])}, "a header of a row has no key"),
+        (
+            {"headers": pa.array([[{"key": None, "value": b"1"}], []], TYPES["headers"])},
+            "a header of a row has no key",
+        ),
         ({"headers": pa.array([[], [None]], TYPES["headers"])}, "a header of a row has no key"),
     ],
 )
