@@ -21,6 +21,7 @@ from tidelog.plugins.coordinator.consumer_groups import live
 
 TOPICS = 100
 NAMES = frozenset(f"t{number:05}" for number in range(TOPICS))
+FEWER = NAMES - {"t00000"}
 
 
 @pytest.fixture(autouse=True)
@@ -81,9 +82,10 @@ async def test_a_member_whose_heartbeat_waits_for_its_turn_is_not_expired(
         assert isinstance(group, live.LiveConsumerGroup)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: coordinator.join("b", topic_names=NAMES))
-            nursery.start_soon(lambda: coordinator.heartbeat("a", 1, owned={}))
+            nursery.start_soon(lambda: coordinator.heartbeat("a", 1, topic_names=FEWER))
             await begun()
-            group._expired("a", live.Timer.SESSION, 1)
+            timers = group._timers  # pyright: ignore[reportPrivateUsage]
+            timers._expired("a", live.Timer.SESSION, 1)  # pyright: ignore[reportPrivateUsage]
         await trio.sleep(SETTINGS.session_timeout_ms / 2000)
         assert sorted(group.state.members) == ["a", "b"]
 
