@@ -74,7 +74,10 @@ class DescribedConsumer:
 
 @attrs.frozen
 class DescribedConsumerGroup:
-    """A group; `state` is one of Empty, Assigning, Reconciling, Stable."""
+    """A group; `state` is one of Empty, Assigning, Reconciling, Stable.
+
+    There may be very many members: callers iterate over them in steps, as each may be made only then.
+    """
 
     group_id: str
     state: str

@@ -7,7 +7,7 @@ Source: Kafka protocol guide, the groups' messages; KIP-62 (rebalance timeout), 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import attrs
@@ -132,7 +132,10 @@ class DescribedMember:
 
 @attrs.frozen
 class DescribedGroup:
-    """A group as tools see it; the protocol is empty unless the group is stable."""
+    """A group as tools see it; the protocol is empty unless the group is stable.
+
+    There may be very many members: callers iterate over them in steps, as each may be made only then.
+    """
 
     group_id: str
     state: str
@@ -199,10 +202,9 @@ class GroupService(Protocol):
         """
         ...
 
-    def list(self, states: Collection[str] = (), types: Collection[str] = ()) -> Iterator[ListedGroup]:
-        """Iterate over groups with one of these states and types, all in lower case; empty means any.
+    def list(self) -> Iterator[ListedGroup]:
+        """Iterate over all groups.
 
-        A request may name very many of them: the caller gives sets.
         The caller may let other tasks run in between; errors are raised before the first group.
         """
         ...

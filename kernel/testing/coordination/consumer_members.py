@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import evolve
 from trio.testing import MockClock
 
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
@@ -57,8 +58,9 @@ class ConsumerMembers:
         return self._harness.coordinator.consumer_groups
 
     def described(self) -> DescribedConsumerGroup:
-        """Describe the group."""
-        return self.groups.describe(GROUP)
+        """Describe the group, with its members as they are now."""
+        group = self.groups.describe(GROUP)
+        return evolve(group, members=list(group.members))
 
     async def send(self, consumer: Consumer, epoch: int, **rest: Any) -> HeartbeatAnswer:
         """Send a heartbeat without applying the response; `rest` are fields of the request."""

@@ -135,7 +135,7 @@ class Consuming:
         everything = [DescribedPartitions(topic_id, TOPIC, sorted(EVERYTHING))]
         assert list(member.assignment) == list(member.target) == everything
         listed = ListedGroup(GROUP, "consumer", "Stable", "consumer")
-        assert list(harness.coordinator.groups.list((), {"consumer"})) == [listed]
+        assert list(harness.coordinator.groups.list()) == [listed]
         with pytest.raises(GroupIdNotFound):
             harness.coordinator.groups.describe(GROUP)
 

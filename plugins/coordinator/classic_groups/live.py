@@ -42,6 +42,7 @@ from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_topics
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
+from tidelog.plugins.coordinator.groups.made_on_demand import MadeOnDemand
 from tidelog.plugins.coordinator.groups.replies import Durable, WaitingReply
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
@@ -152,10 +153,11 @@ class LiveClassicGroup:
             group.state.value,
             group.protocol_type or "",
             group.protocol_name or "" if stable else "",
-            [
-                _described(member, group.metadata_of(member) if stable else b"")
-                for member in group.members.values()
-            ],
+            # Members are made one by one; they may have begun another generation by then.
+            MadeOnDemand(
+                group.members.values(),
+                lambda member: _described(member, group.metadata_of(member) if stable else b""),
+            ),
         )
 
     def listed(self) -> ListedGroup:

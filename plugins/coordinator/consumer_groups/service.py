@@ -35,6 +35,7 @@ from tidelog.plugins.coordinator.consumer_groups.member import JOIN_EPOCH, Membe
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
 from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings, Shared
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
+from tidelog.plugins.coordinator.groups.made_on_demand import MadeOnDemand
 
 _log = logging.getLogger(__name__)
 
@@ -198,7 +199,7 @@ def _describe(group: ConsumerGroup, settings: Settings, topics: TopicCatalogue) 
         epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor=group.preferred_assignor(settings.default_assignor, settings.assignors),
-        members=[_describe_member(group, member, topics) for member in group.members.values()],
+        members=MadeOnDemand(group.members.values(), lambda member: _describe_member(group, member, topics)),
     )
 
 

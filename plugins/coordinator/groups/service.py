@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -103,18 +103,14 @@ class Groups:
         self._check_partition(self._partition_for(group_id))
         return self._registry.get(group_id).describe()
 
-    def list(self, states: Collection[str] = (), types: Collection[str] = ()) -> Iterator[ListedGroup]:
-        """Iterate over groups with one of these states and types, in lower case; none named means any."""
+    def list(self) -> Iterator[ListedGroup]:
+        """Iterate over all groups."""
         for partition in range(self._log.partition_count):
             try:
                 self._check_partition(partition)
             except NotCoordinator:
                 continue
-        return (
-            listed
-            for listed in (group.listed() for group in self._registry)
-            if (not states or listed.state.lower() in states) and (not types or listed.group_type in types)
-        )
+        return (group.listed() for group in self._registry)
 
     async def delete(self, group_ids: Sequence[str]) -> Sequence[BrokerError | None]:
         """Delete groups and their offsets; all tombstones are written before any of them is waited for."""

@@ -375,30 +375,6 @@ class TestTools:
             (b"", b""),
         ]
 
-    @pytest.mark.parametrize(
-        ("states", "types", "found"),
-        [
-            ((), (), ["empty", "stable"]),
-            (("stable",), (), ["stable"]),
-            (("empty", "stable"), ("classic",), ["empty", "stable"]),
-            ((), ("consumer",), []),
-            ((), ("nonsense",), []),
-            (("preparingrebalance",), (), []),
-        ],
-    )
-    async def test_list_groups_filters(
-        self,
-        autojump_clock: MockClock,
-        coordinator: GroupCoordinator,
-        states: tuple[str, ...],
-        types: tuple[str, ...],
-        found: list[str],
-    ) -> None:
-        joined = await coordinator.stable("empty")
-        await coordinator.groups.leave("empty", [LeavingMember(joined.member_id)])
-        await coordinator.stable("stable")
-        assert [group.group_id for group in coordinator.groups.list(states, types)] == found
-
     async def test_delete_groups_of_empty_groups_with_their_offsets(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:

@@ -74,6 +74,10 @@ async def test_list_groups_filters_by_state_and_type(client: Client, version: in
         for types, found in ((["Classic", "share"], ["g"]), (["consumer"], [])):
             listed = await client.ask(LIST_GROUPS, version, ListGroupsRequest(types_filter=types))
             assert [group.group_id for group in listed.groups] == found
+        for states, found in ((["empty", "stable"], ["g"]), (["empty"], [])):
+            both = ListGroupsRequest(states_filter=states, types_filter=["classic"])
+            listed = await client.ask(LIST_GROUPS, version, both)
+            assert [group.group_id for group in listed.groups] == found
 
 
 @pytest.mark.parametrize("version", versions_of(DELETE_GROUPS))
