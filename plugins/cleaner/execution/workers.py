@@ -102,10 +102,12 @@ class Workers:
             await self._end([process for process, since in self._idle.items() if now - since >= KEPT_S])
 
     async def _end(self, processes: Iterable[WorkerProcess]) -> None:
+        """Kill those of these processes that are idle."""
         with trio.CancelScope(shield=True):
             for process in processes:
-                self._idle.pop(process, None)
-                await trio.to_thread.run_sync(process.kill)
+                # While another one was killed, it may have got work.
+                if self._idle.pop(process, None) is not None:
+                    await trio.to_thread.run_sync(process.kill)
 
     def bytes_per_second(self) -> float:
         """Return the share of each busy worker in `log.cleaner.io.max.bytes.per.second`."""

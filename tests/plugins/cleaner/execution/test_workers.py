@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -145,6 +146,41 @@ async def test_a_worker_is_not_kept_longer_than_for_some_time(
             while runs(pid):  # noqa: ASYNC110 - a process sets no event
                 await trio.sleep(0.01)
             assert await rewrite(broker, workers, partition) != pid
+
+
+@pytest.mark.parametrize("by", ["stop", "time"])
+async def test_a_worker_that_gets_work_while_another_one_is_ended_is_not_killed(
+    monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    killing, killed_first = threading.Event(), threading.Event()
+
+    class Process:
+        """One that takes its time to be killed."""
+
+        has_ended, pid, killed = False, 0, False
+
+        def kill(self) -> None:
+            killing.set()
+            self.killed = killed_first.wait(DEADLINE_S)
+
+    monkeypatch.setattr(workers_module, "_new_process", Process)
+    monkeypatch.setattr(workers_module, "KEPT_S", 0.1 if by == "time" else 1e6)
+    workers, life = Workers(bundle_config({"log.cleaner.threads": "2"})), Life()
+    with trio.fail_after(DEADLINE_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(workers.keep, life)
+            await life.is_ready.wait()
+            async with workers.worker(), workers.worker():
+                pass
+            if by == "stop":
+                life.stopping.set()
+            await trio.to_thread.run_sync(killing.wait, DEADLINE_S)
+            async with workers.worker() as worker:
+                killed_first.set()
+                for _ in range(20):
+                    await trio.to_thread.run_sync(int)
+                assert not worker._process.killed
+            life.stopping.set()
 
 
 async def test_a_kept_worker_that_was_killed_is_replaced(tmp_path: Path) -> None:
