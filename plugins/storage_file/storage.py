@@ -282,6 +282,8 @@ class FileStorage:
 
     async def close_partitions(self, jobs: Sequence[tuple[TopicPartition, Callable[[], None]]]) -> None:
         """Close partitions, in parallel for each log directory."""
+        # A move of a log that is closed would fail, and remove what it has copied.
+        await self._opened_moves.stop()
         places = {key: directory for directory in self._directories for key in directory.stores}
         await run_by_directory([(places.get(key), job) for key, job in jobs], self._threads_per_directory)
 

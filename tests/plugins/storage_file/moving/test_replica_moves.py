@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import threading
 import time
@@ -251,6 +252,35 @@ async def test_a_stop_leaves_the_copy_for_the_next_start(tmp_path: Path) -> None
             slow.go_on()
             await eventually(lambda: not broker.storage._moves.under_way())  # type: ignore[attr-defined]
         assert list((tmp_path / "b").glob("t-0.*-future"))
+    async with two_directories(tmp_path) as broker:
+        await moved(broker, tmp_path, "b")
+        assert all_offsets(the_partition(broker)) == list(range(3000))
+
+
+async def test_close_partitions_leaves_the_copy_of_a_move_for_the_next_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow = Slow("t-0.", after=30)
+    async with two_directories(tmp_path) as broker:
+        partition = the_partition(broker)
+        append(partition, 3000, 1000)
+
+        def close() -> None:
+            partition.store.close()
+            slow.go_on()
+
+        with slow.installed(), trio.fail_after(DEADLINE_S):
+            await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / "b"))
+            await eventually(lambda: slow.reached)
+            (move,) = broker.storage.moves_under_way  # type: ignore[attr-defined]
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(broker.storage.close_partitions, [(partition.topic_partition, close)])
+                await trio.testing.wait_all_tasks_blocked()
+                if move.cancelled:
+                    slow.go_on()
+            await eventually(lambda: not broker.storage.moves_under_way)  # type: ignore[attr-defined]
+        assert list((tmp_path / "b").glob("t-0.*-future"))
+        assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
     async with two_directories(tmp_path) as broker:
         await moved(broker, tmp_path, "b")
         assert all_offsets(the_partition(broker)) == list(range(3000))
