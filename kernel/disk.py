@@ -51,6 +51,11 @@ def is_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in FULL
 
 
+def full_error(what: str) -> OSError:
+    """Return the error of a full disk for an operation that the system was not asked for; `what` says why."""
+    return OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {what}")
+
+
 def open_file(path: str | Path, flags: int) -> int:
     """Open, or create with `os.O_CREAT`; the descriptor is not inherited by child processes."""
     return os.open(path, flags | os.O_CLOEXEC, _FILE_MODE)
@@ -95,7 +100,7 @@ def write_all(fd: int, data: bytes | bytearray | memoryview, position: int) -> N
     while rest:
         written = pwrite(fd, rest, position)
         if not written:
-            raise OSError(errno.ENOSPC, "the disk took none of the bytes")
+            raise full_error("the disk took none of the bytes")
         rest = rest[written:]
         position += written
 

@@ -5,7 +5,6 @@ Source: Apache Kafka's `LeaderEpochFileCache`.
 
 from __future__ import annotations
 
-import errno
 import logging
 from typing import TYPE_CHECKING
 
@@ -70,7 +69,7 @@ class LeaderEpochFileCache(LeaderEpochLineage):
         """
         self.is_owed = self._side_writes.is_waiting(CHECKPOINT_NAME)
         if self.is_owed:
-            raise OSError(errno.ENOSPC, f"there was no room for {CHECKPOINT_NAME} yet")
+            raise disk.full_error(f"there was no room for {CHECKPOINT_NAME} yet")
 
     def raise_log_start(self, offset: int) -> None:
         """Start the lineage at `offset`; write the checkpoint in the background if that changes it."""

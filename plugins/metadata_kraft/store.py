@@ -7,7 +7,6 @@ image only once it is durable.
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -16,6 +15,7 @@ from uuid import UUID, uuid4
 
 import trio
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError, StorageError
 from tidelog.kernel.seams.client_quotas import QuotaChange, QuotaEntity
 from tidelog.kernel.seams.metadata import (
@@ -152,7 +152,7 @@ class KraftMetadata:
         for step in (self._begin_leading, self._bootstrap, self._lead_partitions):
             await self._commits.now_or_with_room(step)
         if self._commits.owed and not self.image.metadata_version:
-            raise OSError(errno.ENOSPC, f"there is no room for a new metadata log in {self._location.root}")
+            raise disk.full_error(f"there is no room for a new metadata log in {self._location.root}")
 
     def background_tasks(self) -> Sequence[PeriodicTask]:
         """See `MetadataStore.background_tasks`."""

@@ -32,6 +32,15 @@ def test_disk_is_the_only_module_that_calls_the_operating_system(path: Path) -> 
     assert used <= HARMLESS
 
 
+def test_write_all_is_refused_in_the_words_of_the_system_when_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "pwrite", lambda fd, data, position: 0)
+    with pytest.raises(OSError, match="No space left on device: the disk took none") as refused:
+        disk.write_all(0, b"data", 0)
+    assert disk.is_full(refused.value)
+
+
 def test_replace_file_syncs_the_file_renames_it_and_syncs_the_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from tidelog.kernel.errors import (
     StorageError,
     UnknownTopicOrPartition,
 )
+from tidelog.kernel.logs import RateLimit
 from tidelog.kernel.seams.coordination.backend import LoadProgress
 from tidelog.kernel.seams.events import Event, TopicDeleted
 from tidelog.kernel.seams.partition import AppendOrigin
@@ -41,6 +42,8 @@ _log = logging.getLogger(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
+REFUSAL_INTERVAL_SECONDS: Final = 60.0
+"""How often it is logged that a partition cannot be written."""
 
 
 class TopicLog:
@@ -65,6 +68,7 @@ class TopicLog:
         self._relocation: RelocationPolicy | None = None
         self._loader: TopicLoader | None = None
         self._all_loaded = trio.Event()
+        self._refusals = RateLimit(REFUSAL_INTERVAL_SECONDS)
         broker.topics.register_internal_topic(spec)
 
     @property
@@ -151,7 +155,11 @@ class TopicLog:
         raise CoordinatorLoadInProgress(f"{self._spec.name}-{partition} is still being loaded")
 
     def _lost(self, partition: int, error: BrokerError) -> NotCoordinator:
-        _log.error("%s-%d cannot be written: %s", self._spec.name, partition, error)
+        # A full disk refuses what every member and producer does.
+        suppressed = self._refusals.admit(str(partition))
+        if suppressed is not None:
+            again = f" (and {suppressed} times more before)" if suppressed else ""
+            _log.error("%s-%d cannot be written: %s%s", self._spec.name, partition, error, again)
         return NotCoordinator(f"{self._spec.name}-{partition} cannot be written")
 
     def _attach(self) -> None:

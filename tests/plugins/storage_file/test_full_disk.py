@@ -157,7 +157,8 @@ async def test_begin_durably_on_a_full_disk_refuses_appends_until_the_epoch_is_w
     failing.refuse(errno.ENOSPC, ["pwrite"], paths=lambda path: CHECKPOINT_NAME in path)
     async with running_broker(settings) as broker:
         partition = broker.topics.get("t").partitions[0]
-        assert refused(partition)
+        with pytest.raises(StorageError, match="No space left on device: there was no room for leader-epoch"):
+            append(partition)
         failing.recover()
         await eventually(lambda: not refused(partition))
         assert (tmp_path / "d" / "t-0" / CHECKPOINT_NAME).read_text() == "0\n2\n0 0\n2 3\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Callable, Iterator
 
 import pytest
@@ -9,7 +10,7 @@ import trio
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config.keys import STORAGE
-from tidelog.kernel.errors import CoordinatorLoadInProgress, NotCoordinator
+from tidelog.kernel.errors import CoordinatorLoadInProgress, NotCoordinator, StorageError
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
@@ -88,6 +89,20 @@ async def test_ensure_creates_the_topic(broker: Broker) -> None:
     result = log.append(1, [record(0), record(1)])
     await log.committed(1, result)
     assert (result.base_offset, result.last_offset) == (0, 1)
+
+
+async def test_append_logs_once_a_minute_for_each_partition_that_it_is_refused(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    log, _ = new_log(broker)
+    await log.ensure()
+    for partition in broker.topics.get("__state").partitions[:2]:
+        partition.take_offline(StorageError("no space left"))
+    for number in range(20):
+        with pytest.raises(NotCoordinator):
+            log.append(number % 2, [record(number)])
+    lines = [each.message for each in caplog.records if each.levelno == logging.ERROR]
+    assert lines == [f"__state-{index} cannot be written: no space left" for index in (0, 1)]
 
 
 async def test_partition_count_of_an_existing_topic(broker: Broker) -> None:
