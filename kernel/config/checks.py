@@ -64,12 +64,21 @@ def _no_connections(values: Mapping[str, object]) -> Iterator[str]:
         yield "max.connections.per.ip: may be 0 only if max.connections.per.ip.overrides is set."
 
 
+def _requests_above_their_memory(values: Mapping[str, object]) -> Iterator[str]:
+    memory_bytes = _value(values, keys.QUEUED_MAX_REQUEST_BYTES)
+    # The key of a wire protocol, which may be without it.
+    largest = values.get("socket.request.max.bytes")
+    if isinstance(largest, int) and 0 < memory_bytes < largest:
+        yield f"queued.max.request.bytes: has to be at least socket.request.max.bytes = {largest}."
+
+
 _SERVED = (keys.LISTENERS, keys.CONTROLLER_LISTENER_NAMES)
 _CHECKS: tuple[tuple[tuple[ConfigKey[Any], ...], Callable[[Mapping[str, object]], Iterator[str]]], ...] = (
     (_SERVED, _no_listener_for_clients),
     ((*_SERVED, keys.LISTENER_SECURITY_PROTOCOL_MAP), _unserved_protocols),
     ((keys.LISTENERS, keys.ADVERTISED_LISTENERS), _unknown_advertised_listeners),
     ((keys.LISTENERS, keys.LISTENER_CODEC_MAP), _codecs_of_unknown_listeners),
+    ((keys.QUEUED_MAX_REQUEST_BYTES,), _requests_above_their_memory),
     ((keys.MAX_CONNECTIONS_PER_IP, keys.MAX_CONNECTIONS_PER_IP_OVERRIDES), _no_connections),
 )
 """The checks, each with the keys that it reads."""

@@ -216,6 +216,15 @@ CONNECTIONS_MAX_IDLE_MS = ConfigKey(
     documentation="A connection without traffic is closed after this many milliseconds, also while a request "
     "of it waits; -1: never. No fetch waits longer for records than that.",
 )
+QUEUED_MAX_REQUEST_BYTES = ConfigKey(
+    name="queued.max.request.bytes",
+    type=long(),
+    default=-1,
+    documentation="How many bytes of memory requests may have together until they are answered, beside some "
+    "KiB for each connection. When they are used up, connections that need more are not read from until "
+    "others give some back; if that takes longer than 10 s, the connections whose requests have been "
+    "unfinished for longest are closed. 0 or less: a quarter of the memory of the machine or container.",
+)
 SOCKET_BUSY_POLL_US = ConfigKey(
     name="socket.busy.poll.us",
     type=integer(0, 10_000),

@@ -171,6 +171,18 @@ class WireContext(BrokerContext, Protocol):
         ...
 
 
+class MemoryShare(Protocol):
+    """The share of a connection in the memory that all requests may have (`queued.max.request.bytes`)."""
+
+    def resize(self, size_bytes: int) -> bool:
+        """Take so many bytes in all, or give back down to that.
+
+        Return False, with what it had before, if they are not there. A connection that cannot do without
+        returns a receive buffer without a byte then, and the server waits for them.
+        """
+        ...
+
+
 class WireConnection(Protocol):
     """One connection's protocol state."""
 
@@ -185,7 +197,10 @@ class WireConnection(Protocol):
         ...
 
     def receive_buffer(self) -> memoryview:
-        """Return a writable buffer of at least one byte for the next bytes of the peer."""
+        """Return a writable buffer for the next bytes of the peer.
+
+        It has no byte if memory for it was refused: the server asks again when there is some.
+        """
         ...
 
     def bytes_received(self, count: int) -> None:
@@ -217,6 +232,6 @@ class WireCodec(Protocol):
         """The name by which listeners choose it."""
         ...
 
-    def connect(self, broker: WireContext, peer: Peer) -> WireConnection:
-        """Return the protocol state of a new connection."""
+    def connect(self, broker: WireContext, peer: Peer, memory: MemoryShare) -> WireConnection:
+        """Return the protocol state of a new connection; buffers of more than some KiB are from `memory`."""
         ...

@@ -34,6 +34,7 @@ from tidelog.kernel.seams.wire import (
     WireConnection,
 )
 from tidelog.kernel.server.busy_poll import BusyPoll, ClosedLoop, let_others_run
+from tidelog.kernel.server.request_memory import MemoryShare
 from tidelog.kernel.server.turns import PIECE_BYTES, Turns
 
 _log = logging.getLogger(__name__)
@@ -70,7 +71,10 @@ class Connection:
         warnings: PeerWarnings,
         busy_poll: BusyPoll,
         turns: Turns,
+        memory: MemoryShare,
     ) -> None:
+        self.memory = memory
+        memory.reclaim, memory.end = self._reclaim_memory, self._give_up
         self.peer = peer
         self.active_since_sweep = True
         self._sent_long = False
@@ -79,6 +83,7 @@ class Connection:
         self._peer_left = False
         self._aborted = False
         self._wait_scope: trio.CancelScope | None = None
+        self._wants_memory = False
         self._socket = sock
         self._warnings = warnings
         self._wire = wire
@@ -106,10 +111,17 @@ class Connection:
 
     async def _serve(self) -> None:
         sock, wire, closed_loop, turns = self._socket, self._wire, self._closed_loop, self._turns
+        memory = self.memory
         rounds = 0
         while True:
+            buffer = wire.receive_buffer()
+            if not buffer:
+                await self._wait_for_memory()
+                if self._peer_left or self._finishing:
+                    return
+                continue
             try:
-                count = sock.recv_into(wire.receive_buffer())
+                count = sock.recv_into(buffer)
             except BlockingIOError:
                 if closed_loop.should_poll():
                     await let_others_run()
@@ -126,6 +138,8 @@ class Connection:
             if self._finishing:
                 return
             closed_loop.answered(answered, wire.records_received)
+            if answered and memory.held_bytes:
+                memory.request_finished()
             if self._sent_long:
                 self._sent_long, self._short_answers_before = False, turns.short_answers
             elif answered:
@@ -189,6 +203,32 @@ class Connection:
         # The peer has left and has sent more requests before: as in Kafka they are still executed.
         return []
 
+    async def _wait_for_memory(self) -> None:
+        """Pause reading until there is memory for more of the request."""
+        self._closed_loop.stop()
+        self._wants_memory = True
+        with trio.CancelScope() as self._wait_scope:
+            try:
+                await self.memory.wait()
+            finally:
+                self._wait_scope, self._wants_memory = None, False
+        if self._aborted:
+            raise BrokenPipeError("the connection was ended while a request waited for memory")
+
+    def _reclaim_memory(self) -> None:
+        # A request that is being served, or is not whole yet, uses its buffer.
+        if self._wait_scope is None:
+            self._wire.release_memory()
+
+    def _give_up(self) -> bool:
+        if self._wait_scope is not None and not self._wants_memory:
+            return False
+        held_kib = self.memory.held_bytes // 1024
+        reason = f"others wait for the {held_kib} KiB of its unfinished request (queued.max.request.bytes)"
+        self._warnings.warn(self.peer, "closing the connection of", reason, alike="unfinished request")
+        self.abort()
+        return True
+
     def sweep(self) -> bool:
         """Report whether the connection did anything since the last call, about a second ago.
 
@@ -219,6 +259,8 @@ class Connection:
         """End gracefully: what has arrived is answered, nothing more is read."""
         self._finishing = True
         _shutdown(self._socket, socket.SHUT_RD)
+        if self._wants_memory and self._wait_scope is not None:
+            self._wait_scope.cancel()
 
     def abort(self) -> None:
         """End at once, whatever is under way."""

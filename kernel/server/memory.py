@@ -1,4 +1,4 @@
-"""Memory that connections had and that the process gives back to the system.
+"""Memory of the machine, and what connections had and the process gives back to the system.
 
 The allocator keeps what was freed between objects that live on, such as the buffers of thousands of
 connections that have ended. `malloc_trim` of glibc returns whole pages of it; other allocators do that
@@ -7,7 +7,24 @@ themselves.
 
 from __future__ import annotations
 
+import contextlib
+import os
+from pathlib import Path
+from typing import Final
+
 import trio
+
+_CGROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
+"""The limit of a container (cgroup v2), `max` without any."""
+
+
+def memory_bytes() -> int:
+    """Return the memory of the machine, or of its container if that has less."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):  # there is no container, or it has no limit
+        total = min(total, int(_CGROUP_LIMIT.read_text()))
+    return total
+
 
 ENOUGH_CONNECTIONS = 100
 """So many have to end before it is worth the few milliseconds, in a thread, that it takes."""

@@ -21,7 +21,8 @@ from tidelog.kernel.server.connection import Connection
 from tidelog.kernel.server.connection_rates import AddressRates, ConnectionRate
 from tidelog.kernel.server.limits import ConnectionLimits, connections_within, limits_by_address
 from tidelog.kernel.server.listener import BoundListener
-from tidelog.kernel.server.memory import MemoryReturn
+from tidelog.kernel.server.memory import MemoryReturn, memory_bytes
+from tidelog.kernel.server.request_memory import RequestMemory
 from tidelog.kernel.server.turns import Turns
 
 _log = logging.getLogger(__name__)
@@ -63,6 +64,8 @@ class Server:
         self._quota_revision = -1
         self._held = 0
         self._memory = MemoryReturn()
+        limit_bytes = config[keys.QUEUED_MAX_REQUEST_BYTES]
+        self.request_memory = RequestMemory(limit_bytes if limit_bytes > 0 else memory_bytes() // 4)
         self._busy_poll = BusyPoll(config[keys.SOCKET_BUSY_POLL_US] / 1e6, Processors())
         self._turns = Turns()
         self._idle_sweeps: dict[Connection, int] = {}
@@ -196,6 +199,7 @@ class Server:
                 try:
                     await connection.run()
                 finally:
+                    connection.memory.close()
                     del self._idle_sweeps[connection]
         except Exception:
             _log.exception("the connection of %s failed inside the broker", peer, extra={"peer": str(peer)})
@@ -205,8 +209,10 @@ class Server:
             self._one_ended.set()
 
     def _connect(self, sock: socket.socket, peer: Peer) -> Connection:
-        wire = self._codecs[peer.listener_name].connect(self._broker, peer)
-        connection = Connection(sock, wire, peer, self._broker.peer_warnings, self._busy_poll, self._turns)
+        memory = self.request_memory.share()
+        wire = self._codecs[peer.listener_name].connect(self._broker, peer, memory)
+        warnings = self._broker.peer_warnings
+        connection = Connection(sock, wire, peer, warnings, self._busy_poll, self._turns, memory)
         self._idle_sweeps[connection] = 0
         set_holder(lambda: f"{wire.current_request or 'the connection'} of {peer}")
         if self._stopping:
@@ -217,6 +223,7 @@ class Server:
         while True:
             await trio.sleep(SWEEP_SECONDS)
             await self._memory.trim_if_worthwhile()
+            self.request_memory.sweep()
             for swept, connection in enumerate(tuple(self._idle_sweeps), 1):
                 if connection in self._idle_sweeps:
                     self._sweep(connection)

@@ -31,7 +31,7 @@ from tidelog.plugins.protocol_kafka.routes import Route, Routes
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.broker import PluginHooks
-    from tidelog.kernel.seams.wire import WireContext
+    from tidelog.kernel.seams.wire import MemoryShare, WireContext
     from tidelog.plugins.protocol_kafka.apis import KafkaApi
     from tidelog.plugins.protocol_kafka.client_telemetry import TelemetryReceiver
 
@@ -66,19 +66,22 @@ class ReceiveBuffer:
     """Received bytes, from the first one that is not consumed yet.
 
     The buffer starts small, grows to the largest frame that the peer sends, and shrinks again when the
-    connection idles. It grows as the bytes arrive: a length alone costs nothing.
+    connection idles. It grows as the bytes arrive: a length alone costs nothing. What it has beyond the first
+    size is taken from `memory`, the share of the connection, which has to have what the frame needs in all;
+    without a share the buffer grows as it needs to.
     """
 
-    __slots__ = ("_end", "_max_frame_bytes", "_start", "_view")
+    __slots__ = ("_end", "_max_frame_bytes", "_memory", "_start", "_view")
 
-    def __init__(self, max_frame_bytes: int) -> None:
+    def __init__(self, max_frame_bytes: int, memory: MemoryShare | None = None) -> None:
         self._max_frame_bytes = max_frame_bytes
+        self._memory = memory
         self._view = memoryview(bytearray(INITIAL_BYTES))
         self._start = 0
         self._end = 0
 
     def room(self) -> memoryview:
-        """Return a writable buffer behind the received bytes, at least one byte long."""
+        """Return a writable buffer behind the received bytes, empty if memory for it was refused."""
         size = len(self._view)
         # A small buffer that was filled gets larger: there may be more where that came from.
         grows = self._end == size < GROWN_BYTES
@@ -91,7 +94,8 @@ class ReceiveBuffer:
             return self._view
         needed = self._frame_bytes_or(LENGTH_BYTES)
         if grows:
-            self._replace(min(GROWTH * size, max(needed, GROWN_BYTES)))
+            if not self._replace(min(GROWTH * size, max(needed, GROWN_BYTES))):
+                self._compact()
         elif self._end == size or self._start + needed > size >= needed:
             self._make_room(needed)
         return self._view[self._end :]
@@ -137,18 +141,31 @@ class ReceiveBuffer:
 
     def _make_room(self, needed: int) -> None:
         pending = self._end - self._start
-        if needed <= len(self._view) and pending <= len(self._view) // 2:
+        fits = needed <= len(self._view) and pending <= len(self._view) // 2
+        if fits or not self._replace(max(2 * pending, min(max(needed, GROWN_BYTES), GROWTH * pending))):
+            self._compact()
+
+    def _compact(self) -> None:
+        pending = self._end - self._start
+        if self._start:
             self._view[:pending] = bytes(self._view[self._start : self._end])
             self._start, self._end = 0, pending
-        else:
-            self._replace(max(2 * pending, min(max(needed, GROWN_BYTES), GROWTH * pending)))
 
-    def _replace(self, size: int) -> None:
-        """Move to a new buffer; frames that are still in use keep the old one."""
+    def _replace(self, size: int) -> bool:
+        """Move to a new buffer; frames that are still in use keep the old one.
+
+        Return False, with the old one, if the memory was refused.
+        """
+        if self._memory is not None:
+            # The whole frame at once: if each of many had a part, none could be completed.
+            wanted = max(size, self._frame_bytes_or(0)) if size > INITIAL_BYTES else 0
+            if not self._memory.resize(wanted):
+                return False
         pending = self._view[self._start : self._end]
         self._view = memoryview(bytearray(size))
         self._view[: len(pending)] = pending
         self._start, self._end = 0, len(pending)
+        return True
 
 
 def _other_protocol(head: bytes) -> str:
@@ -164,7 +181,12 @@ class KafkaConnection:
     """Protocol state of one client."""
 
     def __init__(
-        self, broker: WireContext, peer: Peer, routes: Routes, telemetry: ClientTelemetry | None = None
+        self,
+        broker: WireContext,
+        peer: Peer,
+        routes: Routes,
+        telemetry: ClientTelemetry | None = None,
+        memory: MemoryShare | None = None,
     ) -> None:
         config = broker.config
         self._routes = routes
@@ -176,7 +198,7 @@ class KafkaConnection:
             routes.served,
             telemetry or ClientTelemetry(),
         )
-        self._buffer = buffer = ReceiveBuffer(config[keys.SOCKET_REQUEST_MAX_BYTES])
+        self._buffer = buffer = ReceiveBuffer(config[keys.SOCKET_REQUEST_MAX_BYTES], memory)
         # The buffer's own methods, which saves a call at each receive.
         self.receive_buffer = buffer.room
         self.bytes_received = buffer.received
@@ -337,9 +359,9 @@ class KafkaCodec:
         self._telemetry = ClientTelemetry(receivers)
         self._routes = Routes(_added_apis(plugins), () if receivers else TELEMETRY_KEYS)
 
-    def connect(self, broker: WireContext, peer: Peer) -> WireConnection:
+    def connect(self, broker: WireContext, peer: Peer, memory: MemoryShare) -> WireConnection:
         """Return the protocol state of a new connection."""
-        return KafkaConnection(broker, peer, self._routes, self._telemetry)
+        return KafkaConnection(broker, peer, self._routes, self._telemetry, memory)
 
 
 def _added_apis(plugins: PluginHooks) -> Sequence[KafkaApi]:

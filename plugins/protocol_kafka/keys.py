@@ -102,7 +102,6 @@ _WITHOUT_MEANING: dict[str, str] = {
     "num.recovery.threads.per.data.dir": "the storage itself decides how much it recovers in parallel",
     "log.retention.check.interval.ms": "no plugin is installed that deletes by age or size",
     "queued.max.requests": "the requests of a connection are served in order, without a queue",
-    "queued.max.request.bytes": "the requests of a connection are served in order, without a queue",
     "process.roles": _NO_QUORUM,
     "controller.*": _NO_QUORUM,
     "early.start.listeners": _NO_QUORUM,

@@ -26,7 +26,7 @@ import trio
 from tidelog.kernel.config import Config
 from tidelog.kernel.seams.client_quotas import IP, QuotaEntity
 from tidelog.kernel.seams.storage import FileRegion
-from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection, WireContext
+from tidelog.kernel.seams.wire import MemoryShare, Parts, Peer, ProtocolViolation, WireConnection, WireContext
 from tidelog.kernel.server import Server
 from tidelog.kernel.server.connection_rates import CONNECTION_CREATION_RATE
 from tidelog.kernel.server.server import PeerWarnings
@@ -168,7 +168,7 @@ class LineProtocol:
         self.fails_to_connect = False
         self.connections: list[LineConnection] = []
 
-    def connect(self, broker: WireContext, peer: Peer) -> WireConnection:
+    def connect(self, broker: WireContext, peer: Peer, memory: MemoryShare) -> WireConnection:
         """Protocol state for a new connection."""
         if self.fails_to_connect:
             raise RuntimeError("no connection today")

@@ -9,6 +9,7 @@ import pytest
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.records.compression import compress
+from tidelog.kernel.server.request_memory import RequestMemory
 from tidelog.kernel.testing import FakeClock
 from tidelog.plugins.protocol_kafka import client_telemetry
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry, PushedMetrics
@@ -240,7 +241,7 @@ async def test_describe_configs_of_client_metrics(client: Client) -> None:
 async def test_api_versions_without_receivers_does_not_announce_client_telemetry(
     client: Client, broker: Broker
 ) -> None:
-    client.wire = broker.plugins.wire_codec("kafka").connect(broker, PEER)
+    client.wire = broker.plugins.wire_codec("kafka").connect(broker, PEER, RequestMemory(1 << 20).share())
     announced = {api.api_key for api in (await client.ask(API_VERSIONS, 0, ApiVersionsRequest())).api_keys}
     assert announced & TELEMETRY_KEYS == set()
     assert announced | TELEMETRY_KEYS == set(SERVED)
