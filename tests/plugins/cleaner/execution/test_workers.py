@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
@@ -153,15 +154,20 @@ async def test_a_worker_that_gets_work_while_another_one_is_ended_is_not_killed(
     monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     killing, killed_first = threading.Event(), threading.Event()
+    numbers, killed = itertools.count(), list[int]()
 
     class Process:
         """One that takes its time to be killed."""
 
-        has_ended, pid, killed = False, 0, False
+        has_ended = False
+
+        def __init__(self) -> None:
+            self.pid = next(numbers)
 
         def kill(self) -> None:
             killing.set()
-            self.killed = killed_first.wait(DEADLINE_S)
+            assert killed_first.wait(DEADLINE_S)
+            killed.append(self.pid)
 
     monkeypatch.setattr(workers_module, "_new_process", Process)
     monkeypatch.setattr(workers_module, "KEPT_S", 0.1 if by == "time" else 1e6)
@@ -177,9 +183,12 @@ async def test_a_worker_that_gets_work_while_another_one_is_ended_is_not_killed(
             await trio.to_thread.run_sync(killing.wait, DEADLINE_S)
             async with workers.worker() as worker:
                 killed_first.set()
+                while not killed:
+                    await trio.to_thread.run_sync(int)
+                # The next one would be killed now.
                 for _ in range(20):
                     await trio.to_thread.run_sync(int)
-                assert not worker._process.killed
+                assert worker.pid not in killed
             life.stopping.set()
 
 
