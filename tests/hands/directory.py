@@ -102,6 +102,15 @@ class HandedDirectory:
         self.kafka.kill()
         self.tidelog.kill()
 
+    def unloaded(self) -> list[str]:
+        """Return what Apache Kafka has logged of group coordinators that it could not load.
+
+        It does not try again. It happens on a machine that is so busy that the broker is fenced for a moment.
+        """
+        log = self.kafka.process.log_path
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else ()
+        return [line for line in lines if "Failed to load metadata from" in line]
+
     def logs(self) -> list[Path]:
         """All log segments."""
         return sorted(path for root in self.log_dirs for path in root.glob("*-*/*.log"))

@@ -179,9 +179,23 @@ class LiveConsumer:
 
 
 def each(clients: list[LiveConsumer], action: Callable[[LiveConsumer], None]) -> None:
-    """Do it with every client at the same time."""
-    threads = [threading.Thread(target=action, args=(client,)) for client in clients]
+    """Do it with every client at the same time.
+
+    Raises:
+        AssertionError: it failed with a client; the first error of several.
+    """
+    errors: list[AssertionError] = []
+
+    def act(client: LiveConsumer) -> None:
+        try:
+            action(client)
+        except AssertionError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=act, args=(client,)) for client in clients]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    if errors:
+        raise errors[0]

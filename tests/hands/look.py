@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 from confluent_kafka import (
     Consumer,
+    ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
@@ -38,6 +39,7 @@ FAULTS = ("isvalid: false", "Could not", "Exception", "mismatch", "out of order"
 SPACE = re.compile(r"\s+")
 NOT_SHOWN_BY_BOTH = re.compile(r" Elr:.*|min\.insync\.replicas=1,?")
 """Eligible leader replicas, which a single node has no use for, and the default that Kafka sets with them."""
+SETTLED = frozenset({ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY})
 POLL_S = 0.05
 LOADING_S = 60.0
 QUIET: dict[str, Any] = {"log_level": 0}
@@ -132,13 +134,13 @@ class Looker:
     def look(self, groups: Collection[str] = (), *, with_tools: bool = True) -> View:
         """See everything; nobody should write meanwhile.
 
-        Waits for a while until coordinators have read their state back and `groups` are in it: Apache Kafka
-        lists none while no coordinator is elected.
+        Waits for a while until coordinators have read their state back and `groups` are in it, and no group
+        rebalances: Apache Kafka lists none while no coordinator is elected.
         """
         # librdkafka's admin client may be unable to describe groups once its broker was away.
         self.admin = self._new_admin()
         deadline = time.monotonic() + LOADING_S
-        while not self._are_listed(groups) and time.monotonic() < deadline:
+        while not self._are_settled(groups) and time.monotonic() < deadline:
             time.sleep(POLL_S)
         topics = self._topics()
         described = self._groups()
@@ -153,9 +155,10 @@ class Looker:
             self._tools() if with_tools else {},
         )
 
-    def _are_listed(self, groups: Collection[str]) -> bool:
+    def _are_settled(self, groups: Collection[str]) -> bool:
         listed = self.admin.list_consumer_groups().result(DEADLINE_S)
-        return not listed.errors and {group.group_id for group in listed.valid}.issuperset(groups)
+        found = {group.group_id: group.state for group in listed.valid}
+        return not listed.errors and found.keys() >= set(groups) and SETTLED.issuperset(found.values())
 
     def _topics(self) -> dict[str, tuple[str, int, dict[str, str]]]:
         listed = self.admin.list_topics(timeout=DEADLINE_S).topics

@@ -192,7 +192,11 @@ class _Directory:
         time.sleep(1.0)
         self._producer.hold()
         expected = self._producer.expected()
-        each(self._consumers, lambda consumer: consumer.wait_read(len(expected)))
+        try:
+            each(self._consumers, lambda consumer: consumer.wait_read(len(expected)))
+        except AssertionError as error:
+            unloaded = self._hands.unloaded()
+            raise AssertionError("\n".join(map(str, [error, *unloaded]))) from error
         view = self._looker.look(with_tools=False)
         for partition in range(STREAM_PARTITIONS):
             found = _values(view, STREAM, partition)
