@@ -43,9 +43,17 @@ class Reference:
         """Create a topic and wait until its partitions have leaders."""
         new = NewTopic(name, partitions, 1, config=dict(config or {}))
         self._admin.create_topics([new])[name].result(WAIT_S)
+        self.wait_partitions(name, partitions)
+
+    def wait_partitions(self, topic: str, wanted: int) -> int:
+        """Wait for a number of partitions with a leader, and return it; or what it is after `WAIT_S`.
+
+        Apache Kafka answers what changes topics before its metadata shows it.
+        """
         deadline = time.monotonic() + WAIT_S
-        while self.partitions(name) != partitions and time.monotonic() < deadline:
+        while (found := self.partitions(topic)) != wanted and time.monotonic() < deadline:
             time.sleep(_POLL_S)
+        return found
 
     def partitions(self, topic: str) -> int:
         """Return the number of partitions that have a leader, 0 without the topic."""

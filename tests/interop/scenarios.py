@@ -105,7 +105,7 @@ def _equal(what: str, found: object, expected: object) -> None:
 
 
 def _created(reference: Reference, place: Place) -> None:
-    _equal("partitions", reference.partitions(place.topic), 3)
+    _equal("partitions", reference.wait_partitions(place.topic, 3), 3)
     _equal("max.message.bytes", reference.config(place.topic, "max.message.bytes"), "500000")
 
 
@@ -180,7 +180,7 @@ def _admin() -> list[Scenario]:
             "add partitions",
             "add-partitions",
             empty_topic(),
-            check=lambda reference, place: _equal("partitions", reference.partitions(place.topic), 4),
+            check=lambda reference, place: _equal("partitions", reference.wait_partitions(place.topic, 4), 4),
         ),
         Scenario(
             section,
@@ -212,7 +212,7 @@ def _admin() -> list[Scenario]:
             "delete topic",
             "delete-topic",
             empty_topic(),
-            check=lambda reference, place: _equal("partitions", reference.partitions(place.topic), 0),
+            check=lambda reference, place: _equal("partitions", reference.wait_partitions(place.topic, 0), 0),
         ),
         Scenario(
             section,
