@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 import attrs
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from tests.deadlines import wait_until
 
@@ -17,6 +17,18 @@ PAUSE_S = 0.02
 POLL_S = 0.1
 COMMIT_S = 30
 """How long a commit under way may take before it is abandoned."""
+SESSION_MS = 300_000
+OUT_OF_THE_GROUP = frozenset(
+    {
+        KafkaError.FENCED_MEMBER_EPOCH,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError._ASSIGNMENT_LOST,
+    }
+)
+"""Errors of a commit that do not pass before the member reads on."""
 QUIET = {"log_level": 0}
 
 
@@ -140,6 +152,8 @@ class LiveConsumer:
             "client.id": f"{self.protocol}-member",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
+            # A broker may take long to start; members are to be the same then.
+            **({"session.timeout.ms": SESSION_MS} if self.protocol == "classic" else {}),
             "reconnect.backoff.max.ms": 500,
             "fetch.wait.max.ms": 100,
             **QUIET,
@@ -171,7 +185,10 @@ class LiveConsumer:
         while not self._stop.is_set():
             try:
                 consumer.commit(offsets=places, asynchronous=False)
-            except KafkaException:
+            except KafkaException as exception:
+                if exception.args[0].code() in OUT_OF_THE_GROUP:
+                    # It joins again when it reads on, from what is committed.
+                    return
                 time.sleep(POLL_S)
             else:
                 self.committed.update(ends)
