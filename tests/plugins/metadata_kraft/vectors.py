@@ -1,4 +1,4 @@
-"""Bytes that Apache Kafka 4.3.1 and 4.4.0 wrote: values of records of its metadata log, one a line in `records.txt`."""
+"""Values of metadata records as Apache Kafka 4.3.1 and 4.4.0 wrote them, one a line in `records.txt`."""
 
 from __future__ import annotations
 
