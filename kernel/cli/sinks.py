@@ -11,6 +11,7 @@ from tidelog.kernel.cli.options import config_options, sources_of
 from tidelog.kernel.cli.tables import print_json, print_table
 from tidelog.kernel.config import Config, ConfigKey, SinkConfig
 from tidelog.kernel.config.sinks import COMMON_SINK_KEYS, ISOLATION_LEVEL, TOPICS, TOPICS_REGEX
+from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.plugins import Plugins, configure
 
 if TYPE_CHECKING:
@@ -76,7 +77,10 @@ def _status(config: Config) -> dict[str, dict[str, Any]]:
     from tidelog.kernel.sinks.status import read_status, status_file
 
     file = status_file(config)
-    return {} if file is None else read_status(file)
+    try:
+        return {} if file is None else read_status(file)
+    except OSError as error:
+        raise ConfigError(f"the status of the sinks cannot be read: {error}") from error
 
 
 def _print_kinds(plugins: Plugins) -> None:

@@ -43,11 +43,13 @@ class DynamicConfig:
         self._topics = topics
         self._node_id = node_id
         self._changing = trio.Lock()
+        self._warned_of = set[tuple[str, str]]()
 
     def load(self) -> None:
         """Apply the stored configuration; settings that cannot be used are logged and ignored."""
         of_broker, of_cluster = (
-            self._usable(self._metadata.broker_config(node)) for node in (self._node_id, ALL_BROKERS)
+            self._usable(self._metadata.broker_config(node), warn=True)
+            for node in (self._node_id, ALL_BROKERS)
         )
         try:
             self._config.set_dynamic(of_broker, of_cluster)
@@ -92,7 +94,7 @@ class DynamicConfig:
     def _check_together(self, node_id: int | None, after: Mapping[str, str]) -> None:
         """Check what contradicts other keys; a setting that could not be used before is left out."""
         of_broker, of_cluster = (
-            self._usable(after if node == node_id else self._metadata.broker_config(node))
+            self._usable(after if node == node_id else self._metadata.broker_config(node), warn=False)
             for node in (self._node_id, ALL_BROKERS)
         )
         try:
@@ -157,13 +159,16 @@ class DynamicConfig:
         nearest = self._config.keys.nearest(name, "broker")
         return InvalidConfig(f"{name} is no key" + (f"; did you mean {nearest}?" if nearest else ""))
 
-    def _usable(self, settings: Mapping[str, str]) -> dict[str, str]:
+    def _usable(self, settings: Mapping[str, str], *, warn: bool) -> dict[str, str]:
         usable: dict[str, str] = {}
         for name, text in settings.items():
             try:
                 self._check_key(name, text)
             except (InvalidRequest, InvalidConfig) as error:
-                _log.debug("set while the broker ran, not used: %s", error)
+                # Such as keys of TLS in a directory of Apache Kafka, once and not after each change.
+                if warn and (name, text) not in self._warned_of:
+                    self._warned_of.add((name, text))
+                    _log.warning("set while the broker ran, not used: %s", error)
             else:
                 usable[name] = text
         return usable

@@ -42,12 +42,17 @@ def write_status(file: Path, statistics: Mapping[str, SinkStatistics]) -> None:
 
 
 def read_status(file: Path) -> dict[str, dict[str, Any]]:
-    """Return what each sink of the running broker does, by KIND.NAME; empty if no broker runs."""
+    """Return what each sink of the running broker does, by KIND.NAME; empty if no broker runs.
+
+    Raises:
+        OSError: there is a file, which cannot be read; that of a broker of another user, for example.
+    """
     try:
         found = json.loads(file.read_text())
         if _is_running(found["pid"]):
             return cast("dict[str, dict[str, Any]]", found["sinks"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        # A file that is not whole is that of a broker that was stopped by the end of its machine.
         pass
     return {}
 

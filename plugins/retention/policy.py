@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from tidelog.kernel.config import Config, TopicConfig
     from tidelog.kernel.seams.storage import SegmentView
 
+TOLERATED_MS = 60_000
+"""So far ahead of the broker a record is nothing to warn of: clocks differ, and the log is looked at a while
+after the clock was read, so that the newest records may be later."""
+
 
 class RetentionPolicy:
     """`CleanupPolicy` that deletes whole segments by log start, size and age."""
@@ -46,7 +50,7 @@ class RetentionPolicy:
         if plan.delete_before is None:
             # Newer segments wait for the oldest one; what was appended by then is another log.
             plan = Plan(not_before_ms=oldest.age_timestamp + retention_ms + 1)
-        is_of_the_future = oldest.age_timestamp > now_ms
+        is_of_the_future = oldest.age_timestamp > now_ms + TOLERATED_MS
         warning = _of_the_future(oldest, retention_ms) if is_of_the_future else ""
         return attrs.evolve(plan, warning=warning)
 

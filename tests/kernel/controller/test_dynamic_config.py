@@ -144,3 +144,18 @@ async def test_alter_keeps_min_insync_replicas_of_all_brokers_with_eligible_lead
         await changes.alter(None, replaced_by([]))
     assert changes.settings(None) == {"min.insync.replicas": "1"}
     await core.close()
+
+
+async def test_load_warns_once_of_a_stored_setting_that_cannot_be_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    core = Core(tmp_path)
+    await core.open()
+    await core.metadata.put_broker_config(1, {"log.roll.ms": "soon", "log.flush.interval.messages": "7"})
+    changes = dynamic(core)
+    changes.load()
+    assert core.config[keys.LOG_FLUSH_INTERVAL_MESSAGES] == 7
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    expected = "set while the broker ran, not used: log.roll.ms = 'soon': is not a whole number (long)"
+    assert warnings.count(expected) == 1
+    await core.close()

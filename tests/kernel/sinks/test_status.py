@@ -126,3 +126,9 @@ def test_sinks_shows_what_the_sinks_of_a_running_broker_do(tmp_path: Path) -> No
     ]
     (sink,) = printed_json("sinks", **variables)["sinks"]
     assert sink["status"]["details"] == {"batch": 7, "phase": "x"}
+
+
+def test_read_status_does_not_take_an_unreadable_file_for_a_broker_that_does_not_run(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).mkdir()
+    with pytest.raises(IsADirectoryError):
+        read_status(tmp_path / FILE_NAME)

@@ -17,7 +17,7 @@ from tidelog.kernel.seams.storage import SegmentView, TopicPartition
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.plugins import retention
-from tidelog.plugins.retention.policy import RetentionPolicy
+from tidelog.plugins.retention.policy import TOLERATED_MS, RetentionPolicy
 
 HOUR_MS = 3_600_000
 FOREVER = {"retention.ms": "-1"}
@@ -112,12 +112,18 @@ def test_retention_ms_counts_from_the_change_of_the_file_without_timestamps() ->
 
 
 def test_plan_warns_of_a_segment_from_the_future() -> None:
-    found = plan(segments_of(1, 1, 1, ages_ms=[HOUR_MS, -5, HOUR_MS]), {"retention.ms": "0"})
+    ahead_ms = TOLERATED_MS + 1
+    found = plan(segments_of(1, 1, 1, ages_ms=[HOUR_MS, -ahead_ms, HOUR_MS]), {"retention.ms": "0"})
     assert found.delete_before == 10
     assert found.warning == (
-        f"the segment at 10 has a record from the future (timestamp {START_MS + 5}); nothing is deleted by "
-        "age until 0 ms after that"
+        f"the segment at 10 has a record from the future (timestamp {START_MS + ahead_ms}); nothing is "
+        "deleted by age until 0 ms after that"
     )
+
+
+def test_plan_does_not_warn_of_records_that_came_after_the_clock_was_read() -> None:
+    found = plan(segments_of(1, 1, ages_ms=[HOUR_MS, -5]), {"retention.ms": "0"})
+    assert (found.delete_before, found.warning) == (10, "")
 
 
 @for_each(
