@@ -170,9 +170,16 @@ class _Check(_Fields):
 
     def check_some(self) -> bool:
         """Check records of this piece; return whether the next one (split, invalid) needs `check_one`."""
+        stop = min(self._count, self.index + RECORDS_PER_STEP)
+        self.position, self.index, self._newest_ahead, end = self._check_in_place(stop)
+        self._is_cut = end > len(self.data)
+        return self.index < stop and self.position < len(self.data)
+
+    def _check_in_place(self, stop: int) -> tuple[int, int, int, int]:
+        """Return position, index and newest timestamp after what is valid, and where the next record ends."""
         data, start, index, newest = self.data, self.position, self.index, self._newest_ahead
         limit, null_key, longest = self._limit, self._null_key, self._longest
-        size, stop, position, end = len(data), min(self._count, index + RECORDS_PER_STEP), start, 0
+        size, position, end = len(data), start, 0
         try:
             while index < stop and position < size:
                 if (length := data[position]) < 0x80:
@@ -201,9 +208,7 @@ class _Check(_Fields):
                     folded, position = folded & 0x7F | second << 7, position + 2
                 else:
                     folded, position = read_folded(data, position)
-                if (byte := data[position]) == null_key:
-                    position += 1
-                elif byte & 0x81 == 0:
+                if (byte := data[position]) == null_key or byte & 0x81 == 0:
                     position += 1 + (byte >> 1)
                 else:
                     position = self._after_key(data, position)
@@ -219,8 +224,7 @@ class _Check(_Fields):
                 start, index = end, index + 1
         except (IndexError, CorruptBatch):
             end = 0
-        self.position, self.index, self._newest_ahead, self._is_cut = start, index, newest, end > size
-        return index < stop and start < size
+        return start, index, newest, end
 
     def _after_key(self, data: bytes, position: int) -> int:
         length, position = read_folded(data, position)
