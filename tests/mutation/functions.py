@@ -35,7 +35,7 @@ def change_functions(path: Path, before: str, after: str) -> None:
     is_imported = any(
         str(module.__dict__.get("__file__")).endswith(str(path)) for module in [*sys.modules.values()]
     )
-    if is_imported and codes and not functions:
+    if is_imported and not (codes and functions):
         raise ValueError(f"no function of {path} is found")
     for function in functions:
         if (new := codes.get(_key(function.__code__))) is not None:

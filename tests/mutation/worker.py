@@ -145,7 +145,7 @@ class _Worker:
         original = path.read_text()
         collected = None
         if differs_in_functions_only(original, run.text):
-            collected = self._collected_for(run)
+            collected = self._collected_for(run, original)
         path.write_text(run.text)
         _remove_bytecode(path)
         try:
@@ -159,13 +159,13 @@ class _Worker:
             collected.close()
         self._collected.clear()
 
-    def _collected_for(self, run: Run) -> _Collected:
+    def _collected_for(self, run: Run, original: str) -> _Collected | None:
         key = (run.module, *run.tests)
         if any(module != run.module for module, *_ in self._collected):
             self.close()
         if key not in self._collected:
-            self._collected[key] = _Collected(run, self._order)
-        return self._collected[key]
+            self._collected[key] = _Collected(run, original, self._order)
+        return self._collected[key] if self._collected[key].is_ready else None
 
     def _import_and_run(self, run: Run) -> Outcome:
         outcome = _in_child(run, partial(_run_tests, run, self._order))
@@ -176,16 +176,18 @@ class _Worker:
 class _Collected:
     """A process that has collected tests with the module's own text, and forks for each run."""
 
-    def __init__(self, run: Run, order: TestOrder) -> None:
+    def __init__(self, run: Run, original: str, order: TestOrder) -> None:
         self._requests, requests = socket.socketpair()
         self._process = os.fork()
         if self._process == 0:
             self._requests.close()
-            server = _Server(requests, order, Path(run.module).read_text())
+            server = _Server(requests, order, original)
             _redirect_output()
             _run_tests(run, order, server)
         requests.close()
         self._answers = self._requests.makefile("r")
+        # Until then the module is read, and must not be written. Nothing comes if collecting fails.
+        self.is_ready = bool(self._answers.readline())
 
     def run(self, run: Run) -> Outcome:
         self._requests.sendall(json.dumps(attrs.asdict(run)).encode() + b"\n")
@@ -209,6 +211,7 @@ class _Server:
     @hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Return True after the last request; None in a fork, where pytest's own loop comes next."""
+        self._requests.sendall(b"ready\n")
         for line in self._requests.makefile("r"):
             run = Run(**json.loads(line))
             forked: list[Run] = []
