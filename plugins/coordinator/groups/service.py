@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from tidelog.kernel.errors import (
     BrokerError,
@@ -14,6 +14,7 @@ from tidelog.kernel.errors import (
     NotCoordinator,
     UnknownMemberId,
 )
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.coordination.groups import (
     DescribedGroup,
     Joined,
@@ -29,16 +30,23 @@ from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.groups.replies import Durable
 from tidelog.plugins.coordinator.log import StateLog, StateRecord
 
+OFFSETS_PER_BATCH: Final = 300
+"""Offsets of a group that are removed at once, in a millisecond or two: all may not fit into a batch."""
+
 
 class GroupOffsets(Protocol):
     """Interface of DeleteGroups to committed offsets."""
 
-    def tombstones(self, group_id: str) -> Sequence[StateRecord]:
-        """Return the records that remove all offsets of a group."""
+    def some_partitions(self, group_id: str, most: int) -> Collection[tuple[str, int]]:
+        """Return at most so many of the partitions for which a group has an offset, committed or pending."""
         ...
 
-    def forget(self, group_id: str) -> None:
-        """Drop all offsets of a group: their tombstones are in the log."""
+    def tombstones(self, group_id: str, partitions: Iterable[tuple[str, int]]) -> Sequence[StateRecord]:
+        """Return the records that remove these offsets of a group."""
+        ...
+
+    def forget(self, group_id: str, partitions: Iterable[tuple[str, int]]) -> None:
+        """Drop these offsets of a group: their tombstones are in the log."""
         ...
 
 
@@ -113,21 +121,47 @@ class Groups:
         return (group.listed() for group in self._registry)
 
     async def delete(self, group_ids: Sequence[str]) -> Sequence[BrokerError | None]:
-        """Delete groups and their offsets; all tombstones are written before any of them is waited for."""
-        begun = [_outcome(partial(self._delete, group_id)) for group_id in group_ids]
+        """Delete groups and their offsets; all tombstones are written before any of them is waited for.
+
+        The offsets of a group go batch by batch, and the group with the last of them.
+        """
+        pace, begun = Pace(), list[Durable | BrokerError | None]()
+        for group_id in group_ids:
+            try:
+                while self._delete_some_offsets(group_id):
+                    await pace.turn()
+                begun.append(self._delete(group_id))
+            except BrokerError as error:
+                begun.append(error)
+            await pace.turn()
         return [await _finished(outcome) for outcome in begun]
 
+    def _delete_some_offsets(self, group_id: str) -> bool:
+        """Delete a batch of offsets of a group; return False for one with fewer, which go with the group."""
+        partition, _ = self._check_deletion(group_id)
+        some = self._offsets.some_partitions(group_id, OFFSETS_PER_BATCH)
+        if len(some) < OFFSETS_PER_BATCH:
+            return False
+        self._log.append(partition, self._offsets.tombstones(group_id, some))
+        self._offsets.forget(group_id, some)
+        return True
+
     def _delete(self, group_id: str) -> Durable | None:
+        partition, group = self._check_deletion(group_id)
+        rest = self._offsets.some_partitions(group_id, OFFSETS_PER_BATCH)
+        result = self._log.append(partition, [*self._offsets.tombstones(group_id, rest), *group.tombstones()])
+        self._offsets.forget(group_id, rest)
+        self._registry.remove(group, UnknownMemberId(f"group {group_id!r} was deleted"))
+        return partial(self._log.committed, partition, result) if result.flush_due else None
+
+    def _check_deletion(self, group_id: str) -> tuple[int, Group]:
+        """Return a group that may be deleted, and its partition of the log."""
         partition = self._partition_for(group_id)
         self._check_partition(partition)
-        offsets = self._offsets.tombstones(group_id)
         group = self._registry.get(group_id)
         if not group.is_empty():
             raise NonEmptyGroup(f"group {group_id!r} has members")
-        result = self._log.append(partition, [*offsets, *group.tombstones()])
-        self._offsets.forget(group_id)
-        self._registry.remove(group, UnknownMemberId(f"group {group_id!r} was deleted"))
-        return partial(self._log.committed, partition, result) if result.flush_due else None
+        return partition, group
 
     def _check_active(self, group_id: str) -> None:
         _check_group_id(group_id)
@@ -146,13 +180,6 @@ def _check_group_id(group_id: str) -> None:
 
 def _no_group(group_id: str) -> UnknownMemberId:
     return UnknownMemberId(f"there is no group {group_id!r}")
-
-
-def _outcome(delete: Callable[[], Durable | None]) -> Durable | BrokerError | None:
-    try:
-        return delete()
-    except BrokerError as error:
-        return error
 
 
 async def _finished(outcome: Durable | BrokerError | None) -> BrokerError | None:

@@ -8,13 +8,15 @@ its own (OffsetCommit versions 2 to 4) expires then. A group without members is 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Final, TypeAlias
 
 import trio
 
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.errors import BrokerError, UnknownMemberId
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.coordination.offsets import NO_TIMESTAMP, CommittedOffset
 from tidelog.kernel.seams.topics import Topic
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
@@ -23,17 +25,18 @@ from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.log import StateLog, StateRecord
 from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
-from tidelog.plugins.coordinator.offsets.table import GroupOffsets
 
 _log = logging.getLogger(__name__)
 
-OFFSETS_PER_SLICE: Final = 500
-"""Offsets that are checked before other tasks run, in about a millisecond."""
+OFFSETS_PER_BATCH: Final = 300
+"""Offsets of a group that are removed at once, in a millisecond or two: all may not fit into a batch."""
 LOADING_POLL_S: Final = 0.1
+
+CommittedItem: TypeAlias = tuple[PartitionKey, CommittedOffset]
 
 
 class OffsetExpiry:
-    """Checks all groups from time to time, and writes one batch of tombstones for each that has expired."""
+    """Checks all groups from time to time, and writes tombstones for what has expired, some in a batch."""
 
     def __init__(
         self, log: StateLog, store: OffsetStore, groups: GroupRegistry, clock: Clock, retention_ms: int
@@ -48,63 +51,69 @@ class OffsetExpiry:
         """Remove what has expired by now, in slices; while the log is being loaded do nothing."""
         if not self._log.progress.done:
             return
-        now_ms, expired, checked = self._clock(), 0, 0
-        for partition, group_id, found in self._groups():
-            expired += self._expire_group(partition, group_id, found, now_ms)
-            checked += 1 + len(found)
-            if checked >= OFFSETS_PER_SLICE:
-                checked = 0
-                await trio.lowlevel.checkpoint()
+        now_ms = self._clock()
+        expired = await self._remove_each(
+            lambda partition, group_id, some: self._expire(partition, group_id, some, now_ms)
+        )
         if expired:
             _log.info("%d committed offsets have expired", expired)
 
     async def forget_topic(self, topic: Topic) -> None:
         """Remove what was committed in a topic that has just been deleted, in slices."""
-        deleted_ms, checked = self._clock(), 0
+        deleted_ms = self._clock()
         while not self._log.progress.done:  # noqa: ASYNC110 rare, and no caller waits for it
             await trio.sleep(LOADING_POLL_S)
-        for partition, group_id, found in self._groups():
-            partitions = [
-                tp
-                for tp, offset in found.items()
-                if tp[0] == topic.name and _is_of(topic, offset, deleted_ms)
-            ]
-            self._remove(partition, group_id, partitions)
-            checked += 1 + len(found)
-            if checked >= OFFSETS_PER_SLICE:
-                checked = 0
-                await trio.lowlevel.checkpoint()
 
-    def _groups(self) -> Iterator[tuple[int, str, GroupOffsets]]:
-        """Iterate over all groups, also those without offsets: their partition, id and offsets."""
+        def forget(partition: int, group_id: str, some: Sequence[CommittedItem]) -> int:
+            gone = [tp for tp, offset in some if tp[0] == topic.name and _is_of(topic, offset, deleted_ms)]
+            return self._remove(partition, group_id, gone)
+
+        await self._remove_each(forget)
+
+    async def _remove_each(self, remove: Callable[[int, str, Sequence[CommittedItem]], int]) -> int:
+        """Call `remove` with some offsets of each group after another; return how many went.
+
+        It decides and writes in one step, since other tasks run between two calls: offsets may then be
+        committed again, and members join.
+        """
+        pace, removed = Pace(), 0
+        for partition, group_id in self._groups():
+            offsets = self._store.table(partition).committed(group_id).items()
+            while True:
+                some = list(islice(offsets, OFFSETS_PER_BATCH))
+                removed += remove(partition, group_id, some)
+                await pace.turn()
+                if len(some) < OFFSETS_PER_BATCH:
+                    break
+        return removed
+
+    def _groups(self) -> Iterator[tuple[int, str]]:
+        """Iterate over the partitions and ids of all groups, also of those without offsets."""
         for partition in range(self._log.partition_count):
             groups = (group.group_id for group in self._registry.of_partition(partition))
-            group_ids = (*groups, *self._store.table(partition).group_ids())
-            for group_id in dict.fromkeys(group_ids):
-                yield partition, group_id, self._store.table(partition).find(group_id) or GroupOffsets()
+            for group_id in dict.fromkeys((*groups, *self._store.table(partition).group_ids())):
+                yield partition, group_id
 
-    def _expire_group(self, partition: int, group_id: str, found: GroupOffsets, now_ms: int) -> int:
-        group = self._registry.find(group_id)
+    def _expire(self, partition: int, group_id: str, some: Sequence[CommittedItem], now_ms: int) -> int:
+        """Remove those of a group's offsets that have expired, and the group with its last one."""
+        group, table = self._registry.find(group_id), self._store.table(partition)
         rule = ExpiryRule() if group is None else group.expiry()
         if rule is None:
             return 0
-        pending = self._store.table(partition).pending.partitions(group_id)
-        partitions: list[PartitionKey] = []
-        last = not pending
-        for tp, offset in found.items():
-            if (
-                self._has_expired(offset, rule, now_ms)
-                and tp not in pending
-                and not (group is not None and group.subscribes(tp[0]))
-            ):
-                partitions.append(tp)
-            else:
-                last = False
+        pending = table.pending.partitions(group_id)
+        partitions = [
+            tp
+            for tp, offset in some
+            if self._has_expired(offset, rule, now_ms)
+            and tp not in pending
+            and not (group is not None and group.subscribes(tp[0]))
+        ]
         tombstones: Sequence[StateRecord] | None = None
-        if last and group is None:
-            tombstones = [GenerationChange(group_id, None).to_record()]
-        elif last and group is not None and group.is_idle():
-            tombstones = group.tombstones()
+        if not pending and len(partitions) == len(table.committed(group_id)):
+            if group is None and partitions:
+                tombstones = [GenerationChange(group_id, None).to_record()]
+            elif group is not None and group.is_idle():
+                tombstones = group.tombstones()
         return self._remove(partition, group_id, partitions, tombstones)
 
     def _has_expired(self, offset: CommittedOffset, rule: ExpiryRule, now_ms: int) -> bool:

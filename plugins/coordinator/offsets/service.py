@@ -5,7 +5,7 @@ Source: Kafka's OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit; KIP
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -42,7 +42,7 @@ from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.log import StateLog
 from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
-from tidelog.plugins.coordinator.offsets.table import OffsetTable
+from tidelog.plugins.coordinator.offsets.table import NO_OFFSETS, OffsetTable
 
 END_OF_TIME_MS: Final = 2**63 - 1
 """The latest time that a record can hold."""
@@ -113,7 +113,7 @@ class Offsets:
         try:
             self._groups.get(group_id).check_fetch(request)
         except GroupIdNotFound:
-            offsets: Mapping[PartitionKey, CommittedOffset] = {}
+            offsets = NO_OFFSETS
         else:
             offsets = table.committed(group_id)
         fetched: dict[str, dict[int, CommittedOffset | BrokerError | None]] = {}
@@ -143,7 +143,7 @@ class Offsets:
         changes = [
             OffsetChange(group_id, tp, None)
             for tp, error in zip(partitions, errors, strict=True)
-            if not error and tp in committed
+            if not error and committed.get(tp) is not None
         ]
         if not changes:
             return CommitOutcome(errors)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.table import OffsetTable
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
@@ -35,15 +35,18 @@ class OffsetStore:
         """Return whether the group has committed anything, pending or not; cheap."""
         return self.table(self.partition_for(group_id)).has_offsets(group_id)
 
-    def tombstones(self, group_id: str) -> list[StateRecord]:
-        """Return the records that remove all offsets of a group, also pending ones: for DeleteGroups."""
-        partitions = self.table(self.partition_for(group_id)).partitions(group_id)
+    def some_partitions(self, group_id: str, most: int) -> Collection[PartitionKey]:
+        """Return at most so many of the partitions that have an offset of a group, committed or pending."""
+        return self.table(self.partition_for(group_id)).some_partitions(group_id, most)
+
+    def tombstones(self, group_id: str, partitions: Iterable[PartitionKey]) -> list[StateRecord]:
+        """Return the records that remove these offsets of a group."""
         return [OffsetChange(group_id, tp, None).to_record() for tp in partitions]
 
-    def forget(self, group_id: str) -> None:
-        """Remove all offsets of a group; the tombstones are in the log."""
+    def forget(self, group_id: str, partitions: Iterable[PartitionKey]) -> None:
+        """Remove these offsets of a group; the tombstones are in the log."""
         table = self.table(self.partition_for(group_id))
-        for tp in table.partitions(group_id):
+        for tp in partitions:
             table.remove(group_id, tp)
 
     def complete_transaction(self, partition: int, producer_id: int, commit: bool) -> None:

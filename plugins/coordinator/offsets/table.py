@@ -7,7 +7,8 @@ are, and loading a million offsets must take seconds.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
+from itertools import chain, islice
 from typing import Final
 
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
@@ -25,35 +26,96 @@ KEY_HEAD_BYTES: Final = TYPE_BYTES + _LENGTH_BYTES
 
 
 class GroupOffsets:
-    """The committed offsets of one group; `unread` has those still in bytes, by the rest of their key."""
+    """The committed offsets of one group.
 
-    __slots__ = ("_committed", "unread")
+    Those that were loaded stay in bytes, by the rest of their key, until each is looked up: a group may have
+    very many.
+    """
+
+    __slots__ = ("_committed", "_unread")
 
     def __init__(self) -> None:
-        self.unread: dict[bytes, bytes] = {}
+        self._unread: dict[bytes, bytes] = {}
         self._committed: dict[PartitionKey, CommittedOffset] = {}
 
-    @property
-    def committed(self) -> dict[PartitionKey, CommittedOffset]:
-        """Committed offset by partition; to be read and changed."""
-        if self.unread:
-            self._committed.update(_read_all(self.unread))
-            self.unread.clear()
-        return self._committed
+    def get(self, tp: PartitionKey) -> CommittedOffset | None:
+        """Return the offset that is committed for a partition, None without one."""
+        committed = self._committed.get(tp)
+        if committed is not None or not self._unread:
+            return committed
+        place = _place(tp)
+        value = self._unread.get(place)
+        if value is None:
+            return None
+        try:
+            committed = self._committed[tp] = OffsetChange.read_value(value)
+        except (CodecError, UnicodeDecodeError) as error:
+            self._leave_out(place, error)
+        else:
+            del self._unread[place]
+        return committed
+
+    def put(self, tp: PartitionKey, committed: CommittedOffset) -> None:
+        """Set the offset of a partition."""
+        if self._unread:
+            self._unread.pop(_place(tp), None)
+        self._committed[tp] = committed
+
+    def pop(self, tp: PartitionKey) -> None:
+        """Remove the offset of a partition, if it has one."""
+        if self._unread:
+            self._unread.pop(_place(tp), None)
+        self._committed.pop(tp, None)
 
     def items(self) -> Iterator[tuple[PartitionKey, CommittedOffset]]:
-        """Iterate over the same once, leaving bytes as they are, which takes less memory."""
-        if self._committed:
-            return iter(self.committed.items())
-        return _read_all(self.unread)
+        """Iterate over the offsets, leaving bytes as they are, which takes less memory.
 
-    def remove_unread(self, key: bytes) -> None:
-        """Apply a tombstone that is loaded, by the rest of its key."""
-        if self.unread.pop(key, None) is None or self._committed:
+        They may change meanwhile: each is as it is when its turn comes, those that are added may be left out.
+        """
+        unread = tuple(self._unread)
+        for tp in tuple(self._committed):
+            committed = self._committed.get(tp)
+            if committed is not None:
+                yield tp, committed
+        for key in unread:
+            try:
+                tp, value = _read_partition_key(key), self._unread.get(key)
+                # It may have been read since.
+                committed = self._committed.get(tp) if value is None else OffsetChange.read_value(value)
+            except (CodecError, UnicodeDecodeError) as error:
+                self._leave_out(key, error)
+            else:
+                if committed is not None:
+                    yield tp, committed
+
+    def partitions(self) -> Iterator[PartitionKey]:
+        """Iterate over the partitions for which there is an offset; they must not change meanwhile."""
+        yield from self._committed
+        for key in tuple(self._unread):
+            try:
+                yield _read_partition_key(key)
+            except UnicodeDecodeError as error:
+                self._leave_out(key, error)
+
+    def load(self, key: bytes, value: bytes | None) -> None:
+        """Apply a record that is loaded, by the rest of its key; without a value it is a tombstone."""
+        if value is not None:
+            self._unread[key] = value
+            if self._committed:
+                self._committed.pop(_read_partition_key(key), None)
+        elif self._unread.pop(key, None) is None or self._committed:
             self._committed.pop(_read_partition_key(key), None)
 
+    def _leave_out(self, key: bytes, error: Exception) -> None:
+        _log.warning("a committed offset is malformed and left out: %s", error)
+        self._unread.pop(key, None)
+
     def __len__(self) -> int:
-        return len(self.unread) + len(self._committed)
+        return len(self._unread) + len(self._committed)
+
+
+NO_OFFSETS: Final = GroupOffsets()
+"""Those of a group that has committed nothing."""
 
 
 class OffsetTable:
@@ -71,18 +133,18 @@ class OffsetTable:
         """Return the offsets of a group, None if it has none."""
         return self._groups.get(group_id)
 
-    def committed(self, group_id: str) -> Mapping[PartitionKey, CommittedOffset]:
-        """Return what a group has committed, by partition."""
-        found = self._groups.get(group_id)
-        return found.committed if found else {}
+    def committed(self, group_id: str) -> GroupOffsets:
+        """Return what a group has committed, to be read only."""
+        return self._groups.get(group_id) or NO_OFFSETS
 
     def group_ids(self) -> Collection[str]:
         """Return the ids of all groups with committed offsets, as of now."""
         return tuple(self._groups)
 
-    def partitions(self, group_id: str) -> Collection[PartitionKey]:
-        """Return the partitions for which the group has an offset, committed or pending."""
-        return dict.fromkeys((*self.committed(group_id), *self.pending.partitions(group_id)))
+    def some_partitions(self, group_id: str, most: int) -> Collection[PartitionKey]:
+        """Return at most so many of the partitions that have an offset of the group, committed or pending."""
+        found = chain(self.committed(group_id).partitions(), self.pending.partitions(group_id))
+        return dict.fromkeys(islice(found, most))
 
     def has_offsets(self, group_id: str) -> bool:
         """Return whether the group has any offset, committed or pending, without reading them."""
@@ -93,7 +155,7 @@ class OffsetTable:
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = GroupOffsets()
-        group.committed[tp] = committed
+        group.put(tp, committed)
         if self.pending.producers:
             self.pending.supersede(group_id, tp)
 
@@ -101,7 +163,7 @@ class OffsetTable:
         """Remove a committed offset, and what is pending there."""
         found = self._groups.get(group_id)
         if found is not None:
-            found.committed.pop(tp, None)
+            found.pop(tp)
             if not found and not self._being_loaded:
                 del self._groups[group_id]
         self.pending.remove(group_id, tp)
@@ -121,7 +183,7 @@ class OffsetTable:
         """Commit or drop the offsets that are pending in the producer's transaction."""
         for group_id, tp, record_offset, committed in self.pending.end(producer_id):
             if commit and committed is not None:
-                self._get(group_id).committed[tp] = committed
+                self._get(group_id).put(tp, committed)
                 self.pending.supersede(group_id, tp, record_offset)
 
     def load(self, key: bytes, value: bytes | None) -> str | None:
@@ -146,10 +208,7 @@ class OffsetTable:
         if group is None:
             group_id = str(name, "utf-8")
             group = self._being_loaded[name] = self._get(group_id)
-        if value is None:
-            group.remove_unread(key[end:])
-        else:
-            group.unread[key[end:]] = value
+        group.load(key[end:], value)
         if self.pending.producers:
             self._load_over_pending(str(name, "utf-8"), _read_partition_key(key[end:]), removed=value is None)
         return group_id
@@ -181,12 +240,11 @@ class OffsetTable:
             self.pending.supersede(group_id, tp)
 
 
-def _read_all(unread: Mapping[bytes, bytes]) -> Iterator[tuple[PartitionKey, CommittedOffset]]:
-    for key, value in unread.items():
-        try:
-            yield _read_partition_key(key), OffsetChange.read_value(value)
-        except (CodecError, UnicodeDecodeError) as error:
-            _log.warning("a committed offset is malformed and left out: %s", error)
+def _place(tp: PartitionKey) -> bytes:
+    """Return the rest of the key of a partition's offset, behind the group."""
+    topic, partition = tp
+    name = topic.encode()
+    return len(name).to_bytes(_LENGTH_BYTES) + name + partition.to_bytes(_PARTITION_BYTES, signed=True)
 
 
 def _read_partition_key(key: bytes) -> PartitionKey:

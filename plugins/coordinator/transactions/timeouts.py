@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.pace import Pace
 from tidelog.plugins.coordinator.transactions import machine
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ class TransactionTimeouts:
 
     async def abort_overdue(self) -> None:
         """Abort what is open for longer than its producer's transaction timeout."""
-        now_ms = self._context.clock()
+        now_ms, pace = self._context.clock(), Pace()
         for partition, transaction in tuple(self._state.table.ongoing.values()):
+            await pace.turn()
             if machine.is_overdue(transaction, now_ms):
                 try:
                     await self._completion.fence(partition, transaction)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 import attrs
@@ -32,6 +32,7 @@ from tidelog.plugins.coordinator.groups.service import Groups
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
 from tidelog.plugins.coordinator.log.state_log import LogReader
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
 
 PARTITIONS = 3
 
@@ -88,19 +89,25 @@ class FakeLog:
 
 
 class FakeOffsets:
-    """Offsets by group, as the tombstones that would take them away."""
+    """The partitions for which groups have an offset."""
 
     def __init__(self) -> None:
-        self.of: dict[str, list[StateRecord]] = {}
+        self.of: dict[str, list[PartitionKey]] = {}
 
-    def tombstones(self, group_id: str) -> Sequence[StateRecord]:
-        return self.of.get(group_id, [])
+    def some_partitions(self, group_id: str, most: int) -> Collection[PartitionKey]:
+        return self.of.get(group_id, [])[:most]
+
+    def tombstones(self, group_id: str, partitions: Iterable[PartitionKey]) -> list[StateRecord]:
+        return [OffsetChange(group_id, tp, None).to_record() for tp in partitions]
 
     def holds(self, group_id: str) -> bool:
         return group_id in self.of
 
-    def forget(self, group_id: str) -> None:
-        self.of.pop(group_id, None)
+    def forget(self, group_id: str, partitions: Iterable[PartitionKey]) -> None:
+        gone = set(partitions)
+        left = [tp for tp in self.of.pop(group_id, []) if tp not in gone]
+        if left:
+            self.of[group_id] = left
 
 
 def partition_for(group_id: str) -> int:

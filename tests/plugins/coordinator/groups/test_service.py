@@ -35,8 +35,10 @@ from tidelog.kernel.seams.coordination.groups import (
     ListedGroup,
     Synced,
 )
-from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
+from tidelog.plugins.coordinator.groups.service import OFFSETS_PER_BATCH
 from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange
 
 
 @pytest.fixture
@@ -118,7 +120,7 @@ async def test_join_group_removes_the_new_group_if_no_member_rejoins_with_its_id
 async def test_join_group_keeps_a_group_with_offsets_if_no_member_rejoins_with_its_id(
     autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
-    coordinator.offsets.of["g"] = [StateRecord(b"offset", None)]
+    coordinator.offsets.of["g"] = [("t", 0)]
     with pytest.raises(MemberIdRequired):
         await coordinator.join(id_required=True)
     await trio.sleep(2 * SESSION_MS / 1000)
@@ -381,7 +383,7 @@ class TestTools:
         joined = await coordinator.stable("empty")
         await coordinator.groups.leave("empty", [LeavingMember(joined.member_id)])
         await coordinator.stable("full")
-        coordinator.offsets.of["empty"] = [StateRecord(b"offset", None)]
+        coordinator.offsets.of["empty"] = [("t", 0)]
         coordinator.log.batches.clear()
         outcomes = await coordinator.groups.delete(["empty", "full", "none", "empty"])
         assert [type(outcome) for outcome in outcomes] == [
@@ -393,9 +395,24 @@ class TestTools:
         ((partition, records),) = coordinator.log.batches
         assert partition == partition_for("empty")
         assert [value for _, value in records] == [None, None]
-        assert records[0].key == b"offset"
+        assert records[0] == OffsetChange("empty", ("t", 0), None).to_record()
         assert coordinator.offsets.of == {}
         assert [group.group_id for group in coordinator.groups.list()] == ["full"]
+
+    @pytest.mark.parametrize("count", [2 * OFFSETS_PER_BATCH, 2 * OFFSETS_PER_BATCH + 1])
+    async def test_delete_groups_of_a_group_with_more_offsets_than_fit_into_a_batch(
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator, count: int
+    ) -> None:
+        joined = await coordinator.stable("g")
+        await coordinator.groups.leave("g", [LeavingMember(joined.member_id)])
+        coordinator.offsets.of["g"] = [("t", number) for number in range(count)]
+        coordinator.log.batches.clear()
+        assert await coordinator.groups.delete(["g"]) == [None]
+        batches = [records for _, records in coordinator.log.batches]
+        assert max(map(len, batches)) <= OFFSETS_PER_BATCH + 1
+        assert sum(map(len, batches)) == count + 1
+        assert batches[-1][-1] == GenerationChange("g", None).to_record()
+        assert (coordinator.offsets.of, coordinator.registry.find("g")) == ({}, None)
 
     async def test_delete_groups_that_cannot_be_written_changes_nothing(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator

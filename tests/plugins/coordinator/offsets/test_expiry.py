@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 from tests.plugins.coordinator.groups.group_coordinator import (
@@ -10,11 +11,13 @@ from tests.plugins.coordinator.groups.group_coordinator import (
     new_coordinator,
     partition_for,
 )
+from tests.turns import turns_of_another_task
+from tidelog.kernel import pace
 from tidelog.kernel.errors import MemberIdRequired
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.offsets.changes import OffsetChange
-from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
+from tidelog.plugins.coordinator.offsets.expiry import OFFSETS_PER_BATCH, OffsetExpiry
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 
 RETENTION_MS = 1_000
@@ -27,6 +30,11 @@ def expiry_of(coordinator: GroupCoordinator, *group_ids: str) -> OffsetExpiry:
         committed = CommittedOffset(5, commit_timestamp_ms=coordinator.clock())
         OffsetChange(group_id, ("t", 0), committed).apply(store.table(partition_for(group_id)))
     return OffsetExpiry(coordinator.log, store, coordinator.registry, coordinator.clock, RETENTION_MS)
+
+
+def store_of(expiry: OffsetExpiry) -> OffsetStore:
+    """Return the store of an expiry."""
+    return expiry._store  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("has_group", [False, True])
@@ -43,6 +51,54 @@ async def test_expire_removes_offsets_and_the_group(autojump_clock: MockClock, h
     removed = [OffsetChange("g", ("t", 0), None).to_record(), GenerationChange("g", None).to_record()]
     assert coordinator.log.batches == [(partition_for("g"), removed)]
     assert coordinator.registry.find("g") is None
+
+
+@pytest.mark.parametrize("count", [2 * OFFSETS_PER_BATCH, 2 * OFFSETS_PER_BATCH + 1])
+async def test_expire_writes_as_many_tombstones_as_fit_into_a_batch_and_lets_others_run(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(pace, "STEP_SECONDS", 0)
+    coordinator = new_coordinator()
+    expiry = expiry_of(coordinator)
+    table = store_of(expiry).table(partition_for("g"))
+    for number in range(count):
+        committed = CommittedOffset(5, commit_timestamp_ms=coordinator.clock())
+        OffsetChange("g", ("t", number), committed).apply(table)
+    coordinator.clock.advance(RETENTION_MS)
+    async with turns_of_another_task() as turns:
+        await expiry.expire()
+    batches = [records for _, records in coordinator.log.batches]
+    assert turns.count >= len(batches) - 1 > 0
+    assert max(map(len, batches)) <= OFFSETS_PER_BATCH + 1
+    assert sum(map(len, batches)) == count + 1
+    assert batches[-1][-1] == GenerationChange("g", None).to_record()
+    assert not table.has_offsets("g")
+
+
+async def test_expire_keeps_what_is_committed_between_two_batches(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "STEP_SECONDS", 0)
+    coordinator = new_coordinator()
+    expiry = expiry_of(coordinator)
+    table = store_of(expiry).table(partition_for("g"))
+    old = CommittedOffset(5, commit_timestamp_ms=coordinator.clock())
+    for number in range(2 * OFFSETS_PER_BATCH):
+        # As loaded from the log: still in bytes.
+        table.load(*OffsetChange("g", ("t", number), old).to_record())
+    coordinator.clock.advance(RETENTION_MS)
+    again = CommittedOffset(6, commit_timestamp_ms=coordinator.clock())
+    kept = ("t", 2 * OFFSETS_PER_BATCH - 1)
+
+    async def commit() -> None:
+        while len(table) == 2 * OFFSETS_PER_BATCH:
+            await trio.lowlevel.checkpoint()
+        OffsetChange("g", kept, again).apply(table)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(commit)
+        await expiry.expire()
+    assert list(table.committed("g").items()) == [(kept, again)]
 
 
 async def test_expire_keeps_a_group_that_members_are_about_to_join(autojump_clock: MockClock) -> None:

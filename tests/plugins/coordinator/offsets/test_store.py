@@ -85,11 +85,12 @@ def test_forget_partition_drops_committed_and_pending_offsets(loaded: Loaded) ->
     assert not loaded.store.holds("g0")
 
 
-def test_tombstones_and_forget_remove_all_offsets_of_a_group(loaded: Loaded) -> None:
+def test_forget_removes_offsets_of_a_group_also_pending_ones(loaded: Loaded) -> None:
     loaded.replay("g1", 9, producer_id=3)
-    tombstones = loaded.store.tombstones("g1")
+    assert list(loaded.store.some_partitions("g1", 1)) == [PARTITION]
+    tombstones = loaded.store.tombstones("g1", [PARTITION])
     assert tombstones == [OffsetChange("g1", PARTITION, None).to_record()]
-    loaded.store.forget("g1")
+    loaded.store.forget("g1", [PARTITION])
     assert not loaded.store.holds("g1")
     loaded.store.complete_transaction(1, 3, commit=True)
     assert not loaded.store.holds("g1")
