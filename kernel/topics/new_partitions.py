@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tidelog.kernel.errors import StorageError
+from tidelog.kernel.pace import run_in_steps
 from tidelog.kernel.topics.partitions import PartitionKeeper, partition_specs
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ async def create_partitions(
     """
     partitions: list[Partition] = []
     try:
-        specs = [partition_specs(each.record, each.config, each.first) for each in wanted]
+        specs = [await run_in_steps(partition_specs(each.record, each.config, each.first)) for each in wanted]
         partitions += await keeper.open([*chain.from_iterable(specs)])
         await keeper.load_state(partitions)
         remaining = iter(partitions)

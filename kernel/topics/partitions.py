@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 
 import trio
@@ -12,7 +12,7 @@ from tidelog.kernel import disk
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.pace import Pace
+from tidelog.kernel.pace import Pace, each_in_steps
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.loading import load_partition
 from tidelog.kernel.partition.side_writes import SideWrites
@@ -111,12 +111,14 @@ class PartitionKeeper:
             _log.error("partitions of topic %s are left on the disk: %s", shown, error)
 
 
-def partition_specs(record: TopicRecord, config: TopicConfig, first: int = 0) -> list[PartitionSpec]:
-    """Return the partitions of a topic from number `first` on, to be opened."""
-    return [
-        PartitionSpec(TopicPartition(record.name, index), record.topic_id, config)
-        for index in range(first, record.partitions)
-    ]
+def partition_specs(
+    record: TopicRecord, config: TopicConfig, first: int = 0
+) -> Generator[None, None, list[PartitionSpec]]:
+    """Return the partitions of a topic from number `first` on, to be opened; in steps."""
+    return each_in_steps(
+        range(first, record.partitions),
+        lambda index: PartitionSpec(TopicPartition(record.name, index), record.topic_id, config),
+    )
 
 
 def _load_all(partitions: Sequence[Partition], clean_start: bool) -> None:

@@ -33,7 +33,7 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.events import BrokerEvents
-from tidelog.kernel.pace import Pace
+from tidelog.kernel.pace import Pace, run_to_end
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.seams.events import PartitionsOpened, TopicConfigChanged, TopicCreated, TopicDeleted
@@ -125,7 +125,7 @@ class Topics:
         specs = [
             spec
             for record, config in zip(records, configs, strict=True)
-            for spec in partition_specs(record, config)
+            for spec in run_to_end(partition_specs(record, config))
         ]
         partitions = await self._keeper.open(specs, progress)
         for partition, epoch in zip(

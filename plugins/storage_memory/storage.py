@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import StorageError
+from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps
 from tidelog.kernel.seams.storage import (
     LogDirectoryAdmin,
     PartitionSpec,
@@ -52,10 +53,13 @@ class MemoryStorage:
         Raises:
             StorageError: one of them is open already.
         """
+        stores = await run_in_steps(
+            each_in_steps(specs, lambda spec: MemoryPartitionStore(spec.config, self._now_ms))
+        )
+        # No other task runs from here on, so that one of two openings of a partition fails as a whole.
         wanted = {spec.topic_partition for spec in specs}
         if wanted & self._open.keys() or len(wanted) < len(specs):
             raise StorageError("a partition cannot be opened twice")
-        stores = [MemoryPartitionStore(spec.config, self._now_ms) for spec in specs]
         self._open.update(zip([spec.topic_partition for spec in specs], stores, strict=True))
         if progress is not None:
             progress(len(stores))
@@ -66,8 +70,10 @@ class MemoryStorage:
 
     async def delete_partitions(self, partitions: Sequence[tuple[TopicPartition, PartitionStore]]) -> None:
         """Drop the stores; their memory is released with the last region."""
+        pace = Pace()
         for partition, _ in partitions:
             self._open.pop(partition).close()
+            await pace.turn()
 
     async def close_partitions(self, jobs: Sequence[tuple[TopicPartition, Callable[[], None]]]) -> None:
         """Close partitions, one after the other."""

@@ -247,6 +247,18 @@ async def test_list_groups_of_many_groups_lets_other_tasks_run(
 
 
 @pytest.mark.usefixtures("every_step_is_long")
+async def test_topics_of_many_partitions_are_created_and_deleted_in_steps(broker: Broker) -> None:
+    async with turns_of_another_task() as turns:
+        await broker.topics.create(NewTopic("many", COUNT))
+    # One for each partition that is opened; specifications and stores are made 32 at a time.
+    assert turns.count >= COUNT + 2 * (COUNT // 32)
+    async with turns_of_another_task() as turns:
+        await broker.topics.delete("many")
+    # One for each partition that is taken offline, and one for each that is dropped.
+    assert turns.count >= 2 * COUNT - 2
+
+
+@pytest.mark.usefixtures("every_step_is_long")
 async def test_list_groups_reads_many_filters_in_steps(client: Client, broker: Broker) -> None:
     await broker.coordinator.prepare_groups()
     request = ListGroupsRequest(states_filter=NAMES, types_filter=NAMES)
