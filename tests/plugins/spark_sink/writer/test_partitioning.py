@@ -46,3 +46,17 @@ def test_key_partitions_are_those_of_the_default_partitioner(key: bytes, partiti
 def test_sticky_partitions_change_after_so_many_bytes() -> None:
     sizes = np.full(10, 40)
     assert sticky_partitions(sizes, 3, 1, 100).tolist() == [1, 1, 1, 2, 2, 0, 0, 0, 1, 1]
+
+
+@for_each(("count", "first"), [(1, 0), (32, 0), (33, 0), (34, 1), (400, 3)])
+def test_murmur2_hashes_more_keys_than_are_hashed_one_by_one(count: int, first: int) -> None:
+    keys = [bytes((number * 31 + place * 7) % 256 for place in range(number % 90)) for number in range(count)]
+    hashes = murmur2(pa.array(keys, pa.binary()).slice(first)).tolist()
+    assert hashes == [murmur2_of_kafka_python(key) & 0xFFFFFFFF for key in keys[first:]]
+
+
+def test_key_partitions_of_null_and_empty_keys_exist() -> None:
+    keys = pa.array([None, b"", None], pa.binary())
+    assert all(0 <= each < 7 for each in key_partitions(keys, 7).tolist())
+    assert key_partitions(pa.array([b""]), 7).tolist() == [(murmur2_of_kafka_python(b"") & 0x7FFFFFFF) % 7]
+    assert murmur2(pa.array([], pa.binary())).tolist() == []
