@@ -213,3 +213,90 @@ def test_parse_options_lists_what_has_no_effect() -> None:
     )
     of_a_table = parse_options({**BASE, **given}, streaming=True, also=["kafka.acks"])
     assert of_a_table.without_effect == ("kafka.linger.ms", "kafka.max.poll.records")
+
+
+@for_each(
+    ("text", "expected"),
+    [
+        ("5000us", 5),
+        ("7", 7),
+        ("7ms", 7),
+        ("7 S", 7000),
+        ("2m", 120_000),
+        ("2min", 120_000),
+        ("3h", 10_800_000),
+        ("1d", 86_400_000),
+    ],
+)
+def test_parse_options_reads_times_in_units(text: str, expected: float) -> None:
+    assert parse({"maxTriggerDelay": text}).max_trigger_delay_ms == expected
+
+
+@for_each(
+    ("name", "least", "field"),
+    [
+        ("maxOffsetsPerTrigger", 1, "max_offsets"),
+        ("minOffsetsPerTrigger", 1, "min_offsets"),
+        ("minPartitions", 1, "min_partitions"),
+        ("maxRecordsPerPartition", 1, "max_records_per_task"),
+        ("fetchOffset.numRetries", 1, "offset_attempts"),
+        ("prefetchOffsets", 0, "prefetch_offsets"),
+        ("fetchOffset.retryIntervalMs", 0, None),
+        ("kafkaConsumer.pollTimeoutMs", 1, None),
+        ("kafka.max.partition.fetch.bytes", 0, None),
+        ("kafka.fetch.max.bytes", 0, None),
+        ("kafka.fetch.min.bytes", 0, None),
+        ("kafka.fetch.max.wait.ms", 0, None),
+    ],
+)
+def test_parse_options_takes_numbers_from_their_least_value_on(
+    name: str, least: int, field: str | None
+) -> None:
+    found = parse({name: str(least)})
+    assert field is None or getattr(found, field) == least
+    with pytest.raises(InvalidOption, match=f"the option {name} has to be a number from {least} to"):
+        parse({name: str(least - 1)})
+
+
+@for_each(
+    "name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxRecordsPerPartition", "prefetchOffsets"]
+)
+def test_parse_options_takes_numbers_of_offsets_as_large_as_offsets(name: str) -> None:
+    parse({name: str(2**63 - 1)})
+    with pytest.raises(InvalidOption, match=f"the option {name} has to be a number from"):
+        parse({name: str(2**63)})
+
+
+def test_parse_options_has_a_default_for_each_fetch() -> None:
+    found = parse({}).fetch
+    assert (found.max_bytes, found.min_bytes, found.max_wait_ms) == (16 * 2**20, 1, 500)
+    assert parse({"kafka.max.partition.fetch.bytes": str(2**30)}).fetch.max_bytes == 50 * 2**20
+    assert (parse({}).client.client_id, parse({}).client.operation_timeout_s) == ("tidelog-spark", 60)
+    assert parse({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "5"}).min_offsets == 5
+
+
+def test_parse_options_lists_all_triggers_in_a_batch_query() -> None:
+    triggers = {"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "5", "maxTriggerDelay": "1s"}
+    assert parse(triggers, streaming=False).without_effect == tuple(triggers)
+    assert parse(triggers).without_effect == ()
+
+
+@for_each(
+    ("strategy", "streaming", "must_match"),
+    [(None, True, True), ("error", False, True), ("LATEST", True, False), ("latest", False, False)],
+)
+def test_parse_options_says_what_a_time_without_records_means(
+    strategy: str | None, streaming: bool, must_match: bool
+) -> None:
+    given = {} if strategy is None else {"startingOffsetsByTimestampStrategy": strategy}
+    found = parse({**given, "startingTimestamp": "5"}, streaming=streaming)
+    assert found.start == TimestampLimit("startingTimestamp", 5, {}, must_match)
+    if not streaming:
+        ended = parse({**given, "endingTimestamp": "5"}, streaming=False)
+        assert ended.end == TimestampLimit("endingTimestamp", 5, {}, must_match=False)
+
+
+@for_each("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
+def test_parse_options_refuses_an_end_of_a_streaming_query(name: str) -> None:
+    with pytest.raises(InvalidOption, match=f"{name} is for batch queries: a streaming query has no end"):
+        parse({name: "5"})
