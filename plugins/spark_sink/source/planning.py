@@ -50,7 +50,7 @@ def tasks_for(
     total = sum(each.size for each in bounded)
     small = {each for each in bounded if _share(each.size, total, min_partitions) == 1}
     rest = total - sum(each.size for each in small)
-    wanted = max(min_partitions - len(small), 1)
+    wanted = min_partitions - len(small)
     return [
         part
         for each in bounded

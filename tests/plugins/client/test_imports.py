@@ -30,3 +30,13 @@ def test_imports_of_an_unknown_client_name_raise_attribute_error() -> None:
 
     with pytest.raises(AttributeError, match="no attribute 'AsyncioClient'"):
         _ = client.AsyncioClient  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_each_name_of_the_client_is_there() -> None:
+    import tidelog.plugins.client as client
+
+    found = {name: getattr(client, name) for name in client.__all__}
+    classes = {name: each for name, each in found.items() if isinstance(each, type)}
+    assert {name: each.__name__ for name, each in classes.items()} == {name: name for name in classes}
+    assert len(classes) > 15
+    assert (client.EARLIEST_TIMESTAMP, client.LATEST_TIMESTAMP, client.MAX_TIMESTAMP) == (-2, -1, -3)

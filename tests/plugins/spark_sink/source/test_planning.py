@@ -141,6 +141,7 @@ def test_new_offsets_counts_what_is_above_the_start() -> None:
         ({}, {0: 4}, {0: 0}, [], [(0, 4)]),
         ({}, {0: 4}, {0: 1}, ["the new partition a-0 begins at offset 1 instead of 0"], [(1, 4)]),
         ({0: 2}, {0: 4}, {0: 3}, [], [(2, 4)]),
+        ({1: 2}, {0: 9, 1: 4}, {}, ["partition a-0 is gone before it was read"], [(2, 4)]),
     ],
 )
 def test_ranges_between_names_what_is_lost(
