@@ -250,7 +250,7 @@ def test_resolve_refuses_a_time_without_records_and_other_partitions(cluster: Cl
         ({A0: 1}, "a-1, b-0", "none"),
         ({A0: 1, A1: 1, B0: 1, TopicPartition("c", 2): 1}, "none", "c-2"),
     ):
-        with pytest.raises(InvalidOption, match=f"missing: {missing}; not in the query: {unknown}"):
+        with pytest.raises(InvalidOption, match=rf"missing: {missing}; not in the query: {unknown}\)"):
             lookups().resolve(OffsetLimit("o", None, given))
 
 

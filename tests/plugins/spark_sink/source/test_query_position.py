@@ -35,3 +35,8 @@ def test_to_json_has_the_ids_of_its_topics_and_nothing_without_any() -> None:
     assert QueryPosition.from_json(position.to_json()) == QueryPosition({A: 3}, {"a": IDS["a"]})
     assert QueryPosition({A: 3}).to_json() == {"a": {"0": 3}}
     assert QueryPosition.from_json({"$start": {}, "a": {"0": 3}}) == QueryPosition({A: 3})
+
+
+def test_topic_id_is_none_where_it_is_not_known() -> None:
+    position = QueryPosition({A: 3, B: 4}, {"a": IDS["a"]})
+    assert (str(position.topic_id("a")), position.topic_id("b")) == (IDS["a"], None)

@@ -110,3 +110,16 @@ def test_encode_batches_at_the_edges_of_varints(size: int) -> None:
     records = [NewRecord(bytes(size), bytes(size), [("h" * (size % 10_000), bytes(size))], 2**40)]
     (batch,) = encode_batches(columns(records), [0], 0)
     assert decoded(batch)[0].value == bytes(size)
+
+
+def test_most_sizes_count_keys_values_headers_and_the_longest_varints() -> None:
+    records = [
+        NewRecord(b"12345", b"123", [("ab", b"1"), ("c", None)], 1),
+        NewRecord(None, None, [], 2),
+        NewRecord(b"1", None, [("abc", b"1234")], 3),
+    ]
+    expected = [36 + 8 + (10 + 3) + (10 + 1), 36, 36 + 1 + 10 + 7]
+    assert columns(records).most_sizes().tolist() == expected
+    assert columns(records).slice(1, 3).most_sizes().tolist() == expected[1:]
+    assert columns(records, with_headers=False).most_sizes().tolist() == [44, 36, 37]
+    assert columns(records).data_bytes == 9
