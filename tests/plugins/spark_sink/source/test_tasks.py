@@ -21,6 +21,7 @@ from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.source import tasks
 from tidelog.plugins.spark_sink.source.errors import DataLost
 from tidelog.plugins.spark_sink.source.local_log import LogDirectory
+from tidelog.plugins.spark_sink.source.log_offsets import LogOffsets
 from tidelog.plugins.spark_sink.source.options import parse_options
 from tidelog.plugins.spark_sink.source.tasks import RangeReader, RangeTask, SmallBatchTask
 
@@ -186,3 +187,13 @@ def test_what_is_lost_fails_the_query_or_is_logged(caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.WARNING):
         tolerant.on_loss("it is gone")
     assert caplog.messages[0].startswith("it is gone. Some records may be lost; the query continues")
+
+
+def test_connections_are_made_at_their_first_use() -> None:
+    found = reader()
+    first = found.log_offsets
+    assert isinstance(first, LogOffsets)
+    assert found.log_offsets is first
+    found.close()
+    assert found.log_offsets is not first
+    found.close()
