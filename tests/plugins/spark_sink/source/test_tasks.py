@@ -79,6 +79,7 @@ def directory(folder: Path, partition: TopicPartition, topic_id: UUID) -> Path:
 @for_each(
     ("given", "sizes", "expected"),
     [
+        ({}, [1], True),
         ({}, [8192], True),
         ({}, [8000, 192], True),
         ({}, [8000, 193], False),
@@ -170,6 +171,7 @@ def test_connections_are_the_drivers_alone_and_are_closed_once() -> None:
     assert (copy.__getstate__()["_log_offsets"], copy.__getstate__()["_prefetcher"]) == (None, None)
     state = vars(copy)
     assert (state["_log_offsets"], state["_prefetcher"]) == (None, None)
+    assert found.prefetched([]) == []
     prefetcher = vars(found)["_prefetcher"]
     assert prefetcher is not None
     found.prefetched([])

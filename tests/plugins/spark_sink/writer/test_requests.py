@@ -260,8 +260,11 @@ def test_requests_have_acks_codec_and_producer_of_the_task() -> None:
         ([1, 1], 104 * 2, [2]),
         ([1, 1], 104, [1, 1]),
         ([1, 1, 1], 105, [2, 1]),
+        ([1] * 6, 209, [3, 3]),
+        ([1] * 5, 208, [2, 2, 1]),
         ([], 1, []),
         ([5], 1, [5]),
+        ([0], 1, [0]),
     ],
 )
 def test_gather_joins_blocks_until_they_have_so_many_bytes(
