@@ -168,11 +168,14 @@ class KraftMetadata:
         Raises:
             OSError: the disk refused; what is left is removed at the next call.
         """
-        await self._commits.maintain()
+        if self._opened is not None:
+            await self._opened.maintain()
 
     async def _pay(self) -> None:
         """Take the steps of the start that a full disk refused, if there is room now."""
-        await self._commits.pay()
+        # Tasks run until the broker has stopped, after the log is closed.
+        if self._opened is not None:
+            await self._opened.pay()
 
     async def _begin_leading(self) -> None:
         await trio.to_thread.run_sync(self._begin_epoch)

@@ -200,6 +200,18 @@ async def test_metadata_log_snapshots_are_taken_and_old_ones_deleted_by_maintain
     await harness.close()
 
 
+async def test_background_tasks_of_the_metadata_log_do_nothing_once_it_is_closed(
+    tmp_path_factory: pytest.TempPathFactory, tasks: BackgroundTasks
+) -> None:
+    harness = LogDirectoryHarness(tmp_path_factory.mktemp("closed"), tasks)
+    await harness.open()
+    metadata = metadata_of(harness)
+    await harness.close()
+    # As while a broker stops: its tasks run until everything is closed.
+    for task in metadata.background_tasks():
+        await task.run()
+
+
 async def test_maintain_takes_a_snapshot_of_a_changed_metadata_log_after_the_interval(
     tmp_path_factory: pytest.TempPathFactory, tasks: BackgroundTasks
 ) -> None:
