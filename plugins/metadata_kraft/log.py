@@ -6,6 +6,7 @@ those of every partition.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
@@ -19,6 +20,8 @@ from tidelog.plugins.metadata_kraft.encoding import MAX_BATCH_BYTES, control_bat
 METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 METADATA_TOPIC_ID = UUID(int=1)
 _READ_BYTES = 1 << 20
+
+_log = logging.getLogger(__name__)
 
 
 class MetadataLog:
@@ -54,7 +57,8 @@ class MetadataLog:
         content = self._store.read_side_file(CHECKPOINT_NAME)
         try:
             epochs = LeaderEpochLineage() if content is None else LeaderEpochLineage.decode(content)
-        except CorruptEpochCheckpoint:
+        except CorruptEpochCheckpoint as error:
+            _log.warning("the metadata log: %s; rebuilding it from the log", error)
             epochs = LeaderEpochLineage()
         epochs.truncate_from_end(self._store.log_end_offset + 1)
         return epochs

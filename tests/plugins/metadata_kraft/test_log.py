@@ -361,3 +361,16 @@ async def test_put_topic_of_several_batches_is_in_the_log_whole_or_not_at_all(
     assert ("last", 50) in [(topic.name, topic.partitions) for topic in metadata_of(crashed).topics()]
     await crashed.close()
     harness.abandon()
+
+
+async def test_a_corrupt_checkpoint_of_epochs_is_rebuilt_and_warned_of(
+    harness: LogDirectoryHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = metadata_dir(harness) / "leader-epoch-checkpoint"
+    await harness.reopen()
+    before = checkpoint.read_text().splitlines()[2:]
+    await harness.storage.close()
+    checkpoint.write_text("0\nmany\n")
+    await harness.reopen()
+    assert checkpoint.read_text().splitlines()[2:][: len(before)] == before
+    assert "rebuilding it from the log" in caplog.text
