@@ -26,7 +26,12 @@ from tidelog.kernel.records.checking import RecordRules
 from tidelog.kernel.records.compression import PACKED_PIECE_BYTES
 from tidelog.kernel.records.message_set import is_cut
 from tidelog.kernel.records.record import iter_records
-from tidelog.kernel.records.up_conversion import MESSAGES_PER_STEP, UpConversion, up_convert_in_steps
+from tidelog.kernel.records.up_conversion import (
+    MESSAGES_PER_STEP,
+    UpConversion,
+    source_codec,
+    up_convert_in_steps,
+)
 from tidelog.plugins.compression.gzip import GzipCodec
 
 ROWS: list[Row] = [(1000, b"key", b"value"), (990, None, b""), (1005, b"", None)]
@@ -160,6 +165,31 @@ def test_up_convert_for_log_append_time_ignores_timestamps_but_not_their_type() 
         converted(plain_set([(-1, None, b"")], 1, attributes=TIMESTAMP_TYPE_BIT))
 
 
+@for_each("magic", [0, 1])
+def test_up_convert_of_the_smallest_message(magic: int) -> None:
+    assert rows_of(converted(plain_set([(7, None, None)], magic))) == seen([(7, None, None)], magic)
+
+
+# A varint of two bytes ends there.
+@for_each("size", [63, 64, *range(8170, 8194)])
+def test_up_convert_of_fields_and_records_of_each_size_near_that_of_a_longer_varint(size: int) -> None:
+    rows: list[Row] = [(0, b"k", bytes(size)), (size, bytes(size), None), (2 * size, None, b"v")]
+    assert rows_of(converted(plain_set(rows, 1))) == rows
+
+
+def test_up_convert_returns_a_batch_of_no_producer_and_no_leader() -> None:
+    header = parse_header(converted(plain_set(ROWS, 1)))
+    assert header.leader_epoch == -1
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, -1)
+    assert header.base_timestamp == ROWS[0][0]
+
+
+def test_source_codec_is_that_of_a_message_which_has_attributes() -> None:
+    messages = wrapper(plain_set(ROWS, 1), 1, GZIP, attributes=TIMESTAMP_TYPE_BIT)
+    assert [source_codec(messages[:size]) for size in range(20)] == [0] * 18 + [GZIP] * 2
+    assert source_codec(wrapper(plain_set(ROWS, 1), 1, LZ4)) == LZ4
+
+
 ONE = plain_set(ROWS[:1], 1)
 LARGE = plain_set([(1, None, bytes(5000))], 1)
 PLACE = struct.Struct(">qi")
@@ -244,6 +274,12 @@ def test_up_convert_enforces_max_bytes_on_each_message_and_on_the_batch() -> Non
         converted(plain_set(one, 1), DEFAULT._replace(max_bytes=size - 1))
     with pytest.raises(MessageTooLarge, match="as one record batch"):
         converted(plain_set(one * 2, 1), DEFAULT._replace(max_bytes=size + 100))
+    batch = converted(plain_set(one * 2, 1))
+    assert converted(plain_set(one * 2, 1), DEFAULT._replace(max_bytes=len(batch))) == batch
+    with pytest.raises(MessageTooLarge, match="as one record batch"):
+        converted(plain_set(one * 2, 1), DEFAULT._replace(max_bytes=len(batch) - 1))
+    packed = wrapper(plain_set(one * 2, 1), 1, SNAPPY)
+    assert rows_of(converted(packed, DEFAULT._replace(max_bytes=len(packed), codec_id=4))) == one * 2
     packed = wrapper(plain_set(one * 2, 1), 1, GZIP)
     with pytest.raises(MessageTooLarge, match="a message of"):
         converted(packed, DEFAULT._replace(max_bytes=len(packed) - 1))
