@@ -161,6 +161,10 @@ def test_up_convert_for_log_append_time_ignores_timestamps_but_not_their_type() 
     with pytest.raises(InvalidTimestamp, match="LogAppendTime"):
         converted(append_time, APPEND_TIME)
     assert rows_of(converted(append_time)) == ROWS
+    eight: list[Row] = [(TIMESTAMP_TYPE_BIT, None, b"")]
+    with pytest.raises(InvalidTimestamp, match="LogAppendTime") as error:
+        converted(plain_set(eight, 1) + plain_set(eight, 1, attributes=TIMESTAMP_TYPE_BIT), APPEND_TIME)
+    assert [each.batch_index for each in error.value.record_errors] == [1]
     with pytest.raises(InvalidTimestamp, match="LogAppendTime"):
         converted(plain_set([(-1, None, b"")], 1, attributes=TIMESTAMP_TYPE_BIT))
 
@@ -231,11 +235,13 @@ REFUSED: dict[str, tuple[bytes, type[BrokerError], str]] = {
     "half a wrapper": (wrapper(ONE, 1, GZIP)[:-1], InvalidRecord, "the message is cut"),
     "zeros behind a message": (ONE + bytes(12), CorruptBatch, "cannot have 12 bytes"),
     "a small size behind a message": (ONE + PLACE.pack(0, 13), CorruptBatch, "cannot have 25 bytes"),
+    "a batch": (ONE[:16] + b"\2" + ONE[17:], CorruptBatch, "format 2 is none of messages"),
+    "format 3": (ONE[:16] + b"\3" + ONE[17:], CorruptBatch, "format 3 is none of messages"),
     "a small message": (ONE + PLACE.pack(0, 21) + b"\0\0\0\0\1" + bytes(16), CorruptBatch, "have 33 bytes"),
     "format 3 behind a message": (ONE + ONE[:16] + b"\3", CorruptBatch, "has format 3"),
     "zeros behind a wrapper": (wrapper(ONE, 1, GZIP) + bytes(12), CorruptBatch, "cannot have 12 bytes"),
     "zeros in a wrapper": (wrapper(ONE + bytes(12), 1, GZIP), InvalidRecord, "cannot have 12 bytes"),
-    "a wrong CRC": (ONE[:12] + b"0" + ONE[13:], CorruptBatch, "CRC-32"),
+    "a wrong CRC": (ONE[:12] + b"0" + ONE[13:], CorruptBatch, f"CRC-32 is not 0x30{ONE[13:16].hex()}"),
     "a wrong CRC of a wrapper": (wrapper(ONE, 1, GZIP)[:-1] + b"0", CorruptBatch, "CRC-32"),
     "a wrong CRC inside": (wrapper(ONE[:-1] + b"0", 1, GZIP), CorruptBatch, "CRC-32"),
     "no size": (bytes(100), CorruptBatch, "cannot have 12 bytes"),
@@ -285,6 +291,16 @@ def test_up_convert_enforces_max_bytes_on_each_message_and_on_the_batch() -> Non
         converted(packed, DEFAULT._replace(max_bytes=len(packed) - 1))
     with pytest.raises(MessageTooLarge, match="as one record batch"):
         converted(packed, DEFAULT._replace(max_bytes=len(packed) + 200, codec_id=0))
+
+
+def test_up_convert_takes_a_wrapped_message_of_16_mib_where_the_topic_has_a_lower_limit() -> None:
+    limited = DEFAULT._replace(max_bytes=MIB)
+    head = len(plain_set([(1, None, b"")], 1))
+    rows: list[Row] = [(1, None, bytes(16 * MIB - head))]
+    assert rows_of(converted(wrapper(plain_set(rows, 1), 1, GZIP), limited)) == rows
+    rows = [(1, None, bytes(16 * MIB - head + 1))]
+    with pytest.raises(MessageTooLarge, match=f"a message of {16 * MIB + 1} bytes"):
+        converted(wrapper(plain_set(rows, 1), 1, GZIP), limited)
 
 
 @pytest.mark.parametrize("codec", [GZIP, LZ4])
