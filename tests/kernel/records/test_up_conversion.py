@@ -151,6 +151,13 @@ def test_up_convert_says_every_record_at_fault() -> None:
     assert [error.batch_index for error in times.value.record_errors] == [2, 3]
 
 
+def test_up_convert_takes_an_empty_key_for_one() -> None:
+    with pytest.raises(InvalidTimestamp):
+        converted(
+            plain_set([(5, b"", b"")], 1), LIMITS._replace(rules=LIMITS.rules._replace(keys_required=True))
+        )
+
+
 def test_up_convert_of_format_0_has_no_timestamps_to_refuse() -> None:
     assert rows_of(converted(plain_set(ROWS, 0), LIMITS)) == seen(ROWS, 0)
 
