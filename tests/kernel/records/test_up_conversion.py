@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
+import zlib
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -236,7 +237,15 @@ def test_is_cut_finds_whether_the_first_message_is_whole(messages: bytes, cut: b
     assert is_cut(messages, wrapped=True) is cut
 
 
+def with_crc(message: bytes) -> bytes:
+    """The message with the CRC-32 of what is in it."""
+    return message[:12] + zlib.crc32(message[16:]).to_bytes(4, "big") + message[16:]
+
+
 REFUSED: dict[str, tuple[bytes, type[BrokerError], str]] = {
+    "a key beyond its message": (
+        with_crc(ONE[:26] + b"\0\0\1\0" + ONE[30:]), InvalidRecord, "key and value of message 0 do not end",
+    ),
     "nothing": (b"", InvalidRecord, "0 bytes hold no message"),
     "half a message": (ONE[:-1], InvalidRecord, "no message is whole"),
     "half a wrapper": (wrapper(ONE, 1, GZIP)[:-1], InvalidRecord, "the message is cut"),
