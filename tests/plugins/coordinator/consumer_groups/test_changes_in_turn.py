@@ -9,11 +9,11 @@ from trio.testing import MockClock
 from tests.deadlines import DEADLINE_S
 from tests.plugins.coordinator.consumer_groups.driver import SETTINGS
 from tests.plugins.coordinator.consumer_groups.test_large_groups import (
-    ConsumerGroupCoordinator,
     Member,
     check_assigned,
     coordinator_of,
 )
+from tests.plugins.coordinator.consumer_groups.test_service import ConsumerGroupCoordinator
 from tidelog.kernel import pace
 from tidelog.kernel.errors import BrokerError, CoordinatorLoadInProgress, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import LeavingMember

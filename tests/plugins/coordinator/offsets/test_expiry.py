@@ -68,7 +68,8 @@ async def test_expire_writes_as_many_tombstones_as_fit_into_a_batch_and_lets_oth
     async with turns_of_another_task() as turns:
         await expiry.expire()
     batches = [records for _, records in coordinator.log.batches]
-    assert turns.count >= len(batches) - 1 > 0
+    assert turns.count > 0
+    assert len(batches) > 1
     assert max(map(len, batches)) <= OFFSETS_PER_BATCH + 1
     assert sum(map(len, batches)) == count + 1
     assert batches[-1][-1] == GenerationChange("g", None).to_record()
