@@ -374,3 +374,13 @@ def test_the_files_of_apache_kafka_are_read(tmp_path: Path) -> None:
         directory = server.data_dir / f"{topic.name}-0"
         assert read(directory, 41, COUNT) == ([*range(41, COUNT)], COUNT)
         assert len(batch_rows(topic, localLogDirs=str(server.data_dir))) == COUNT
+
+
+@pytest.mark.parametrize(
+    ("error", "is_logged"), [(OSError(5, "Input/output error"), True), (FileNotFoundError(2, "gone"), False)]
+)
+def test_log_unless_missing_warns_of_what_is_not_usual(
+    error: OSError, is_logged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    local_log._log_unless_missing(error)
+    assert ("what its files do not give" in caplog.text) is is_logged
