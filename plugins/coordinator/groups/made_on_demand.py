@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, cast, overload
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,7 +32,7 @@ class MadeOnDemand(Sequence[R], Generic[T, R]):
         return len(self._items)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
+        return isinstance(other, Sequence) and list(self) == list(cast("Sequence[Any]", other))
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -461,7 +461,8 @@ def test_settings_of_refuses_an_invalid_configuration(settings: dict[str, object
 
 async def test_settings_of_groups_follow_the_configuration_of_a_running_broker() -> None:
     async with running_broker() as broker:
-        settings = cast("LazyCoordinator", broker.coordinator)._service._group_settings
+        service = cast("LazyCoordinator", broker.coordinator)._service  # pyright: ignore[reportPrivateUsage]
+        settings = service._group_settings  # pyright: ignore[reportPrivateUsage]
         await broker.resource_configs.alter(
             "group", "own", lambda _: {"consumer.session.timeout.ms": "50000"}
         )

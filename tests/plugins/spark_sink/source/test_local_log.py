@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import combinations_with_replacement
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -376,11 +376,11 @@ def test_the_files_of_apache_kafka_are_read(tmp_path: Path) -> None:
         assert len(batch_rows(topic, localLogDirs=str(server.data_dir))) == COUNT
 
 
-@pytest.mark.parametrize(
-    ("error", "is_logged"), [(OSError(5, "Input/output error"), True), (FileNotFoundError(2, "gone"), False)]
-)
-def test_log_unless_missing_warns_of_what_is_not_usual(
-    error: OSError, is_logged: bool, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("is_there", [False, True])
+def test_is_of_topic_warns_of_a_file_that_cannot_be_read_but_not_of_one_that_is_gone(
+    is_there: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    local_log._log_unless_missing(error)
-    assert ("what its files do not give" in caplog.text) is is_logged
+    if is_there:
+        (tmp_path / "partition.metadata").mkdir()
+    assert not LogDirectory(tmp_path, uuid4()).is_of_topic()
+    assert ("what its files do not give" in caplog.text) is is_there
