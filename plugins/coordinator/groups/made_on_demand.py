@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Generic, TypeVar, overload
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,7 +32,9 @@ class MadeOnDemand(Sequence[R], Generic[T, R]):
         return len(self._items)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(cast("Sequence[Any]", other))
+        if isinstance(other, Sequence):
+            return list(self) == list(other)  # pyright: ignore[reportUnknownArgumentType]
+        return NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
