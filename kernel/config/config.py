@@ -126,6 +126,10 @@ class Config:
     def __getitem__(self, key: ConfigKey[T]) -> T:
         return cast("T", self._values[key.name])
 
+    def in_use(self, key: ConfigKey[object]) -> object:
+        """Return the value of a broker key, the key's default if it is of one listener and not set."""
+        return self._values.get(key.name, key.default)
+
     def for_listener(self, key: ConfigKey[int], listener: str) -> int:
         """Return the value that is set for one listener alone; without one, the key's default."""
         return cast("int", self._values.get(name_for_listener(key, listener), key.default))

@@ -146,7 +146,7 @@ class DynamicConfig:
             if key is not None and key.type.name == "list":
                 comma_list().parse(text)
             if key is not None and key.check_change is not None:
-                key.check_change(cast("int", self._config[key]), cast("int", key.type.parse(text)))
+                key.check_change(cast("int", self._config.in_use(key)), cast("int", key.type.parse(text)))
         except ValueError as error:
             raise InvalidRequest(f"{name} = {text!r}: {error}") from None
 

@@ -90,6 +90,7 @@ async def test_alter_refuses(
 DYNAMIC_CHANGES = [
     ("max.connections", ["1"], ["0"]),
     ("max.connection.creation.rate", ["1"], ["0", "-1"]),
+    ("listener.name.plaintext.max.connections", ["1"], ["0"]),
     ("max.connections.per.ip", ["1"], ["0"]),
     ("num.io.threads", ["4", "16"], ["3", "17"]),
     ("num.replica.fetchers", ["1", "2"], ["0", "3"]),

@@ -162,7 +162,7 @@ REMOVALS: Final = (
     Removal(
         "Groups and offsets survive a kill; members have a full session timeout to send a heartbeat",
         f"{_COORDINATOR}/offsets/table.py",
-        "group.unread[key[end:]] = value",
+        "self._unread[key] = value",
         "pass",
         f"{_COORDINATOR}/offsets/test_table.py::test_load_and_commit_and_remove_in_any_order",
     ),
@@ -239,8 +239,8 @@ REMOVALS: Final = (
     Removal(
         "Offsets expire as in the table above",
         f"{_COORDINATOR}/offsets/expiry.py",
-        "            self._remove(partition, group_id, partitions)\n",
-        "",
+        "            return self._remove(partition, group_id, gone)\n",
+        "            return 0\n",
         f"{_COORDINATOR}/test_conformance.py::TestClassic::test_delete_topics_deletes_committed_offsets",
     ),
     Removal(
@@ -260,15 +260,15 @@ REMOVALS: Final = (
     Removal(
         "Only groups without members are deleted, with their offsets",
         f"{_COORDINATOR}/groups/service.py",
-        "        self._offsets.forget(group_id)\n",
+        "        self._offsets.forget(group_id, rest)\n",
         "",
         f"{_COORDINATOR}/groups/test_service.py",
     ),
     Removal(
         "Consumer protocol: a partition is assigned to another member only when its owner has released",
         f"{_COORDINATOR}/consumer_groups/reconciliation.py",
-        "if owners.get(number, member.member_id) == member.member_id]",
-        "]",
+        "if owners[each] != member.member_id]",
+        "if False]",
         f"{_COORDINATOR}/consumer_groups/test_heartbeats.py",
     ),
     Removal(
