@@ -6,7 +6,7 @@ import resource
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
@@ -21,12 +21,11 @@ from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterator, Sequence
 
 TOPICS = [f"topic-{number}" for number in range(200)]
-PARTITIONS_PER_TOPIC = 10
-PARTITIONS = [(topic, index) for topic in TOPICS for index in range(PARTITIONS_PER_TOPIC)]
 CONNECTIONS = 1_000
+Place: TypeAlias = tuple[str, int]
 NOBODY = ApiVersionsRequest()
 
 MAX_RESIDENT_MB = 150
@@ -45,19 +44,21 @@ def broker(tmp_path: Path) -> Iterator[TidelogServer]:
     server.stop(DEADLINE_S)
 
 
-def test_two_thousand_partitions(broker: TidelogServer) -> None:
-    _create_topics(broker)
-    _produce_one_record_to_each(broker)
-    _assert_comfortable(broker)
-    _assert_each_has_its_record(broker)
+@pytest.mark.parametrize("per_topic", [1, pytest.param(10, marks=pytest.mark.long)])
+def test_many_partitions(broker: TidelogServer, per_topic: int) -> None:
+    partitions = [(topic, index) for topic in TOPICS for index in range(per_topic)]
+    _create_topics(broker, per_topic)
+    _produce_one_record_to_each(broker, partitions)
+    _assert_comfortable(broker, partitions)
+    _assert_each_has_its_record(broker, partitions)
     broker.stop(DEADLINE_S)
     broker.start(MAX_READY_S)
-    _assert_comfortable(broker)
-    _assert_each_has_its_record(broker)
+    _assert_comfortable(broker, partitions)
+    _assert_each_has_its_record(broker, partitions)
     broker.kill()
     broker.start(MAX_READY_S)
-    _assert_comfortable(broker)
-    _assert_each_has_its_record(broker)
+    _assert_comfortable(broker, partitions)
+    _assert_each_has_its_record(broker, partitions)
 
 
 def test_a_thousand_connections(broker: TidelogServer) -> None:
@@ -73,37 +74,37 @@ def test_a_thousand_connections(broker: TidelogServer) -> None:
     _wait_for_descriptors(broker, before)
 
 
-def _create_topics(broker: TidelogServer) -> None:
+def _create_topics(broker: TidelogServer, per_topic: int) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    topics = [NewTopic(topic, PARTITIONS_PER_TOPIC, 1) for topic in TOPICS]
+    topics = [NewTopic(topic, per_topic, 1) for topic in TOPICS]
     for created in admin.create_topics(topics, operation_timeout=DEADLINE_S).values():
         created.result(DEADLINE_S)
 
 
-def _produce_one_record_to_each(broker: TidelogServer) -> None:
+def _produce_one_record_to_each(broker: TidelogServer, partitions: Sequence[Place]) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
-    for topic, partition in PARTITIONS:
+    for topic, partition in partitions:
         producer.produce(topic, f"{topic}/{partition}", partition=partition)
     assert producer.flush(DEADLINE_S) == 0
 
 
-def _assert_each_has_its_record(broker: TidelogServer) -> None:
+def _assert_each_has_its_record(broker: TidelogServer, partitions: Sequence[Place]) -> None:
     consumer = Consumer(
         {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False}
     )
-    consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for topic, index in PARTITIONS])
+    consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for topic, index in partitions])
     values: list[bytes | None] = []
-    while len(values) < len(PARTITIONS):
-        messages = consumer.consume(len(PARTITIONS) - len(values), DEADLINE_S)
+    while len(values) < len(partitions):
+        messages = consumer.consume(len(partitions) - len(values), DEADLINE_S)
         values += [message.value() for message in messages]
-        assert messages, f"{len(values)} of {len(PARTITIONS)} records came"
-    assert sorted(filter(None, values)) == sorted(f"{topic}/{index}".encode() for topic, index in PARTITIONS)
+        assert messages, f"{len(values)} of {len(partitions)} records came"
+    assert sorted(filter(None, values)) == sorted(f"{topic}/{index}".encode() for topic, index in partitions)
     consumer.close()
 
 
-def _assert_comfortable(broker: TidelogServer) -> None:
+def _assert_comfortable(broker: TidelogServer, partitions: Sequence[Place]) -> None:
     assert _resident_mb(broker) < MAX_RESIDENT_MB
-    assert _descriptors(broker) < len(PARTITIONS) * MAX_DESCRIPTORS_PER_PARTITION + MAX_OTHER_DESCRIPTORS
+    assert _descriptors(broker) < len(partitions) * MAX_DESCRIPTORS_PER_PARTITION + MAX_OTHER_DESCRIPTORS
 
 
 def _resident_mb(broker: TidelogServer) -> float:

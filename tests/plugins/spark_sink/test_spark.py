@@ -228,6 +228,7 @@ def test_a_micro_batch_that_is_repeated_is_written_once(
     assert written == sorted(f"stream {index}" for index in range(500))
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_was_set_back_fails_the_query_that_writes_a_topic(
     spark: SparkSession, shared_tidelog: str, tmp_path: Path
 ) -> None:
