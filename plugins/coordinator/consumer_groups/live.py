@@ -1,13 +1,12 @@
-"""A consumer group in the registry: its state, the one way in which that changes, and its members' timers."""
+"""A consumer group in the registry: its state, and the one way in which that changes."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
@@ -35,11 +34,11 @@ from tidelog.plugins.coordinator.consumer_groups.assigning import is_large
 from tidelog.plugins.coordinator.consumer_groups.background_assignment import BackgroundAssignment
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft, removal_of
 from tidelog.plugins.coordinator.consumer_groups.heartbeats import Decision, answer_to, changes_nothing
-from tidelog.plugins.coordinator.consumer_groups.member import Member, MemberState
+from tidelog.plugins.coordinator.consumer_groups.member import Member
 from tidelog.plugins.coordinator.consumer_groups.member_changes import CurrentChange, MemberChange
 from tidelog.plugins.coordinator.consumer_groups.membership import depart
 from tidelog.plugins.coordinator.consumer_groups.migration import may_downgrade
-from tidelog.plugins.coordinator.deadlines import Deadlines
+from tidelog.plugins.coordinator.consumer_groups.timers import Timer, Timers
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.log import StateRecord
@@ -58,83 +57,6 @@ _log = logging.getLogger(__name__)
 
 RETRY_MS = 1_000
 """Delay before the removal of a member is retried after the log refused its records."""
-
-
-class Timer(StrEnum):
-    """Timers of a member; the value is the text that is logged when the timer expires."""
-
-    SESSION = "no heartbeat within its session timeout"
-    REVOKE = "partitions not revoked within its rebalance timeout"
-    JOIN = "no JoinGroup within its rebalance timeout"
-    SYNC = "no SyncGroup within its rebalance timeout"
-
-
-Expired: TypeAlias = Callable[[str, Timer, int], None]
-"""Called with the member's id, its timer, and the member epoch in which the timer was started."""
-
-
-class Timers:
-    """Timers of one group's members; `expired` is called once for each that expires."""
-
-    def __init__(self, deadlines: Deadlines, group_id: str, expired: Expired) -> None:
-        self._deadlines = deadlines
-        self._group_id = group_id
-        self._report = expired
-        self._overdue: set[tuple[str, Timer]] = set()
-
-    def start(self, member: Member, timer: Timer, duration_ms: int) -> None:
-        """Start a member's timer, or start it again."""
-        self._deadlines.schedule(*self._deadline(member, timer, duration_ms))
-
-    def start_unless_running(self, member: Member, timer: Timer, duration_ms: int) -> None:
-        """Start a member's timer, unless it runs already."""
-        self._deadlines.schedule_by(*self._deadline(member, timer, duration_ms))
-
-    def stop(self, member_id: str, timer: Timer) -> None:
-        """Stop a member's timer."""
-        self._overdue.discard((member_id, timer))
-        self._deadlines.cancel((self._group_id, member_id, timer))
-
-    def stop_all(self, member_id: str) -> None:
-        """Stop all timers of a member that is removed."""
-        for timer in Timer:
-            self.stop(member_id, timer)
-
-    def is_overdue(self, member_id: str, timer: Timer) -> bool:
-        """Return whether a member's timer has expired and was neither started again nor stopped since."""
-        return (member_id, timer) in self._overdue
-
-    def restart_session(self, member: Member, session_timeout_ms: int) -> None:
-        """Extend a member's session; a member of the classic protocol has a timeout of its own."""
-        classic = member.metadata.classic
-        duration_ms = classic.session_timeout_ms if classic else session_timeout_ms
-        deadlines, member_id = self._deadlines, member.member_id
-        if self._overdue:
-            self._overdue.discard((member_id, Timer.SESSION))
-        deadlines.schedule(
-            (self._group_id, member_id, Timer.SESSION),
-            deadlines.now_ms() + duration_ms,
-            partial(self._expired, member_id, Timer.SESSION, member.current.epoch),
-        )
-
-    def follow_revocation(self, member: Member) -> None:
-        """Give a member whose assignment changed its rebalance timeout to revoke partitions, if it has to."""
-        if member.current.state is MemberState.UNREVOKED_PARTITIONS and not member.is_classic:
-            self.start(member, Timer.REVOKE, member.metadata.rebalance_timeout_ms)
-        else:
-            self.stop(member.member_id, Timer.REVOKE)
-
-    def _deadline(
-        self, member: Member, timer: Timer, duration_ms: int
-    ) -> tuple[tuple[str, str, Timer], int, Callable[[], None]]:
-        self._overdue.discard((member.member_id, timer))
-        expired = partial(self._expired, member.member_id, timer, member.current.epoch)
-        key = (self._group_id, member.member_id, timer)
-        return key, self._deadlines.now_ms() + max(duration_ms, 0), expired
-
-    def _expired(self, member_id: str, timer: Timer, epoch: int) -> None:
-        self._overdue.add((member_id, timer))
-        self._report(member_id, timer, epoch)
 
 
 class LiveConsumerGroup:

@@ -280,14 +280,14 @@ REMOVALS: Final = (
     ),
     Removal(
         "Consumer protocol: members without heartbeats, or that do not release partitions in time, are",
-        f"{_COORDINATOR}/consumer_groups/live.py",
+        f"{_COORDINATOR}/consumer_groups/timers.py",
         "            deadlines.now_ms() + duration_ms,\n",
         "            deadlines.now_ms() + 10**12,\n",
         f"{_COORDINATOR}/consumer_groups/test_service.py",
     ),
     Removal(
         "Consumer protocol: members without heartbeats, or that do not release partitions in time, are",
-        f"{_COORDINATOR}/consumer_groups/live.py",
+        f"{_COORDINATOR}/consumer_groups/timers.py",
         "self.start(member, Timer.REVOKE, member.metadata.rebalance_timeout_ms)",
         "pass",
         f"{_COORDINATOR}/consumer_groups/test_service.py",
