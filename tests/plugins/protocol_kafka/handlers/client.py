@@ -63,7 +63,8 @@ class Client:
 
     def __init__(self, broker: Broker, peer: Peer = PEER, telemetry: ClientTelemetry | None = None) -> None:
         self.broker = broker
-        self.wire: WireConnection = KafkaConnection(broker, peer, Routes(), telemetry)
+        self.routes = Routes()
+        self.wire: WireConnection = KafkaConnection(broker, peer, self.routes, telemetry)
 
     def receive(self, data: bytes) -> None:
         """These bytes come from the socket."""
@@ -76,7 +77,9 @@ class Client:
             rest = rest[count:]
 
     def start(self, api: Api, version: int, request: object) -> Step:
-        """The step that serves this request, not awaited yet."""
+        """The step that serves this request, not awaited yet; it does not wait for imports."""
+        if self.routes.needs_import(api.key):
+            self.routes.import_api(api.key, self.broker.coordinator)
         self.receive(framed(api, version, request))
         step = self.wire.next_step()
         assert step is not None

@@ -97,7 +97,6 @@ async def test_offset_commit_refuses_more_than_a_batch(client: Client, broker: B
 async def test_offset_commit_is_acknowledged_after_the_flush(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     await broker.coordinator.prepare_groups()
-    await client.ask(OFFSET_COMMIT, 8, commit_request({0: 0}, topic))  # the first one waits for imports
     assert isinstance(client.start(OFFSET_COMMIT, 8, commit_request({0: 0}, topic)), list)
     await broker.topics.alter_config("__consumer_offsets", lambda config: {**config, "flush.messages": "1"})
     step = client.start(OFFSET_COMMIT, 8, commit_request({0: 1}, topic))
