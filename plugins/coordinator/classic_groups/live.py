@@ -41,8 +41,7 @@ from tidelog.plugins.coordinator.classic_groups.requests import join, leave, syn
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_topics
-from tidelog.plugins.coordinator.groups.group import ExpiryRule
-from tidelog.plugins.coordinator.groups.made_on_demand import MadeOnDemand
+from tidelog.plugins.coordinator.groups.group import ExpiryRule, MadeOnDemand
 from tidelog.plugins.coordinator.groups.replies import Durable, WaitingReply
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError

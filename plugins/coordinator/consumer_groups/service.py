@@ -35,7 +35,7 @@ from tidelog.plugins.coordinator.consumer_groups.member import JOIN_EPOCH, Membe
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
 from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings, Shared
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
-from tidelog.plugins.coordinator.groups.made_on_demand import MadeOnDemand
+from tidelog.plugins.coordinator.groups.group import MadeOnDemand
 
 _log = logging.getLogger(__name__)
 

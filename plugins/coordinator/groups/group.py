@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, overload
 
 if TYPE_CHECKING:
     from tidelog.kernel.errors import BrokerError
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     )
     from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
     from tidelog.plugins.coordinator.log import StateRecord
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class ExpiryRule(NamedTuple):
@@ -129,3 +132,39 @@ class Group(Protocol):
     def close(self, reason: BrokerError) -> None:
         """Cancel all timers, and answer every request that waits with `reason`."""
         ...
+
+
+class MadeOnDemand(Sequence[R], Generic[T, R]):
+    """What `make` returns of each item, made when it is read; equal to any sequence of equal elements.
+
+    For descriptions of groups with very many members.
+    """
+
+    def __init__(self, items: Iterable[T], make: Callable[[T], R]) -> None:
+        self._items = tuple(items)
+        self._make = make
+
+    @overload
+    def __getitem__(self, index: int) -> R: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[R]: ...
+    def __getitem__(self, index: int | slice) -> R | Sequence[R]:
+        if isinstance(index, slice):
+            return MadeOnDemand(self._items[index], self._make)
+        return self._make(self._items[index])
+
+    def __iter__(self) -> Iterator[R]:
+        return map(self._make, self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Sequence):
+            return list(self) == list(other)  # pyright: ignore[reportUnknownArgumentType]
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Final, Protocol
 
 from tidelog.kernel.errors import (
@@ -37,8 +38,12 @@ OFFSETS_PER_BATCH: Final = 300
 class GroupOffsets(Protocol):
     """Interface of DeleteGroups to committed offsets."""
 
-    def some_partitions(self, group_id: str, most: int) -> Collection[tuple[str, int]]:
-        """Return at most so many of the partitions for which a group has an offset, committed or pending."""
+    def count(self, group_id: str) -> int:
+        """Return how many offsets a group has, committed and pending."""
+        ...
+
+    def partitions(self, group_id: str) -> Iterator[tuple[str, int]]:
+        """Iterate over the partitions for which a group has an offset now, committed or pending."""
         ...
 
     def tombstones(self, group_id: str, partitions: Iterable[tuple[str, int]]) -> Sequence[StateRecord]:
@@ -128,27 +133,27 @@ class Groups:
         pace, begun = Pace(), list[Durable | BrokerError | None]()
         for group_id in group_ids:
             try:
-                while self._delete_some_offsets(group_id):
-                    await pace.turn()
+                await self._delete_most_offsets(group_id, pace)
                 begun.append(self._delete(group_id))
             except BrokerError as error:
                 begun.append(error)
             await pace.turn()
         return [await _finished(outcome) for outcome in begun]
 
-    def _delete_some_offsets(self, group_id: str) -> bool:
-        """Delete a batch of offsets of a group; return False for one with fewer, which go with the group."""
-        partition, _ = self._check_deletion(group_id)
-        some = self._offsets.some_partitions(group_id, OFFSETS_PER_BATCH)
-        if len(some) < OFFSETS_PER_BATCH:
-            return False
-        self._log.append(partition, self._offsets.tombstones(group_id, some))
-        self._offsets.forget(group_id, some)
-        return True
+    async def _delete_most_offsets(self, group_id: str, pace: Pace) -> None:
+        """Delete offsets of a group in batches, until what is left fits into one with the group."""
+        self._check_deletion(group_id)
+        while self._offsets.count(group_id) >= OFFSETS_PER_BATCH:
+            partitions = self._offsets.partitions(group_id)
+            while some := [*islice(partitions, OFFSETS_PER_BATCH)]:
+                partition, _ = self._check_deletion(group_id)
+                self._log.append(partition, self._offsets.tombstones(group_id, some))
+                self._offsets.forget(group_id, some)
+                await pace.turn()
 
     def _delete(self, group_id: str) -> Durable | None:
         partition, group = self._check_deletion(group_id)
-        rest = self._offsets.some_partitions(group_id, OFFSETS_PER_BATCH)
+        rest = [*self._offsets.partitions(group_id)]
         result = self._log.append(partition, [*self._offsets.tombstones(group_id, rest), *group.tombstones()])
         self._offsets.forget(group_id, rest)
         self._registry.remove(group, UnknownMemberId(f"group {group_id!r} was deleted"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
@@ -35,9 +35,13 @@ class OffsetStore:
         """Return whether the group has committed anything, pending or not; cheap."""
         return self.table(self.partition_for(group_id)).has_offsets(group_id)
 
-    def some_partitions(self, group_id: str, most: int) -> Collection[PartitionKey]:
-        """Return at most so many of the partitions that have an offset of a group, committed or pending."""
-        return self.table(self.partition_for(group_id)).some_partitions(group_id, most)
+    def count(self, group_id: str) -> int:
+        """Return how many offsets a group has, committed and pending."""
+        return self.table(self.partition_for(group_id)).count(group_id)
+
+    def partitions(self, group_id: str) -> Iterator[PartitionKey]:
+        """Iterate over the partitions that have an offset of a group now, committed or pending."""
+        return self.table(self.partition_for(group_id)).partitions(group_id)
 
     def tombstones(self, group_id: str, partitions: Iterable[PartitionKey]) -> list[StateRecord]:
         """Return the records that remove these offsets of a group."""

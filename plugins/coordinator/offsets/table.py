@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import Final
 
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
@@ -89,9 +89,10 @@ class GroupOffsets:
                     yield tp, committed
 
     def partitions(self) -> Iterator[PartitionKey]:
-        """Iterate over the partitions for which there is an offset; they must not change meanwhile."""
-        yield from self._committed
-        for key in tuple(self._unread):
+        """Iterate over the partitions for which there is an offset at the first of them."""
+        unread = tuple(self._unread)
+        yield from tuple(self._committed)
+        for key in unread:
             try:
                 yield _read_partition_key(key)
             except UnicodeDecodeError as error:
@@ -141,10 +142,18 @@ class OffsetTable:
         """Return the ids of all groups with committed offsets, as of now."""
         return tuple(self._groups)
 
-    def some_partitions(self, group_id: str, most: int) -> Collection[PartitionKey]:
-        """Return at most so many of the partitions that have an offset of the group, committed or pending."""
-        found = chain(self.committed(group_id).partitions(), self.pending.partitions(group_id))
-        return dict.fromkeys(islice(found, most))
+    def count(self, group_id: str) -> int:
+        """Return how many offsets a group has, committed and pending."""
+        return len(self.committed(group_id)) + len(self.pending.partitions(group_id))
+
+    def partitions(self, group_id: str) -> Iterator[PartitionKey]:
+        """Iterate over the partitions that have an offset of the group now, committed or pending.
+
+        They may change meanwhile.
+        """
+        committed = self.committed(group_id)
+        pending = self.pending.partitions(group_id)
+        return chain(committed.partitions(), (tp for tp in pending if committed.get(tp) is None))
 
     def has_offsets(self, group_id: str) -> bool:
         """Return whether the group has any offset, committed or pending, without reading them."""

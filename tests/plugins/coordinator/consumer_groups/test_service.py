@@ -38,6 +38,7 @@ from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, Join
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit
 from tidelog.kernel.seams.resource_configs import ResourceConfigs, ResourceScope
 from tidelog.kernel.testing.broker import new_broker, running_broker
+from tidelog.plugins.coordinator.consumer_groups import service
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
 from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups, Shared
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
@@ -288,6 +289,15 @@ async def test_heartbeat_and_describe_are_refused_while_the_log_is_loading(
         await coordinator.join("a")
     with pytest.raises(CoordinatorLoadInProgress):
         coordinator.described()
+
+
+async def test_consumer_group_describe_makes_a_member_when_it_is_read(
+    coordinator: ConsumerGroupCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await coordinator.join("a")
+    described = coordinator.described()
+    monkeypatch.setattr(service, "_describe_member", lambda *_: "now")
+    assert list[object](described.members) == ["now"]
 
 
 async def test_consumer_group_describe_and_list_groups_of_a_stable_group(

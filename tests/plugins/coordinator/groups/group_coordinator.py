@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 import attrs
@@ -93,9 +93,14 @@ class FakeOffsets:
 
     def __init__(self) -> None:
         self.of: dict[str, list[PartitionKey]] = {}
+        self.passes = 0
 
-    def some_partitions(self, group_id: str, most: int) -> Collection[PartitionKey]:
-        return self.of.get(group_id, [])[:most]
+    def count(self, group_id: str) -> int:
+        return len(self.of.get(group_id, []))
+
+    def partitions(self, group_id: str) -> Iterator[PartitionKey]:
+        self.passes += 1
+        return iter(self.of.get(group_id, []))
 
     def tombstones(self, group_id: str, partitions: Iterable[PartitionKey]) -> list[StateRecord]:
         return [OffsetChange(group_id, tp, None).to_record() for tp in partitions]

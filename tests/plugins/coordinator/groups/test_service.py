@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 
 import pytest
 import trio
@@ -35,6 +35,7 @@ from tidelog.kernel.seams.coordination.groups import (
     ListedGroup,
     Synced,
 )
+from tidelog.plugins.coordinator.classic_groups import live
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.groups.service import OFFSETS_PER_BATCH
 from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
@@ -170,6 +171,17 @@ async def test_sync_group_leave_group_and_heartbeat_refuse_an_empty_group_id(
     assert await refused(coordinator.groups.leave("", [])) is InvalidGroupId
     with pytest.raises(InvalidGroupId):
         coordinator.groups.heartbeat("", "m", 1)
+
+
+async def test_describe_group_makes_a_member_when_it_is_read(
+    coordinator: GroupCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There may be very many, and all at once would hold up other clients."""
+    await coordinator.stable()
+    described = coordinator.groups.describe("g")
+    monkeypatch.setattr(live, "_described", lambda *_: "now")
+    members: Sequence[object] = described.members
+    assert (len(members), members[0], list(members), list(members[:2])) == (1, "now", ["now"], ["now"])
 
 
 class TestTheLog:
@@ -413,6 +425,7 @@ class TestTools:
         assert sum(map(len, batches)) == count + 1
         assert batches[-1][-1] == GenerationChange("g", None).to_record()
         assert (coordinator.offsets.of, coordinator.registry.find("g")) == ({}, None)
+        assert coordinator.offsets.passes == 2, "not one for each batch"
 
     async def test_delete_groups_that_cannot_be_written_changes_nothing(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
