@@ -6,6 +6,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import trio
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -28,6 +30,19 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come true within {DEADLINE_S:.0f} s"
         time.sleep(_PAUSE_S)
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    """Return when something holds that the event loop does, and that has no event.
+
+    Raises:
+        AssertionError: it does not within `DEADLINE_S`; the message names `what`.
+    """
+    with trio.move_on_after(DEADLINE_S):
+        while not condition():  # noqa: ASYNC110 there is no event, as said
+            await trio.sleep(_PAUSE_S)
+        return
+    raise AssertionError(f"{what} did not come true within {DEADLINE_S:.0f} s")
 
 
 def repeat_while_refused(action: Callable[[], T], refusal: type[Exception]) -> T:

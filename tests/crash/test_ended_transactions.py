@@ -11,9 +11,8 @@ from pathlib import Path
 
 import attrs
 import pytest
-import trio
 
-from tests.deadlines import DEADLINE_S
+from tests.deadlines import until
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import BrokerError, CoordinatorLoadInProgress
 from tidelog.kernel.seams.coordination.offsets import (
@@ -96,25 +95,28 @@ async def end(broker: Broker, name: str) -> None:
 
 async def wait_loaded(broker: Broker) -> None:
     """Wait until the transactions are loaded."""
-    with trio.fail_after(DEADLINE_S):
-        while True:
-            with suppress(CoordinatorLoadInProgress):
-                broker.coordinator.transactions.describe("committing")
-                return
-            await trio.sleep(0.005)
+
+    def is_loaded() -> bool:
+        with suppress(CoordinatorLoadInProgress):
+            broker.coordinator.transactions.describe("committing")
+            return True
+        return False
+
+    await until(is_loaded, "the load of the transactions")
 
 
 async def wait_completed(broker: Broker) -> None:
     """Wait until everything is loaded, and transactions that are decided have ended."""
     await wait_loaded(broker)
-    with trio.fail_after(DEADLINE_S):
-        while True:
-            with suppress(CoordinatorLoadInProgress):
-                broker.coordinator.offsets.fetch(OffsetFetch(GROUP, None))
-                states = {broker.coordinator.transactions.describe(name).state for name in OUTCOMES}
-                if states.isdisjoint(PREPARED):
-                    return
-            await trio.sleep(0.005)
+
+    def is_completed() -> bool:
+        with suppress(CoordinatorLoadInProgress):
+            broker.coordinator.offsets.fetch(OffsetFetch(GROUP, None))
+            states = {broker.coordinator.transactions.describe(name).state for name in OUTCOMES}
+            return states.isdisjoint(PREPARED)
+        return False
+
+    await until(is_completed, "the end of the transactions")
 
 
 async def write_none(
@@ -132,9 +134,7 @@ def open_partitions(broker: Broker) -> list[TopicPartition]:
 
 async def until_open(broker: Broker, *partitions: TopicPartition) -> None:
     """Wait until transactions are open in just these partitions."""
-    with trio.fail_after(DEADLINE_S):
-        while open_partitions(broker) != list(partitions):  # noqa: ASYNC110 no event tells
-            await trio.sleep(0.005)
+    await until(lambda: open_partitions(broker) == list(partitions), f"transactions open in {partitions}")
 
 
 def committed_offset(broker: Broker, index: int) -> int | None:

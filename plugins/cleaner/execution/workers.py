@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     from tidelog.plugins.cleaner.execution.rewriting import Worker
     from tidelog.plugins.cleaner.worker.process import WorkerProcess
 
+_STANDSTILL: Final = 1e-6
+"""Bytes per second with which a worker waits until the rate is changed: it divides by it."""
 KEPT_S: Final = 60.0
 """For so long, and up to twice as long, a worker waits for its next log."""
-
-
-_STANDSTILL = 1e-6
-"""Bytes per second with which a worker waits until the rate is changed: it divides by it."""
 
 
 class Workers:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import trio
 
-from tests.deadlines import DEADLINE_S
+from tests.deadlines import DEADLINE_S, until
 from tests.plugins.protocol_kafka.handlers.client import framed
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.server import request_memory
@@ -60,16 +60,9 @@ async def is_answered(stream: trio.SocketStream) -> bool:
     return True
 
 
-async def until(condition: Callable[[], object]) -> None:
-    """Return when it holds."""
-    with trio.fail_after(DEADLINE_S):
-        while not condition():  # noqa: ASYNC110 - what the broker does has no event
-            await trio.sleep(0.01)
-
-
 async def until_one_waits(broker: Broker) -> None:
     """Return when the budget is used up."""
-    await until(lambda: broker.server.request_memory.waiting_count)
+    await until(lambda: broker.server.request_memory.waiting_count, "a request that waits")
 
 
 async def test_requests_that_exceed_the_memory_together_are_all_answered() -> None:
@@ -118,7 +111,8 @@ async def test_requests_that_stay_unfinished_are_given_up_for_those_that_wait(
         memory = broker.server.request_memory
         for number, stream in enumerate(hoarders, 1):
             await stream.send_all(PADDED[:PART_BYTES])
-            await until(lambda number=number: memory.used_bytes == number * FRAME_BYTES)  # type: ignore[misc]
+            taken = number * FRAME_BYTES
+            await until(lambda taken=taken: memory.used_bytes == taken, f"{taken} bytes in use")  # type: ignore[misc]
         await other.send_all(PADDED)
         assert await is_answered(other)
         assert not await is_answered(hoarders[0])

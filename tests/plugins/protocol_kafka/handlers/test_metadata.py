@@ -7,10 +7,9 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.deadlines import DEADLINE_S
+from tests.deadlines import until
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics.auto_creation import MAX_WAITING
@@ -113,9 +112,7 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 async def wait_for_topics(broker: Broker, count: int) -> None:
     """Wait until so many topics were created in the background."""
-    with trio.fail_after(DEADLINE_S):
-        while len(broker.topics) < count:  # noqa: ASYNC110 - nobody is told of a new topic
-            await trio.sleep(0.001)
+    await until(lambda: len(broker.topics) >= count, f"the creation of {count} topics")
 
 
 @pytest.mark.parametrize("version", versions_of(METADATA))
