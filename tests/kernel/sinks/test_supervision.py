@@ -102,11 +102,12 @@ async def test_a_sink_that_fails_is_logged_and_runs_again(
     taken: list[int] = []
 
     async def run(feed: SinkFeed) -> None:
-        taken.append(len(await feed.__anext__()))
-        if len(taken) == 1:
-            raise error
-        async for _ in feed:
-            pass
+        taken.append(0)
+        async for changes in feed:
+            taken[-1] += len(changes)
+            # On a busy machine the topic and its record do not come together.
+            if len(taken) == 1 and any(isinstance(each, Committed) for each in changes):
+                raise error
 
     kind = running(run)
     with plugin_with(kind) as plugin:
@@ -160,7 +161,7 @@ async def test_a_failing_sink_hurts_no_other_one() -> None:
         async with running_broker(settings(plugin, bad={}, good={})) as broker:
             assert await appended(broker) == 1
             await trio.testing.wait_all_tasks_blocked()
-            assert taken == [2]
+            assert sum(taken) == 2
             assert state_of(broker, "good") is SinkState.RUNNING
 
 
