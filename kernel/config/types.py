@@ -88,7 +88,12 @@ def or_unlimited(inner: ValueType[int]) -> ValueType[int]:
     any_number = {"int": integer, "long": long}[inner.name]()
 
     def parse(text: str) -> int:
-        return -1 if any_number.parse(text) < 0 else inner.parse(text)
+        if any_number.parse(text) < 0:
+            return -1
+        try:
+            return inner.parse(text)
+        except ValueError as error:
+            raise ValueError(f"{error}; a negative number is no limit") from None
 
     return attrs.evolve(inner, allowed=f"{inner.allowed}, or negative: no limit", parse=parse)
 

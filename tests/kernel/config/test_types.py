@@ -97,7 +97,7 @@ INVALID: list[tuple[ValueType[object], str, str]] = [
     (comma_list("x", "y"), "x,z", "has 'z', but may have any of x, y"),
     (nullable(long(1)), "0", "is out of range (>= 1)"),
     (optional(long(1)), "", "is not a whole number (long)"),
-    (or_unlimited(long(1)), "0", "is out of range (>= 1)"),
+    (or_unlimited(long(1)), "0", "is out of range (>= 1); a negative number is no limit"),
     (or_unlimited(integer(1)), "-2147483649", "does not fit the type int"),
     (comma_list(non_empty=True), " ", "is empty"),
     (limits_by_host(), "10.0.0.1", "has '10.0.0.1', which is no host:number pair"),
