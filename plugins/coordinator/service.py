@@ -19,6 +19,7 @@ from tidelog.plugins.coordinator.consumer_groups.topics import BrokerTopics
 from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.group_relocation import GroupRelocation
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
+from tidelog.plugins.coordinator.groups.replies import ReplyQueue
 from tidelog.plugins.coordinator.groups.service import Groups
 from tidelog.plugins.coordinator.hashing import StateHashes
 from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
@@ -49,7 +50,9 @@ class CoordinatorService:
         registry = self._registry = GroupRegistry()
         settings = group_settings(config)
         classic = ClassicGroups(
-            ClassicContext(registry, group_log, self.deadlines, settings, clock, self._has_offsets),
+            ClassicContext(
+                registry, group_log, ReplyQueue(), self.deadlines, settings, clock, self._has_offsets
+            ),
             self.partition_for_group,
         )
         store = OffsetStore(self.partition_for_group, classic.begin_simple)

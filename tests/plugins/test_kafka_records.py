@@ -221,7 +221,7 @@ def test_generation_change_reads_and_rewrites_classic_groups_of_kafka() -> None:
             continue
         group = ClassicGroup("g", settings)
         change.apply(group)
-        again = classic_groups.GenerationChange.of(group).stamp(read.current_state_timestamp)
+        again = classic_groups.GenerationChange.of(group, read.current_state_timestamp)
         assert group.generation == read.generation
         same += again.to_record().value == value
     # The others have members without a protocol, a leader that is no member, or the like.

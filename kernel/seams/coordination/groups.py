@@ -58,8 +58,7 @@ class JoinedMember(NamedTuple):
     metadata: bytes
 
 
-@attrs.frozen
-class Joined:
+class Joined(NamedTuple):
     """A new generation. Only its leader gets `members`; with `skip_assignment` it does not assign."""
 
     member_id: str
@@ -94,8 +93,7 @@ class SyncRequest:
     assignments: Sequence[Assignment] = ()
 
 
-@attrs.frozen
-class Synced:
+class Synced(NamedTuple):
     """A member's assignment in the generation."""
 
     protocol_type: str | None

@@ -8,14 +8,17 @@ Source: Apache Kafka 4.4's `GroupMetadataKey` and `GroupMetadataValue`; KIP-345 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from functools import partial
 from typing import Final, Self
 
 import attrs
 
+from tidelog.kernel.pace import each_in_steps, run_to_end
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.members import Member
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
+from tidelog.plugins.coordinator.log.batches import StateRecord
 from tidelog.plugins.coordinator.log.durable_change import DurableChange, VersionedValue
 from tidelog.plugins.protocol_kafka.codecs.declare import (
     VersionSpan,
@@ -77,24 +80,30 @@ class GenerationChange(DurableChange[ClassicGroup]):
     metadata: GroupMetadataValue | None
 
     @classmethod
-    def of(cls, group: ClassicGroup, assignments: Mapping[str, bytes] | None = None) -> Self:
-        """Return the change that records a group as it is now, with other assignments if some are given."""
-        return cls(
-            group.group_id,
-            GroupMetadataValue(
-                protocol_type=group.protocol_type or "",
-                generation=group.generation,
-                protocol=group.protocol_name,
-                leader=group.members.leader,
-                members=[_metadata(group, member, assignments) for member in group.members.values()],
-            ),
-        )
+    def of(
+        cls, group: ClassicGroup, timestamp_ms: int, assignments: Mapping[str, bytes] | None = None
+    ) -> Self:
+        """Return the change that records a group as it is now, with other assignments if some are given.
 
-    def stamp(self, timestamp_ms: int) -> Self:
-        """Set when the group enters its state (milliseconds since the epoch); return the change."""
-        if self.metadata is not None:
-            self.metadata.current_state_timestamp = timestamp_ms
-        return self
+        `timestamp_ms` is when the group enters its state, in milliseconds since the epoch.
+        """
+        return run_to_end(cls.of_in_steps(group, timestamp_ms, assignments))
+
+    @classmethod
+    def of_in_steps(
+        cls, group: ClassicGroup, timestamp_ms: int, assignments: Mapping[str, bytes] | None
+    ) -> Generator[None, None, Self]:
+        """Return the same; yield after some members. What it returns is of use only if none has changed."""
+        members = tuple(group.members.values())
+        value = GroupMetadataValue(
+            protocol_type=group.protocol_type or "",
+            generation=group.generation,
+            protocol=group.protocol_name,
+            leader=group.members.leader,
+            current_state_timestamp=timestamp_ms,
+            members=(yield from each_in_steps(members, partial(_metadata, group, assignments))),
+        )
+        return cls(group.group_id, value)
 
     @property
     def timestamp_ms(self) -> int | None:
@@ -109,6 +118,10 @@ class GenerationChange(DurableChange[ClassicGroup]):
     def value(self) -> VersionedValue | None:
         """Return the generation in version 3, None for a tombstone."""
         return None if self.metadata is None else VersionedValue(CURRENT_VERSION, self.metadata)
+
+    def to_record_in_steps(self) -> Generator[None, None, StateRecord]:
+        """Return the record to append; yield after some of the members."""
+        return self.record_in_steps(self.value())
 
     def apply(self, state: ClassicGroup) -> None:
         """Make a new group the one of the record; its members' sessions are not started."""
@@ -126,7 +139,7 @@ class GenerationChange(DurableChange[ClassicGroup]):
         return cls(key.group, value)
 
 
-def _metadata(group: ClassicGroup, member: Member, assignments: Mapping[str, bytes] | None) -> MemberMetadata:
+def _metadata(group: ClassicGroup, assignments: Mapping[str, bytes] | None, member: Member) -> MemberMetadata:
     assignment = member.assignment if assignments is None else assignments.get(member.member_id, b"")
     return MemberMetadata(
         member_id=member.member_id,

@@ -22,6 +22,7 @@ from tidelog.kernel.errors import (
     StorageError,
     UnknownMemberId,
 )
+from tidelog.kernel.pace import run_in_steps
 from tidelog.kernel.seams.coordination.groups import (
     DescribedGroup,
     DescribedMember,
@@ -42,7 +43,7 @@ from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_topics
 from tidelog.plugins.coordinator.groups.group import ExpiryRule, MadeOnDemand
-from tidelog.plugins.coordinator.groups.replies import Durable, WaitingReply
+from tidelog.plugins.coordinator.groups.replies import Durable, ReplyQueue, WaitingReply
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+FEW_MEMBERS = 500
+"""Most members whose assignments are written in one step, which takes some 5 ms."""
 LOADING_RETRY_MS = 1_000
 """Delay of a timer that fired before the group's partition was active."""
 MAX_REASON_CHARACTERS = 255
@@ -66,6 +69,7 @@ class ClassicContext:
 
     registry: GroupRegistry
     log: StateLog
+    replies: ReplyQueue
     deadlines: Deadlines
     settings: GroupSettings
     clock: Clock
@@ -107,7 +111,7 @@ class LiveClassicGroup:
     def join(self, request: JoinRequest) -> Joined | Awaitable[Joined]:
         """Join; the answer comes when the generation begins."""
         _log.debug("%s joins group %r: %s", _name(request), self.group_id, _reason(request.reason))
-        reply = WaitingReply[Joined]()
+        reply = WaitingReply[Joined](self._context.replies)
         try:
             self._carry_out(join(self.group, request, reply, self._now_ms()))
         finally:
@@ -116,10 +120,24 @@ class LiveClassicGroup:
 
     def sync(self, request: SyncRequest) -> Synced | Awaitable[Synced]:
         """Return the member's assignment, once the leader has sent it."""
-        reply = WaitingReply[Synced]()
-        self._carry_out(sync(self.group, request, reply, self._now_ms()))
+        reply = WaitingReply[Synced](self._context.replies)
+        write = sync(self.group, request, reply, self._now_ms())
+        if write is not None and len(self.group.members) > FEW_MEMBERS:
+            return self._sync_in_steps(write, reply)
+        self._carry_out(write)
         self._update_timer()
         return reply.nowait() or reply.wait()
+
+    async def _sync_in_steps(self, write: Write, reply: WaitingReply[Synced]) -> Synced:
+        """Write the leader's assignment of very many members, unless another rebalance begins meanwhile."""
+        group, now_ms = self.group, self._context.clock()
+        generation = group.generation
+        change = await run_in_steps(GenerationChange.of_in_steps(group, now_ms, write.assignments))
+        record = await run_in_steps(change.to_record_in_steps())
+        if group.state is GroupState.COMPLETING_REBALANCE and group.generation == generation:
+            self._append(write, record, now_ms)
+            self._update_timer()
+        return await reply.wait()
 
     def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:
         """Extend a member's session."""
@@ -133,9 +151,10 @@ class LiveClassicGroup:
 
     async def leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
         """Remove members; answered when that may be acknowledged."""
-        for member in members:
-            who = member.member_id or member.group_instance_id
-            _log.debug("%s leaves group %r: %s", who, self.group_id, _reason(member.reason))
+        if _log.isEnabledFor(logging.DEBUG):
+            for member in members:
+                who = member.member_id or member.group_instance_id
+                _log.debug("%s leaves group %r: %s", who, self.group_id, _reason(member.reason))
         outcomes, write = leave(self.group, members, self._now_ms())
         durable = self._carry_out(write)
         self._update_timer()
@@ -246,10 +265,15 @@ class LiveClassicGroup:
         """Append the changes of the state machine; the result is to be awaited before any response."""
         if write is None:
             return None
-        log, now_ms = self._context.log, self._context.clock()
-        change = GenerationChange.of(self.group, write.assignments).stamp(now_ms)
+        now_ms = self._context.clock()
+        return self._append(
+            write, GenerationChange.of(self.group, now_ms, write.assignments).to_record(), now_ms
+        )
+
+    def _append(self, write: Write, record: StateRecord, now_ms: int) -> Durable | None:
+        log = self._context.log
         try:
-            result = log.append(self.partition, [change.to_record()])
+            result = log.append(self.partition, [record])
         except BrokerError as error:
             _log.warning("group %.100r could not be written: %s", self.group_id, error)
             write.failed(_error_for_members(error))

@@ -60,7 +60,7 @@ class ClassicGroups:
 
     def records(self, group: ClassicGroup) -> list[StateRecord]:
         """Return the records of a group that begins as a classic one with these members."""
-        return [GenerationChange.of(group).stamp(self.context.clock()).to_record()]
+        return [GenerationChange.of(group, self.context.clock()).to_record()]
 
     def adopt(self, group: ClassicGroup) -> None:
         """Replace the group of that id, and let its members rejoin; its records are in the log."""

@@ -67,15 +67,14 @@ class Members(Mapping[str, Member]):
 
     Attributes:
         by_instance: ids of static members by instance id (KIP-345)
-        leader: id of the member that assigns the partitions, None without members
         pending: ids given to members that have yet to join with them, and until when (ms) they may
     """
 
     def __init__(self, group_id: str) -> None:
         self.by_instance: dict[str, str] = {}
-        self.leader: str | None = None
         self.pending: dict[str, int] = {}
         self._group_id = group_id
+        self._leader: str | None = None
         self._members: dict[str, Member] = {}
         self._supporters: Counter[str] = Counter()
         self._awaiting_joins = 0
@@ -110,9 +109,7 @@ class Members(Mapping[str, Member]):
         return member
 
     def add(self, member: Member) -> None:
-        """Add a member; the first one is the leader."""
-        if self.leader is None:
-            self.leader = member.member_id
+        """Add a member."""
         self._members[member.member_id] = member
         if member.group_instance_id is not None:
             self.by_instance[member.group_instance_id] = member.member_id
@@ -122,30 +119,45 @@ class Members(Mapping[str, Member]):
 
     def remove(self, member: Member) -> None:
         """Remove a member; its requests that wait are answered with UnknownMemberId."""
-        gone = UnknownMemberId(f"member {member.member_id!r} is no longer part of group {self._group_id!r}")
-        self.answer_join(member, gone)
-        self.answer_sync(member, gone)
+        if member.awaiting_join is not None or member.awaiting_sync is not None:
+            gone = f"member {member.member_id!r} is no longer part of group {self._group_id!r}"
+            self.answer_join(member, UnknownMemberId(gone))
+            self.answer_sync(member, UnknownMemberId(gone))
         del self._members[member.member_id]
         self._forget_protocols(member)
         if member.group_instance_id is not None:
             self.by_instance.pop(member.group_instance_id, None)
-        if self.leader == member.member_id:
-            self.leader = next(iter(self._members), None)
 
     def rename(self, member: Member, member_id: str) -> None:
         """Replace the member id of a static member, whose instance is another process now."""
         old_id = member.member_id
+        leads = self.leader == old_id
         del self._members[old_id]
         member.member_id = member_id
         self._members[member_id] = member
         if member.group_instance_id is not None:
             self.by_instance[member.group_instance_id] = member_id
-        if self.leader == old_id:
+        if leads:
             self.leader = member_id
+
+    @property
+    def leader(self) -> str | None:
+        """The id of the member that assigns the partitions: the first one unless another was chosen.
+
+        None without members. It is looked for when it is asked for: many members may leave at once.
+        """
+        if self._leader not in self._members:
+            self._leader = next(iter(self._members), None)
+        return self._leader
+
+    @leader.setter
+    def leader(self, member_id: str) -> None:
+        self._leader = member_id
 
     def elect_leader(self) -> bool:
         """Choose a leader among the members that joined; return whether there is one."""
-        if self.leader is not None and self._members[self.leader].awaiting_join is not None:
+        leader = self.leader
+        if leader is not None and self._members[leader].awaiting_join is not None:
             return True
         joined = (member for member in self._members.values() if member.awaiting_join is not None)
         chosen = next(joined, None)
@@ -160,10 +172,11 @@ class Members(Mapping[str, Member]):
         self._supporters.update(protocols.keys())
 
     def _forget_protocols(self, member: Member) -> None:
-        self._supporters.subtract(member.protocols.keys())
+        supporters = self._supporters
         for name in member.protocols:
-            if not self._supporters[name]:
-                del self._supporters[name]
+            supporters[name] -= 1
+            if not supporters[name]:
+                del supporters[name]
 
     def all_support_one_of(self, protocols: Collection[str]) -> bool:
         """Return whether all members support one of these protocols."""
@@ -172,6 +185,8 @@ class Members(Mapping[str, Member]):
     def select_protocol(self) -> str:
         """Return the protocol that most members prefer, out of those that all support; there is a member."""
         candidates = {name for name, count in self._supporters.items() if count == len(self._members)}
+        if len(candidates) == 1:
+            return candidates.pop()
         votes = Counter(member.vote(candidates) for member in self._members.values())
         return votes.most_common(1)[0][0]
 

@@ -216,7 +216,7 @@ def _rejoined(asked: _Join, member: Member, leader_before: str) -> Joined:
     group = asked.group
     if asked.request.knows_skip_assignment:
         return group.joined(member, skip_assignment=member.member_id == group.members.leader)
-    return attrs.evolve(group.joined(member), leader=leader_before, members=())
+    return group.joined(member)._replace(leader=leader_before, members=())
 
 
 def sync(group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms: int) -> Write | None:

@@ -26,8 +26,7 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     OwnedPartitions,
 )
 from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.coordinator.log.durable_change import TYPE_BYTES, VersionedValue
-from tidelog.plugins.protocol_kafka.codecs import encode_in_steps
+from tidelog.plugins.coordinator.log.durable_change import VersionedValue
 from tidelog.plugins.protocol_kafka.codecs.declare import (
     array,
     byte_string,
@@ -153,12 +152,7 @@ class PartitionsChange(MemberChangeBase, ABC):
 
     def to_record_in_steps(self) -> Generator[None, None, StateRecord]:
         """Return the record to append; yield after each small piece."""
-        value = yield from self.value_in_steps()
-        if value is None:
-            return StateRecord(self.key_bytes(), None)
-        version, message = value
-        encoded = yield from encode_in_steps(message, version)
-        return StateRecord(self.key_bytes(), version.to_bytes(TYPE_BYTES) + encoded)
+        return (yield from self.record_in_steps((yield from self.value_in_steps())))
 
 
 @attrs.frozen

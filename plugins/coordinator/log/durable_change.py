@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 
 from tidelog.kernel.errors import StorageError
 from tidelog.plugins.coordinator.log.batches import StateRecord
-from tidelog.plugins.protocol_kafka.codecs import CodecError, decode, decoder, encode
+from tidelog.plugins.protocol_kafka.codecs import CodecError, decode, decoder, encode, encode_in_steps
 from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
 from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError
 
@@ -99,6 +99,14 @@ class DurableChange(ABC, Generic[StateT]):
         """Return the record to append; yield after each small piece of a value that may be large."""
         yield
         return self.to_record()
+
+    def record_in_steps(self, value: tuple[int, object] | None) -> Generator[None, None, StateRecord]:
+        """Return the record of a value that may be large; yield after each small piece."""
+        if value is None:
+            return StateRecord(self.key_bytes(), None)
+        version, message = value
+        encoded = yield from encode_in_steps(message, version)
+        return StateRecord(self.key_bytes(), version.to_bytes(TYPE_BYTES) + encoded)
 
     @classmethod
     def from_record(cls, key: bytes, value: bytes | None) -> Self:

@@ -17,7 +17,11 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange, GroupMetadataValue
+from tidelog.plugins.coordinator.classic_groups.changes import (
+    NO_TIMESTAMP,
+    GenerationChange,
+    GroupMetadataValue,
+)
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
 from tidelog.plugins.coordinator.classic_groups.requests import join, leave, sync
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
@@ -172,7 +176,7 @@ class ClassicGroupDriver:
         if self.refuse_writes:
             write.failed(NotCoordinator("the log refuses"))
             return
-        change = GenerationChange.of(self.group, write.assignments)
+        change = GenerationChange.of(self.group, NO_TIMESTAMP, write.assignments)
         assert change.metadata is not None
         self.written.append(change.metadata)
         write.written(None)

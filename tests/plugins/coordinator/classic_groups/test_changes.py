@@ -98,8 +98,8 @@ def test_apply_makes_a_group_the_one_that_of_described() -> None:
     GenerationChange("group", VALUE).apply(group)
     assert group.state is GroupState.STABLE
     assert (group.members["m"].is_static, group.members.by_instance) == (True, {"i": "m"})
-    assert GenerationChange.of(group).stamp(1_700_000_000_000) == GenerationChange("group", VALUE)
-    moved = GenerationChange.of(group, {"m": b"other"}).metadata
+    assert GenerationChange.of(group, 1_700_000_000_000) == GenerationChange("group", VALUE)
+    moved = GenerationChange.of(group, 0, {"m": b"other"}).metadata
     assert moved is not None
     assert [member.assignment for member in moved.members] == [b"other"]
 

@@ -28,6 +28,7 @@ from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.groups.group import Group
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
+from tidelog.plugins.coordinator.groups.replies import ReplyQueue
 from tidelog.plugins.coordinator.groups.service import Groups
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
@@ -192,7 +193,7 @@ def new_coordinator() -> GroupCoordinator:
     settings = GroupSettings(lambda prefix: f"{prefix}-{next(numbers)}")
     registry, deadlines, log, offsets = GroupRegistry(), Deadlines(), FakeLog(), FakeOffsets()
     clock = FakeClock()
-    context = ClassicContext(registry, log, deadlines, settings, clock, offsets.holds)
+    context = ClassicContext(registry, log, ReplyQueue(), deadlines, settings, clock, offsets.holds)
     classic = ClassicGroups(context, partition_for)
     groups = Groups(registry, log, partition_for, classic.for_join, offsets)
     return GroupCoordinator(log, offsets, deadlines, registry, classic, groups, clock)
