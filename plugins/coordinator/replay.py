@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tidelog.kernel.pace import ITEMS_PER_STEP
 from tidelog.plugins.coordinator.log import LoadedBatch
 from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord, describe_key
 from tidelog.plugins.coordinator.offsets.changes import KEY_TYPES as OFFSET_KEY_TYPES
@@ -22,10 +23,10 @@ MAX_LOGGED: Final = 20
 _TYPE_BYTES: Final = 2
 _OFFSET_KINDS: Final = frozenset(kind.to_bytes(_TYPE_BYTES, "big") for kind in OFFSET_KEY_TYPES)
 
-ReplayRecord: TypeAlias = Callable[[int, bytes, bytes | None], None]
-"""Applies one record: the number of its partition, its key and its value, None for a tombstone.
+ReplayRecord: TypeAlias = Callable[[int, bytes, bytes | None], Generator[None, None, None]]
+"""Applies one record of a group: the number of its partition, its key and its value, None for a tombstone.
 
-Raises UnreadableRecord.
+Yields after each small piece, as a group may be large; raises UnreadableRecord.
 """
 
 
@@ -42,12 +43,11 @@ class GroupReplay:
         """`of_groups` are by the types of keys what applies records of groups."""
         self._offsets = offsets
         self._groups = groups
-        by_type = {**dict.fromkeys(OFFSET_KEY_TYPES, offsets.replay), **of_groups}
-        self._by_type = {key_type.to_bytes(_TYPE_BYTES): replay for key_type, replay in by_type.items()}
+        self._of_groups = {key_type.to_bytes(_TYPE_BYTES): replay for key_type, replay in of_groups.items()}
         self._unknown: set[bytes] = set()
         self._left_out: Counter[int] = Counter()
 
-    def settle(self, partition: int) -> Iterator[None]:
+    def settle(self, partition: int) -> Generator[None, None, None]:
         """Resume the groups of a partition that was read to its end, one a step."""
         return self._groups.settle(partition)
 
@@ -63,28 +63,42 @@ class GroupReplay:
         self._offsets.forget_partition(partition)
         self._groups.forget_partition(partition)
 
-    def replay(self, partition: int, batch: LoadedBatch) -> None:
+    def replay(self, partition: int, batch: LoadedBatch) -> Generator[None, None, None]:
         """Apply the records of a batch; one that cannot be read is logged and left out."""
         if batch.marker is not None:
             self._offsets.complete_transaction(partition, batch.producer_id, batch.marker.commit)
-            return
-        by_type, in_transaction = self._by_type, batch.is_transactional
         for index, (key, value) in enumerate(batch.records):
             kind = key[:_TYPE_BYTES]
-            replay = by_type.get(kind)
             try:
-                if replay is None:
-                    self._log_unknown(partition, kind)
-                elif in_transaction and value is not None and kind in _OFFSET_KINDS:
-                    offset = batch.offset_of(index)
-                    self._offsets.replay_transactional(partition, batch.producer_id, offset, key, value)
+                if kind in _OFFSET_KINDS:
+                    self._replay_offset(partition, batch, index, key, value)
                 else:
-                    replay(partition, key, value)
-                    if value is None and kind not in _OFFSET_KINDS:
-                        # The group may be gone: offsets behind this record create another.
-                        self._offsets.group_removed(partition, key)
+                    yield from self._replay_of_group(partition, kind, key, value)
             except UnreadableRecord as error:
                 self._leave_out(partition, batch.offset_of(index), key, error)
+            if not index % ITEMS_PER_STEP:
+                yield
+
+    def _replay_offset(
+        self, partition: int, batch: LoadedBatch, index: int, key: bytes, value: bytes | None
+    ) -> None:
+        if batch.is_transactional and value is not None:
+            offset = batch.offset_of(index)
+            self._offsets.replay_transactional(partition, batch.producer_id, offset, key, value)
+        else:
+            self._offsets.replay(partition, key, value)
+
+    def _replay_of_group(
+        self, partition: int, kind: bytes, key: bytes, value: bytes | None
+    ) -> Generator[None, None, None]:
+        replay = self._of_groups.get(kind)
+        if replay is None:
+            self._log_unknown(partition, kind)
+            return
+        yield from replay(partition, key, value)
+        if value is None:
+            # The group may be gone: offsets behind this record create another.
+            self._offsets.group_removed(partition, key)
 
     def _leave_out(self, partition: int, offset: int, key: bytes, error: UnreadableRecord) -> None:
         self._left_out[partition] += 1

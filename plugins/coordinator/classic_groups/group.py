@@ -189,20 +189,21 @@ class ClassicGroup:
 
     def joined(self, member: Member, *, skip_assignment: bool = False) -> Joined:
         """Return the answer to a member's JoinGroup; the one to the leader lists the members."""
-        leads = member.member_id == self.members.leader
+        leader = self.members.leader or ""
         return Joined(
             member.member_id,
             self.generation,
             self.protocol_type,
             self.protocol_name,
-            self.members.leader or "",
-            self._member_list() if leads else (),
+            leader,
+            self._member_list() if member.member_id == leader else (),
             skip_assignment,
         )
 
     def _member_list(self) -> list[JoinedMember]:
+        name = self.protocol_name or ""
         return [
-            JoinedMember(member.member_id, member.group_instance_id, self.metadata_of(member))
+            JoinedMember(member.member_id, member.group_instance_id, member.protocols.get(name, b""))
             for member in self.members.values()
         ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 from tidelog.kernel.errors import InvalidSessionTimeout, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, JoinRequest
@@ -69,13 +69,14 @@ class ClassicGroups:
         context.registry.put(adopted)
         adopted.resume(rebalance=True)
 
-    def replay(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """Apply a record that was read back.
+    def replay(self, partition: int, key: bytes, value: bytes | None) -> Generator[None, None, None]:
+        """Apply a record that was read back, in steps.
 
         Raises:
             UnreadableRecord: it is malformed, or newer than this broker.
         """
         change = GenerationChange.from_record(key, value)
+        yield
         registry = self.context.registry
         group = ClassicGroup(change.group_id, self.context.settings)
         change.apply(group)

@@ -113,7 +113,7 @@ class Members(Mapping[str, Member]):
         self._members[member.member_id] = member
         if member.group_instance_id is not None:
             self.by_instance[member.group_instance_id] = member.member_id
-        self._supporters.update(member.protocols.keys())
+        self._count_protocols(member)
         self.pending.pop(member.member_id, None)
         self._awaiting_joins += member.awaiting_join is not None
 
@@ -169,7 +169,11 @@ class Members(Mapping[str, Member]):
         """Replace the protocols of a member, and its metadata in them."""
         self._forget_protocols(member)
         member.protocols = protocols
-        self._supporters.update(protocols.keys())
+        self._count_protocols(member)
+
+    def _count_protocols(self, member: Member) -> None:
+        for name in member.protocols:
+            self._supporters[name] += 1
 
     def _forget_protocols(self, member: Member) -> None:
         supporters = self._supporters

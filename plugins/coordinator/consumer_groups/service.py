@@ -106,13 +106,14 @@ class ConsumerGroups:
         group = _existing(self._find_active(group_id), f"Group {group_id} {what}.")
         return _describe(group.state, self._shared.settings.of_broker, self._shared.topics)
 
-    def replay(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """Apply a record that was read back.
+    def replay(self, partition: int, key: bytes, value: bytes | None) -> Generator[None, None, None]:
+        """Apply a record that was read back, in steps.
 
         Raises:
             UnreadableRecord: it is malformed, or newer than this broker.
         """
         change = read_change(key, value)
+        yield
         group_id, registry = change.group_id, self._shared.registry
         group = registry.find(group_id)
         if not isinstance(group, LiveConsumerGroup):
@@ -122,7 +123,7 @@ class ConsumerGroups:
                 registry.remove(group, _changes_protocol(group_id))
             group = LiveConsumerGroup(ConsumerGroup(group_id), partition, self._shared)
             registry.put(group)
-        change.apply(group.state)
+        yield from change.apply_in_steps(group.state)
         if group.state.removed:
             registry.remove(group, UnknownMemberId(f"group {group_id!r} was removed"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import BrokerError, GroupIdNotFound, NotCoordinator
@@ -65,7 +65,7 @@ class GroupRegistry:
         if self.closed:
             raise NotCoordinator("the broker stops")
 
-    def settle(self, partition: int) -> Iterator[None]:
+    def settle(self, partition: int) -> Generator[None, None, None]:
         """Resume the groups of a partition that was read back, one a step; see `LogReader`."""
         for group in self.of_partition(partition):
             if self.closed:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
 from tidelog.kernel.errors import BrokerError, NotCoordinator
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.storage import region_bytes
 from tidelog.plugins.coordinator.log.batches import LoadedBatch, decode_batches
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.coordinator.log.relocation import Relocator
     from tidelog.plugins.coordinator.log.state_log import LogReader
 
-RECORDS_PER_SLICE: Final = 1000
-"""Records that are applied before other tasks run, in a millisecond or two."""
-STEPS_PER_SLICE: Final = 128
-"""Steps of settling a partition that are done before other tasks run."""
+Steps: TypeAlias = Generator[None, None, None]
 
 
 class TopicLoader:
@@ -106,9 +104,9 @@ class TopicLoader:
         """Replay what belongs to a partition; return what does not, None if loading was stopped."""
         selected = self._relocator.selection(index) if self._relocator is not None else None
 
-        def take(batch: LoadedBatch) -> None:
+        def take(batch: LoadedBatch) -> Steps:
             self._progress.records += len(batch.records)
-            self._reader.replay(index, batch if selected is None else selected.divert(batch))
+            return self._reader.replay(index, batch if selected is None else selected.divert(batch))
 
         complete = await self._read_all(index, take, counting=True)
         return selected.image if selected is not None and complete else None
@@ -119,15 +117,18 @@ class TopicLoader:
             return
         for index, image in misplaced.items():
             target, copied = await relocator.run(index, image, self._read_selected)
-            for batch in copied:
-                self._reader.replay(target, batch)
+            await self._run(self._reader.replay(target, batch) for batch in copied)
 
     async def _read_selected(self, index: int, selected: SelectedRecords) -> None:
-        if not await self._read_all(index, selected.divert):
+        def take(batch: LoadedBatch) -> Steps:
+            selected.divert(batch)
+            yield
+
+        if not await self._read_all(index, take):
             raise NotCoordinator(f"{self._partitions[index].topic_partition} is closed")
 
     async def _read_all(
-        self, index: int, take: Callable[[LoadedBatch], object], *, counting: bool = False
+        self, index: int, take: Callable[[LoadedBatch], Steps], *, counting: bool = False
     ) -> bool:
         """Read a partition to its present end; return False if loading was stopped.
 
@@ -141,7 +142,7 @@ class TopicLoader:
             batches, offset, size = await trio.to_thread.run_sync(self._read, partition, start)
             if counting:
                 self._progress.bytes += size
-            await self._apply(batches, take)
+            await self._run(map(take, batches))
             if offset == start:
                 # Compaction may have removed the last records.
                 break
@@ -154,25 +155,18 @@ class TopicLoader:
         batches, next_offset = decode_batches(memoryview(data), offset)
         return batches, next_offset, len(data)
 
-    async def _apply(self, batches: Sequence[LoadedBatch], take: Callable[[LoadedBatch], object]) -> None:
-        since_checkpoint = 0
-        for batch in batches:
-            if self._stopped:
-                return
-            take(batch)
-            since_checkpoint += len(batch.records) + 1
-            if since_checkpoint >= RECORDS_PER_SLICE:
-                since_checkpoint = 0
-                await trio.lowlevel.checkpoint()
-
-    async def _settle(self, index: int) -> None:
-        if self._stopped:
-            return
-        for count, _ in enumerate(self._reader.settle(index), 1):
-            if count % STEPS_PER_SLICE == 0:
-                await trio.lowlevel.checkpoint()
+    async def _run(self, works: Iterable[Steps]) -> None:
+        """Do one work after the other, until loading is stopped."""
+        pace = Pace()
+        for steps in works:
+            for _ in steps:
+                await pace.turn()
                 if self.is_stopped:
                     return
+
+    async def _settle(self, index: int) -> None:
+        if not self._stopped:
+            await self._run([self._reader.settle(index)])
 
 
 def _has_records(partition: Partition) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.kernel.errors import NotCoordinator
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 class LogReader(Protocol):
     """Applies what is loaded from a log to memory; partitions come one after the other."""
 
-    def replay(self, partition: int, batch: LoadedBatch) -> None:
-        """Apply the next batch of a partition."""
+    def replay(self, partition: int, batch: LoadedBatch) -> Generator[None, None, None]:
+        """Apply the next batch of a partition; yield after each small piece.
+
+        Other tasks may run in between, and the partition may be forgotten.
+        """
         ...
 
-    def settle(self, partition: int) -> Iterator[None]:
-        """Iterate over the steps that a partition with batches needs between its end and being active.
-
-        Other tasks may run after each step, and the partition may be forgotten between two.
-        """
+    def settle(self, partition: int) -> Generator[None, None, None]:
+        """Do what a partition with batches needs between its end and being active; yield likewise."""
         ...
 
     def loaded(self, partition: int) -> None:

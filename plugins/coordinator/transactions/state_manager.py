@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import InvalidRequest
+from tidelog.kernel.pace import ITEMS_PER_STEP
 from tidelog.plugins.coordinator.transactions.changes import TransactionChange
 from tidelog.plugins.coordinator.transactions.table import TransactionTable
 
@@ -67,15 +68,17 @@ class TransactionStateManager:
         """Call `listener` with the number of each partition that is deleted."""
         self._on_forget.append(listener)
 
-    def replay(self, partition: int, batch: LoadedBatch) -> None:
+    def replay(self, partition: int, batch: LoadedBatch) -> Generator[None, None, None]:
         """Apply the next batch of a partition that is read back."""
         load = self.table.partition(partition).load
-        for key, value in batch.records:
+        for index, (key, value) in enumerate(batch.records):
             load(key, value)
+            if not index % ITEMS_PER_STEP:
+                yield
 
-    def settle(self, partition: int) -> Iterator[None]:
+    def settle(self, partition: int) -> Generator[None, None, None]:
         """Do nothing: transactions need no steps before they are active."""
-        return iter(())
+        yield
 
     def loaded(self, partition: int) -> None:
         """Decode what is open or decided in a partition that is active from now on."""

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, TypeVar
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.longest_step import longest_step
+from tests.longest_step import LongestStep, longest_step
+from tests.plugins.coordinator.classic_groups.driver import CONSUMER
 from tests.plugins.coordinator.groups.group_coordinator import GroupCoordinator, new_coordinator
 from tidelog.kernel.errors import RebalanceInProgress
+from tidelog.kernel.pace import run_in_steps
 from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember, Synced
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.live import FEW_MEMBERS
+from tidelog.plugins.coordinator.classic_groups.members import Member
+from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 if TYPE_CHECKING:
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
 
 MEMBERS = 10_000
 HELD_MS = 50.0
-TRIES = 3
+TRIES = 5
 SHARE = b"a share of thirty bytes or so."
 SPAWNED_AT_ONCE = 100
 
@@ -60,6 +65,7 @@ class Members:
         group = self.coordinator.classic_group().group
         now_ms = self.coordinator.deadlines.now_ms()
         while group.state is GroupState.PREPARING_REBALANCE:
+            await trio.lowlevel.checkpoint()
             now_ms += group.settings.initial_rebalance_delay_ms
             group.handle_deadlines(now_ms)
         await wait_all_tasks_blocked()
@@ -72,6 +78,7 @@ class Members:
     async def sync(self, joined: Joined) -> None:
         """Let one sync; the leader has a share for each."""
         shares = {member.member_id: SHARE for member in joined.members}
+        await trio.lowlevel.checkpoint()
         try:
             self.synced.append(await self.coordinator.sync(joined, shares))
         except RebalanceInProgress:
@@ -79,7 +86,9 @@ class Members:
 
     async def leave_all(self) -> None:
         """Let all that joined leave with one request."""
-        await self.coordinator.group().leave([LeavingMember(joined.member_id) for joined in self.joined])
+        leaving = [LeavingMember(joined.member_id) for joined in self.joined]
+        await trio.lowlevel.checkpoint()
+        await self.coordinator.group().leave(leaving)
 
     async def _join(self, member_id: str) -> None:
         self.joined.append(await self.coordinator.join(member_id=member_id))
@@ -93,15 +102,14 @@ class Members:
 
 
 async def test_ten_thousand_members_join_sync_rejoin_and_leave_in_short_steps() -> None:
-    held = float("inf")
     for _ in range(TRIES):
-        held = min(held, await _held_by_a_life_of_a_large_group())
-        if held < HELD_MS:
+        longest = await _live_as_a_large_group()
+        if longest.ms < HELD_MS:
             break
-    assert held < HELD_MS
+    assert longest.ms < HELD_MS, longest.task
 
 
-async def _held_by_a_life_of_a_large_group() -> float:
+async def _live_as_a_large_group() -> LongestStep:
     gc.disable()  # what it takes depends on all that other tests have left
     async with trio.open_nursery() as nursery:
         members = Members(nursery)
@@ -115,6 +123,7 @@ async def _held_by_a_life_of_a_large_group() -> float:
                 key=members.leader.member_id.__eq__,
                 reverse=True,
             )
+            await trio.lowlevel.checkpoint()
             await members.join_all(ids)
             await members.sync_all()
             assert members.state is GroupState.STABLE
@@ -122,7 +131,25 @@ async def _held_by_a_life_of_a_large_group() -> float:
     gc.enable()
     assert members.state is GroupState.EMPTY
     assert [synced.assignment for synced in members.synced] == [SHARE] * MEMBERS
-    return longest.ms
+    return longest
+
+
+async def test_ten_thousand_members_are_read_back_in_short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.kernel.pace.STEP_SECONDS", 0.0)
+    group = ClassicGroup("g", GroupSettings(str))
+    for number in range(MEMBERS):
+        member = Member(f"m{number}", None, "client", "/127.0.0.1", 1, 1, {"range": SHARE}, SHARE)
+        group.add(member, CONSUMER)
+    group.restore(1, CONSUMER, "range")
+    record = GenerationChange.of(group, 1).to_record()
+    for _ in range(TRIES):
+        coordinator = new_coordinator()
+        with longest_step() as longest:
+            await run_in_steps(coordinator.classic.replay(0, *record))
+        if longest.ms < HELD_MS:
+            break
+    assert longest.ms < HELD_MS
+    assert len(coordinator.classic_group().group.members) == MEMBERS
 
 
 async def test_an_assignment_of_many_members_is_dropped_if_a_rebalance_begins_while_it_is_written(
@@ -135,7 +162,8 @@ async def test_an_assignment_of_many_members_is_dropped_if_a_rebalance_begins_wh
         await members.begin()
         leader, other = members.leader, next(joined for joined in members.joined if not joined.members)
         nursery.start_soon(members.sync, leader)
-        await trio.lowlevel.checkpoint()
+        for _ in range(3):
+            await trio.lowlevel.checkpoint()
         assert members.state is GroupState.COMPLETING_REBALANCE
         await members.coordinator.group().leave([LeavingMember(other.member_id)])
     assert (members.refused, members.synced) == (1, [])

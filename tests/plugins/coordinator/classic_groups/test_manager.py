@@ -16,6 +16,7 @@ from tests.plugins.coordinator.groups.group_coordinator import (
     running_coordinator,
 )
 from tidelog.kernel.errors import RebalanceInProgress, UnknownMemberId
+from tidelog.kernel.pace import run_to_end
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.members import Member
@@ -66,7 +67,7 @@ async def test_adopt_has_members_rejoin(autojump_clock: MockClock, coordinator: 
     assert (again.generation, [member.member_id for member in again.members]) == (8, ["m0"])
 
     later = new_coordinator()
-    later.classic.replay(partition_for("g"), *record)
+    run_to_end(later.classic.replay(partition_for("g"), *record))
     described = later.groups.describe("g")
     assert (described.state, described.protocol_name) == ("Stable", "range")
     assert [member.assignment for member in described.members] == [b"share", b"share"]
@@ -76,6 +77,6 @@ async def test_replay_of_a_tombstone_removes_a_classic_group(
     autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
     await coordinator.stable()
-    coordinator.classic.replay(partition_for("g"), *GenerationChange("g", None).to_record())
+    run_to_end(coordinator.classic.replay(partition_for("g"), *GenerationChange("g", None).to_record()))
     assert coordinator.registry.find("g") is None
-    coordinator.classic.replay(partition_for("g"), *GenerationChange("g", None).to_record())
+    run_to_end(coordinator.classic.replay(partition_for("g"), *GenerationChange("g", None).to_record()))

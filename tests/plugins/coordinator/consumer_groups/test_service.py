@@ -28,6 +28,7 @@ from tidelog.kernel.errors import (
     StorageError,
     UnknownMemberId,
 )
+from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.seams.coordination.consumer_groups import (
     ConsumerGroupHeartbeat,
     DescribedConsumerGroup,
@@ -270,7 +271,7 @@ async def test_replay_gives_members_their_whole_session_timeout_again(
     )
     for partition, batch in coordinator.base.log.batches:
         for record in batch:
-            restarted.replay(partition, record.key, record.value)
+            run_to_end(restarted.replay(partition, record.key, record.value))
     coordinator.base.registry.forget_partition(partition_for(GROUP))
     await trio.sleep(40)
     assert len(list(registry.settle(partition_for(GROUP)))) == 1
@@ -410,7 +411,7 @@ async def test_join_group_waiting_for_the_flush_joins_a_consumer_group_created_m
     for partition, records in coordinator.base.log.batches:
         for record in records:
             replay = replayed.base.classic.replay if record.key[:2] == b"\0\2" else replayed.service.replay
-            replay(partition, record.key, record.value)
+            run_to_end(replay(partition, record.key, record.value))
     assert replayed.types == ["consumer"]
     assert replayed.members == coordinator.members
 

@@ -28,6 +28,7 @@ from tidelog.kernel.errors import (
     StorageError,
     UnknownMemberId,
 )
+from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.seams.coordination.groups import (
     DescribedMember,
     Joined,
@@ -281,7 +282,7 @@ class TestTheLog:
         later = new_coordinator()
         for bad_key, bad_value in ((key, b"\0\x09" + value[2:]), (key[:4], value)):
             with pytest.raises(UnreadableRecord):
-                later.classic.replay(0, bad_key, bad_value)
+                run_to_end(later.classic.replay(0, bad_key, bad_value))
         assert list(later.groups.list()) == []
 
     async def test_a_partition_that_is_gone_takes_its_groups_along(
@@ -301,7 +302,7 @@ def replay(before: GroupCoordinator, after: GroupCoordinator) -> None:
     """What one wrote is read back by the other."""
     for partition, records in before.log.batches:
         for key, value in records:
-            after.classic.replay(partition, key, value)
+            run_to_end(after.classic.replay(partition, key, value))
     for partition in range(after.log.partition_count):
         for _ in after.registry.settle(partition):
             pass

@@ -15,6 +15,7 @@ from tests.kernel.partition.parts import open_partition
 from tests.kernel.partition.transaction_model import read_as_client
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import NotCoordinator
+from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.seams.coordination.backend import LoadProgress
 from tidelog.kernel.seams.partition import AppendResult
@@ -93,7 +94,7 @@ class SurvivingLog:
 
     def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
         for offset, records in enumerate(self.batches):
-            reader.replay(0, LoadedBatch(offset, records))
+            run_to_end(reader.replay(0, LoadedBatch(offset, records)))
         self._open = True
         reader.loaded(0)
 
