@@ -18,10 +18,10 @@ from collections.abc import Callable, Hashable
 import attrs
 import trio
 
+from tidelog.kernel.pace import Pace
+
 _log = logging.getLogger(__name__)
 
-CALLBACKS_BEFORE_YIELD = 64
-"""Deadlines served without a checkpoint: after a long pause of the process thousands may have passed."""
 SPARE_PLACES = 64
 """Unused places in the heap are removed once they outnumber the keys by this."""
 
@@ -80,17 +80,12 @@ class Deadlines:
             with trio.move_on_after(max(self._asleep_until_ms / 1000 - self._now(), 0.0)):
                 await self._sooner.wait()
             self._asleep_until_ms = -math.inf
-            while self._serve_due():
-                await trio.lowlevel.checkpoint()
-
-    def _serve_due(self) -> bool:
-        """Serve some deadlines that have passed; return whether there may be more."""
-        for _ in range(CALLBACKS_BEFORE_YIELD):
-            if not self._heap or self._heap[0][0] > self.now_ms():
-                return False
-            place_ms, _, key = heapq.heappop(self._heap)
-            self._serve(key, place_ms)
-        return True
+            # After a long pause of the process thousands of deadlines may have passed.
+            pace = Pace()
+            while self._heap and self._heap[0][0] <= self.now_ms():
+                place_ms, _, key = heapq.heappop(self._heap)
+                self._serve(key, place_ms)
+                await pace.turn()
 
     def _serve(self, key: Hashable, place_ms: int) -> None:
         deadline = self._deadlines.get(key)

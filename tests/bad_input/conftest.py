@@ -8,10 +8,14 @@ import pytest
 
 from tests.peers import OLD_PROTOCOLS_KAFKA, TidelogServer, running_kafka, running_tidelog
 
+from .measured import measured_broker
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.peers import KafkaServer
+
+    from .measured import Measured
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +38,10 @@ def older_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServe
     """Apache Kafka's last release that serves every version of the protocol."""
     with running_kafka(tmp_path_factory.mktemp("older_kafka"), version=OLD_PROTOCOLS_KAFKA) as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
+    """A broker of its own: others would be measured too."""
+    with measured_broker(tmp_path_factory.mktemp("measured"), {}) as broker:
+        yield broker

@@ -38,7 +38,9 @@ def may_assign(group: ConsumerGroup, context: Context) -> bool:
 
 def is_large(group: ConsumerGroup, topics: TopicCatalogue) -> bool:
     """Return whether the group's assignment takes too long for one step of the event loop."""
-    size = len(group.members) + sum(len(group.subscribed_names(each)) for each in group.members.values())
+    size = len(group.members)
+    if size <= LARGE:
+        size += sum(len(group.subscribed_names(each)) for each in group.members.values())
     if size <= LARGE:
         size += sum(entry.partitions for entry in run_to_end(subscribed_topics(group, topics)))
     return size > LARGE

@@ -38,7 +38,7 @@ from tidelog.plugins.coordinator.consumer_groups.member import Member
 from tidelog.plugins.coordinator.consumer_groups.member_changes import CurrentChange, MemberChange
 from tidelog.plugins.coordinator.consumer_groups.membership import depart
 from tidelog.plugins.coordinator.consumer_groups.migration import may_downgrade
-from tidelog.plugins.coordinator.consumer_groups.timers import Timer, Timers
+from tidelog.plugins.coordinator.consumer_groups.timers import Overdue, Timer, Timers
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.log import StateRecord
@@ -55,6 +55,8 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+REMOVED_AT_ONCE = 300
+"""Most overdue members that are removed with one batch: the tombstones of all may not fit into one."""
 RETRY_MS = 1_000
 """Delay before the removal of a member is retried after the log refused its records."""
 
@@ -70,6 +72,7 @@ class LiveConsumerGroup:
         self._timers = Timers(shared.deadlines, state.group_id, self._expired)
         self.assignment = BackgroundAssignment(self.group_id, shared, self._present, self._write)
         self._turn = trio.Semaphore(1)
+        self._removing = False
         self._settings = shared.settings.of_broker
         self._settings_version: int | None = None
 
@@ -342,43 +345,59 @@ class LiveConsumerGroup:
             self._timers.start_unless_running(member, Timer.JOIN, member.metadata.rebalance_timeout_ms)
             raise
 
-    def _expired(self, member_id: str, timer: Timer, epoch: int) -> None:
+    def _expired(self) -> None:
+        """Remove the members that are overdue: in one step from a small group, else in a task for all."""
+        if self._removing:
+            return
         if self._turn.value and not is_large(self.state, self._shared.topics):
-            _, draft = run_to_end(self._without_overdue(self.state, member_id, timer, epoch))
-            with self._retrying(member_id, timer):
+            overdue, draft = run_to_end(self._without(self._timers.overdue(), self.state))
+            with self._retrying(overdue):
                 if draft is not None:
                     self.carry_out(draft)
         else:
-            remove = partial(self._remove_overdue, member_id, timer, epoch)
-            self._shared.tasks.once(f"removal of a member of group {self.group_id}", remove)
+            self._removing = True
+            self._shared.tasks.once(f"removal of members of group {self.group_id}", self._remove_overdue)
 
-    async def _remove_overdue(self, member_id: str, timer: Timer, epoch: int) -> None:
-        with self._retrying(member_id, timer):
-            await self.change(lambda state: self._without_overdue(state, member_id, timer, epoch))
+    async def _remove_overdue(self) -> None:
+        self._removing = False
+        overdue = self._timers.overdue()
+        for begin in range(0, len(overdue), REMOVED_AT_ONCE):
+            some = overdue[begin : begin + REMOVED_AT_ONCE]
+            with self._retrying(some):
+                await self.change(partial(self._without, some))
 
-    def _without_overdue(
-        self, state: ConsumerGroup, member_id: str, timer: Timer, epoch: int
-    ) -> Generator[None, None, tuple[None, Draft | None]]:
-        """Return a draft without a member, unless it has sent what its timer waited for since."""
-        member = state.members.get(member_id)
-        if (
-            member is None
-            or not self._timers.is_overdue(member_id, timer)
-            or (timer is Timer.REVOKE and member.current.epoch != epoch)
-        ):
-            return None, None
-        _log.info("group %s: member %s is removed: %s", self.group_id, member_id, timer.value)
-        return None, (yield from depart(state, [member_id], self._shared.context(self.group_id)))
+    def _without(
+        self, overdue: Sequence[Overdue], state: ConsumerGroup
+    ) -> Generator[None, None, tuple[Sequence[Overdue], Draft | None]]:
+        """Return a draft without members that are still overdue, and which those are."""
+        leaving: dict[str, Overdue] = {}
+        for each in overdue:
+            member = state.members.get(each.member_id)
+            if member is not None and self._timers.is_overdue(each) and not _has_revoked(member, each):
+                reason = each.timer.value
+                _log.info("group %s: member %s is removed: %s", self.group_id, each.member_id, reason)
+                leaving[each.member_id] = each
+            yield
+        if not leaving:
+            return (), None
+        draft = yield from depart(state, leaving, self._shared.context(self.group_id))
+        return [*leaving.values()], draft
 
     @contextmanager
-    def _retrying(self, member_id: str, timer: Timer) -> Generator[None]:
-        """Start the timer again if a member cannot be removed now."""
+    def _retrying(self, overdue: Sequence[Overdue]) -> Generator[None]:
+        """Start the timers of members again if they cannot be removed now."""
         try:
             yield
         except BrokerError as error:
-            _log.warning("group %s: member %s cannot be removed yet: %s", self.group_id, member_id, error)
-            if member := self.state.members.get(member_id):
-                self._timers.start(member, timer, RETRY_MS)
+            _log.warning("group %s: %d members cannot be removed yet: %s", self.group_id, len(overdue), error)
+            for each in overdue:
+                if member := self.state.members.get(each.member_id):
+                    self._timers.start(member, each.timer, RETRY_MS)
+
+
+def _has_revoked(member: Member, overdue: Overdue) -> bool:
+    """Return whether a member has revoked its partitions after its timer had expired: its epoch changed."""
+    return overdue.timer is Timer.REVOKE and member.current.epoch != overdue.epoch
 
 
 def _nothing_besides(steps: Generator[None, None, Draft]) -> Generator[None, None, tuple[None, Draft]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple
 
 from tidelog.plugins.coordinator.consumer_groups.member import Member, MemberState
 from tidelog.plugins.coordinator.deadlines import Deadlines
@@ -20,18 +20,22 @@ class Timer(StrEnum):
     SYNC = "no SyncGroup within its rebalance timeout"
 
 
-Expired: TypeAlias = Callable[[str, Timer, int], None]
-"""Called with the member's id, its timer, and the member epoch in which the timer was started."""
+class Overdue(NamedTuple):
+    """A member whose timer has expired, and its member epoch at the time when the timer was started."""
+
+    member_id: str
+    timer: Timer
+    epoch: int
 
 
 class Timers:
-    """Timers of one group's members; `expired` is called once for each that expires."""
+    """Timers of one group's members; `expired` is called when one is overdue."""
 
-    def __init__(self, deadlines: Deadlines, group_id: str, expired: Expired) -> None:
+    def __init__(self, deadlines: Deadlines, group_id: str, expired: Callable[[], None]) -> None:
         self._deadlines = deadlines
         self._group_id = group_id
         self._report = expired
-        self._overdue: set[tuple[str, Timer]] = set()
+        self._overdue: dict[tuple[str, Timer], Overdue] = {}
 
     def start(self, member: Member, timer: Timer, duration_ms: int) -> None:
         """Start a member's timer, or start it again."""
@@ -43,7 +47,7 @@ class Timers:
 
     def stop(self, member_id: str, timer: Timer) -> None:
         """Stop a member's timer."""
-        self._overdue.discard((member_id, timer))
+        self._overdue.pop((member_id, timer), None)
         self._deadlines.cancel((self._group_id, member_id, timer))
 
     def stop_all(self, member_id: str) -> None:
@@ -51,9 +55,13 @@ class Timers:
         for timer in Timer:
             self.stop(member_id, timer)
 
-    def is_overdue(self, member_id: str, timer: Timer) -> bool:
-        """Return whether a member's timer has expired and was neither started again nor stopped since."""
-        return (member_id, timer) in self._overdue
+    def overdue(self) -> tuple[Overdue, ...]:
+        """Return the members whose timers have expired and were neither started again nor stopped since."""
+        return tuple(self._overdue.values())
+
+    def is_overdue(self, overdue: Overdue) -> bool:
+        """Return whether this is still so."""
+        return self._overdue.get((overdue.member_id, overdue.timer)) == overdue
 
     def restart_session(self, member: Member, session_timeout_ms: int) -> None:
         """Extend a member's session; a member of the classic protocol has a timeout of its own."""
@@ -61,11 +69,11 @@ class Timers:
         duration_ms = classic.session_timeout_ms if classic else session_timeout_ms
         deadlines, member_id = self._deadlines, member.member_id
         if self._overdue:
-            self._overdue.discard((member_id, Timer.SESSION))
+            self._overdue.pop((member_id, Timer.SESSION), None)
         deadlines.schedule(
             (self._group_id, member_id, Timer.SESSION),
             deadlines.now_ms() + duration_ms,
-            partial(self._expired, member_id, Timer.SESSION, member.current.epoch),
+            partial(self._expired, Overdue(member_id, Timer.SESSION, member.current.epoch)),
         )
 
     def follow_revocation(self, member: Member) -> None:
@@ -78,11 +86,11 @@ class Timers:
     def _deadline(
         self, member: Member, timer: Timer, duration_ms: int
     ) -> tuple[tuple[str, str, Timer], int, Callable[[], None]]:
-        self._overdue.discard((member.member_id, timer))
-        expired = partial(self._expired, member.member_id, timer, member.current.epoch)
+        self._overdue.pop((member.member_id, timer), None)
+        expired = partial(self._expired, Overdue(member.member_id, timer, member.current.epoch))
         key = (self._group_id, member.member_id, timer)
         return key, self._deadlines.now_ms() + max(duration_ms, 0), expired
 
-    def _expired(self, member_id: str, timer: Timer, epoch: int) -> None:
-        self._overdue.add((member_id, timer))
-        self._report(member_id, timer, epoch)
+    def _expired(self, overdue: Overdue) -> None:
+        self._overdue[overdue.member_id, overdue.timer] = overdue
+        self._report()

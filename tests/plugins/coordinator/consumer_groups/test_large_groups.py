@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 import pytest
 import trio
+from trio.testing import MockClock
 
 from tests.deadlines import DEADLINE_S
 from tests.longest_step import longest_step
@@ -17,10 +18,13 @@ from tests.plugins.coordinator.consumer_groups.test_service import (
     Nursery,
     new_consumer_coordinator,
 )
+from tests.plugins.coordinator.groups.group_coordinator import partition_for
 from tidelog.kernel.errors import UnknownMemberId
 from tidelog.plugins.coordinator.assignors import UniformAssignor
 from tidelog.plugins.coordinator.consumer_groups.assigning import LARGE
+from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.live import LiveConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.member import MemberMetadata
 from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups
 
 if TYPE_CHECKING:
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
 
 HELD_MS = 50.0
 TRIES = 3
+SILENT_MEMBERS = 10_000
 
 
 class Unhurried:
@@ -189,3 +194,25 @@ async def test_an_assignment_of_a_group_that_is_gone_is_dropped() -> None:
         group = coordinator.base.registry.get("g")
         coordinator.base.registry.remove(group, UnknownMemberId("gone"))
     assert coordinator.base.registry.find("g") is None
+
+
+async def test_ten_thousand_members_that_fell_silent_are_removed_in_short_steps(
+    autojump_clock: MockClock,
+) -> None:
+    """One by one they took minutes, and dozens were removed in a step."""
+    async with trio.open_nursery() as nursery:
+        coordinator = coordinator_of(nursery, 1, 1)
+        metadata = MemberMetadata(topic_names=frozenset(("t00000",)))
+        state = ConsumerGroup("g", epoch=1, assignment_epoch=1)
+        for number in range(SILENT_MEMBERS):
+            state.set_metadata(f"m{number}", metadata)
+        group = LiveConsumerGroup(state, partition_for("g"), coordinator.shared)
+        coordinator.base.registry.put(group)
+        group.resume()
+        nursery.start_soon(coordinator.base.deadlines.run)
+        with longest_step() as longest:
+            await trio.sleep(coordinator.shared.settings.of("g").session_timeout_ms / 1000 + 1)
+        nursery.cancel_scope.cancel()
+    assert group.state.members == {}
+    assert len(coordinator.base.log.batches) < SILENT_MEMBERS / 100
+    assert longest.ms < HELD_MS, longest.task
