@@ -19,6 +19,69 @@ NEAR_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("kernel/records/checking.py", ("tests/kernel/partition/test_record_checks.py",)),
     ("kernel/records/up_conversion.py", ()),
     ("plugins/protocol_kafka/handlers/down_conversion.py", ()),
+    ("plugins/retention/keys.py", ()),
+    ("plugins/retention/policy.py", ()),
+    (
+        "plugins/storage_file/recovery/segment_recovery.py",
+        (
+            "tests/plugins/storage_file/recovery/test_old_formats.py",
+            "tests/plugins/storage_file/recovery/test_splitting.py",
+        ),
+    ),
+    (
+        "plugins/storage_file/recovery/log_loader.py",
+        (
+            "tests/plugins/storage_file/recovery/test_old_formats.py",
+            "tests/plugins/storage_file/recovery/test_segment_recovery.py",
+            "tests/plugins/storage_file/recovery/test_splitting.py",
+            "tests/plugins/storage_file/test_short_reads.py",
+        ),
+    ),
+    ("plugins/cleaner/compaction/hashing.py", ()),
+    ("plugins/cleaner/compaction/offset_map.py", ()),
+    ("plugins/cleaner/compaction/newest_offsets.py", ("tests/plugins/cleaner/compaction/test_policy.py",)),
+    ("plugins/cleaner/compaction/keep_newest.py", ("tests/plugins/cleaner/compaction/test_policy.py",)),
+    ("plugins/cleaner/compaction/policy.py", ()),
+    ("plugins/cleaner/execution/log_state.py", ()),
+    ("plugins/cleaner/execution/rewriting.py", ()),
+    ("plugins/cleaner/execution/workers.py", ()),
+    ("plugins/cleaner/execution/planning.py", ("tests/plugins/cleaner/execution/test_policy_execution.py",)),
+    (
+        "plugins/cleaner/execution/policy_execution.py",
+        ("tests/plugins/cleaner/execution/test_rewriting.py",),
+    ),
+    (
+        "plugins/cleaner/execution/log_cleanup.py",
+        (
+            "tests/plugins/cleaner/execution/test_policy_execution.py",
+            "tests/plugins/cleaner/execution/test_rewriting.py",
+            "tests/plugins/cleaner/test_command.py",
+        ),
+    ),
+    ("plugins/cleaner/worker/scheduling.py", ()),
+    ("plugins/cleaner/worker/segments.py", ("tests/plugins/cleaner/worker/test_rewriter.py",)),
+    (
+        "plugins/cleaner/worker/rewriter.py",
+        (
+            "tests/plugins/cleaner/worker/test_old_formats.py",
+            "tests/plugins/cleaner/worker/test_transactions.py",
+        ),
+    ),
+    (
+        "plugins/cleaner/worker/process.py",
+        (
+            "tests/plugins/cleaner/execution/test_rewriting.py",
+            "tests/plugins/cleaner/execution/test_workers.py",
+        ),
+    ),
+    (
+        "plugins/cleaner/worker/__main__.py",
+        (
+            "tests/plugins/cleaner/worker/test_broker_connection.py",
+            "tests/plugins/cleaner/worker/test_throttle.py",
+            "tests/plugins/cleaner/execution/test_rewriting.py",
+        ),
+    ),
 )
 
 # They start other servers or Java, or whole processes: what they prove, quick tests have to prove as well.

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.tables import for_each
 from tidelog.kernel.errors import CorruptBatch, InvalidRecord, InvalidTimestamp
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
-from tidelog.kernel.records.checking import MAX_RECORD_ERRORS, RECORDS_PER_STEP, RecordRules, check_in_steps
+from tidelog.kernel.records.checking import RECORDS_PER_STEP, RecordRules, check_in_steps
 from tidelog.kernel.records.compression import compress, unpack
 from tidelog.kernel.records.record import Record, encode_record, iter_records
 from tidelog.kernel.testing import make_batch
@@ -46,11 +46,11 @@ def check_records(pieces: Iterable[bytes], count: int, *, keys_required: bool = 
 
 
 def test_check_in_steps_reports_at_most_max_record_errors() -> None:
-    count = 3 * MAX_RECORD_ERRORS
+    """The number is that of docs/protocol.md."""
     rules = RecordRules(keys_required=True)
-    with pytest.raises(InvalidRecord, match=f"and {MAX_RECORD_ERRORS - 1} more") as error:
-        deque(check_in_steps([of([b"v"] * count)], count, rules), maxlen=0)
-    assert [each.batch_index for each in error.value.record_errors] == list(range(MAX_RECORD_ERRORS))
+    with pytest.raises(InvalidRecord, match="and 999 more") as error:
+        deque(check_in_steps([of([b"v"] * 3000)], 3000, rules), maxlen=0)
+    assert [each.batch_index for each in error.value.record_errors] == list(range(1000))
 
 
 def test_check_in_steps_limits_the_bytes_of_each_record_wherever_it_is_split() -> None:
@@ -77,6 +77,29 @@ def test_check_in_steps_accepts_any_encoded_records(
 def test_check_in_steps_checks_at_most_records_per_step_in_each_step(count: int) -> None:
     steps = list(check_in_steps([of([b"x" * 70] * count)], count, RecordRules()))
     assert len(steps) == -(-count // RECORDS_PER_STEP)
+
+
+USUAL: dict[str, tuple[bytes | None, bytes | None, Headers]] = {
+    "neither key nor value": (None, None, ()),
+    "a short key": (b"key", b"v", ()),
+    "a key of more than 63 bytes": (b"k" * 64, b"v" * 8191, ()),
+    "a long key": (b"k" * 8192, b"v", ()),
+    "a long value": (b"key", b"v" * 8192, ()),
+    "a header": (b"key", b"v", (("h", b"value"),)),
+    "a header without a value at the end": (None, b"v", (("h", b"value"), ("last", None))),
+    "a header with a value of more than 63 bytes": (b"key", b"v", (("h", b"x" * 64), ("last", b""))),
+    "some headers": (b"key", b"v", tuple((f"header-{number}", b"v" * number) for number in range(8))),
+}
+
+
+@for_each("record", USUAL.values(), ids=USUAL)
+def test_check_in_steps_takes_few_steps_for_usual_records(
+    record: tuple[bytes | None, bytes | None, Headers],
+) -> None:
+    """Those that are read field by field have a step each."""
+    key, value, headers = record
+    data = encoded([(key, value, headers, number) for number in range(RECORDS_PER_STEP)])
+    assert len(list(check_in_steps([data], RECORDS_PER_STEP, RecordRules()))) == 1
 
 
 def test_check_in_steps_makes_each_piece_a_step_of_its_own() -> None:

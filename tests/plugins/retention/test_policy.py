@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from tests.kernel.config.bundle import bundle_config
 from tests.tables import for_each
 from tidelog.kernel.config import topic_config
+from tidelog.kernel.config.keys import CLEANUP_POLICY
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.seams.cleanup import LogView, Plan
 from tidelog.kernel.seams.storage import SegmentView, TopicPartition
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.plugins import retention
-from tidelog.plugins.retention.policy import TOLERATED_MS, RetentionPolicy
+from tidelog.plugins.retention.policy import RetentionPolicy
 
 HOUR_MS = 3_600_000
 FOREVER = {"retention.ms": "-1"}
@@ -111,8 +112,13 @@ def test_retention_ms_counts_from_the_change_of_the_file_without_timestamps() ->
     assert plan((segment(START_MS - HOUR_MS - 1), active), settings).delete_before == 10
 
 
+def test_logs_are_cleaned_by_retention_unless_something_else_is_set() -> None:
+    (policy,) = retention.tidelog_cleanup_policies()
+    assert topic_config(bundle_config(), {})[CLEANUP_POLICY] == (policy.name,)
+
+
 def test_plan_warns_of_a_segment_from_the_future() -> None:
-    ahead_ms = TOLERATED_MS + 1
+    ahead_ms = 60_001
     found = plan(segments_of(1, 1, 1, ages_ms=[HOUR_MS, -ahead_ms, HOUR_MS]), {"retention.ms": "0"})
     assert found.delete_before == 10
     assert found.warning == (
@@ -121,8 +127,10 @@ def test_plan_warns_of_a_segment_from_the_future() -> None:
     )
 
 
-def test_plan_does_not_warn_of_records_that_came_after_the_clock_was_read() -> None:
-    found = plan(segments_of(1, 1, ages_ms=[HOUR_MS, -5]), {"retention.ms": "0"})
+@for_each("ahead_ms", [5, 60_000])
+def test_plan_does_not_warn_of_records_that_came_after_the_clock_was_read(ahead_ms: int) -> None:
+    """Neither of the clock of a client that is a minute fast at most."""
+    found = plan(segments_of(1, 1, ages_ms=[HOUR_MS, -ahead_ms]), {"retention.ms": "0"})
     assert (found.delete_before, found.warning) == (10, "")
 
 

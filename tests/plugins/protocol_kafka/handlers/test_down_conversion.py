@@ -19,12 +19,14 @@ from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 from kafka.record.legacy_records import LegacyRecordBatch as OtherRecordBatch
 
+from tests.tables import for_each
 from tidelog.kernel import pace
 from tidelog.kernel.errors import MessageTooLarge
 from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.records.batch import (
     HEADER_BYTES,
     MAGIC_AT,
+    TIMESTAMP_TYPE_BIT,
     BatchHeader,
     Buffer,
     pack_batch,
@@ -176,6 +178,17 @@ def test_conversion_returns_the_format_that_came_with_a_version_of_fetch(version
     assert messages[MAGIC_AT] == magic
 
 
+@pytest.mark.parametrize("timestamp_type", [0, TIMESTAMP_TYPE_BIT])
+def test_conversion_says_of_format_1_whose_time_a_timestamp_is(timestamp_type: int) -> None:
+    """Format 0 has no timestamps, and its readers do not know the bit."""
+    batch = make_batch([b"v"])
+    batch = pack_batch(parse_header(batch)._replace(attributes=timestamp_type), batch[HEADER_BYTES:])
+    old, new = (Conversion(log_of([batch]), 0, version, Unpacking()).more(PIECE_BYTES) for version in (1, 2))
+    (record,) = list(LegacyRecordBatch(new, 1))
+    assert record.timestamp_type == (1 if timestamp_type else 0)
+    assert old[MAGIC_AT : MAGIC_AT + 2] == b"\0\0"
+
+
 def test_conversion_has_the_limits_of_the_page() -> None:
     assert (PIECE_BYTES, down_conversion.MAX_FIRST_BYTES) == (256 * 1024, 4 * MIB)
     assert MAX_RECORD_BYTES == 4 * MIB
@@ -203,6 +216,16 @@ def test_conversion_refuses_a_record_that_is_too_large_also_behind_others() -> N
         with pytest.raises(MessageTooLarge):
             conversion.more(PIECE_BYTES)
     assert conversion.next_offset == 1
+
+
+def test_conversion_returns_as_many_messages_as_fit() -> None:
+    """As many bytes as a client asks for, and not one message fewer where the last one just fits."""
+    read = log_of([make_batch([b"one", b"two", b"three"])])
+    two = Conversion(log_of([make_batch([b"one", b"two"])]), 0, 2, Unpacking()).more(PIECE_BYTES)
+    for max_bytes, expected in [(len(two) - 1, [b"one"]), (len(two), [b"one", b"two"])]:
+        conversion = Conversion(read, 0, 2, Unpacking())
+        assert values_in(conversion.more(max_bytes)) == expected
+        assert conversion.next_offset == len(expected)
 
 
 def test_conversion_that_begins_again_releases_what_it_kept() -> None:
@@ -268,6 +291,19 @@ def test_conversion_in_pieces_keeps_no_batch_open_beyond_the_limit(monkeypatch: 
     decoded.clear()
     assert one.more(PIECE_BYTES)
     assert decoded[0] > 200
+
+
+@for_each(("key", "value"), [(b"k" * 1000, None), (None, b"v" * 1000), (b"k" * 600, b"v" * 400)])
+def test_conversion_counts_the_record_that_the_next_piece_begins_with(
+    key: bytes | None, value: bytes | None
+) -> None:
+    batch = make_batch([value] * 400, keys=[key] * 400)
+    unpacking = Unpacking()
+    free = unpacking.kept.free_bytes
+    conversion = Conversion(log_of([batch]), 0, 2, unpacking)
+    assert conversion.more(PIECE_BYTES)
+    held = free - unpacking.kept.free_bytes
+    assert held == unpacking_memory(batch, parse_header(batch)) + len(batch) + 1000
 
 
 @pytest.mark.parametrize("codec", [1, 4])
@@ -374,6 +410,24 @@ def big_conversion(read: Callable[[int], LogSlice], version: int = 2) -> Convers
     return Conversion(read, 10, version, Unpacking(1 << 20))
 
 
+@pytest.mark.parametrize(
+    ("log", "max_bytes"),
+    [([make_batch([b"v"], offset) for offset in range(10, 20)], 2**30), (BIG, PIECE_BYTES)],
+    ids=["a short log", "no more than a piece"],
+)
+async def test_converted_has_whole_messages_alone_if_they_fit_a_piece(
+    log: list[bytearray], max_bytes: int
+) -> None:
+    """Their size is known: nothing is cut to make up for what batches take more."""
+    read = log_of(log)
+    records = converted(big_conversion(read), read(10), max_bytes, in_thread)
+    assert not any(isinstance(region, StreamedBytes) for region in records.regions)
+    content = await drained(records)
+    assert content == big_conversion(read).more(PIECE_BYTES)
+    assert records.held_bytes == len(content)
+    assert len(values_in(content)) == min(len(log), max_bytes // 60_000)
+
+
 @pytest.mark.parametrize("version", [0, 2])
 async def test_converted_streams_what_is_more_than_a_piece(version: int) -> None:
     read = log_of(BIG)
@@ -385,11 +439,16 @@ async def test_converted_streams_what_is_more_than_a_piece(version: int) -> None
     assert values == [b"%d" % offset * 30_000 for offset in range(10, 60)]
 
 
-async def test_converted_cuts_the_last_message_at_the_size_that_was_promised() -> None:
+async def test_converted_cuts_the_last_message_at_the_size_that_was_promised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoded = counting(monkeypatch)
     read = log_of(BIG)
     records = converted(big_conversion(read), read(10), 1_000_000, in_thread)
     assert records.size == 1_000_000
     assert len(values_in(await drained(records))) == 1_000_000 // 60_100
+    # The one that is cut, and the next one, which is found not to fit.
+    assert len(decoded) == 1_000_000 // 60_100 + 2
 
 
 async def test_converted_ends_with_a_cut_message_where_there_are_no_more() -> None:
