@@ -178,7 +178,6 @@ def all_held_less(measured: Measured, requests: Iterable[Sent]) -> None:
         effect = measured.measure([sent])
         assert effect.answer_mb > 0, sent.api.name
         held[sent.api.name] = effect.held_ms
-    print(held)
     assert not {name: ms for name, ms in held.items() if ms >= HELD_MS}
 
 

@@ -24,6 +24,7 @@ from tidelog.plugins.protocol_kafka.codecs.reference import encoding_fault
 from tidelog.plugins.protocol_kafka.codecs.source import Source
 from tidelog.plugins.protocol_kafka.codecs.types import (
     BYTES,
+    COPIED_BYTES,
     MAX_STRING_BYTES,
     RECORDS,
     STRING,
@@ -31,7 +32,7 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
     Array,
     Primitive,
     Struct,
-    append_records,
+    append_bytes,
     size_of,
     uvarint,
 )
@@ -55,7 +56,7 @@ _RUNTIME: Final[tuple[tuple[str, Any], ...]] = (
     ("fault_of", encoding_fault),
     ("pack", struct.pack),
     ("uvarint", uvarint),
-    ("append_records", append_records),
+    ("append_bytes", append_bytes),
     ("size_of", size_of),
 )
 
@@ -207,7 +208,8 @@ class _EncoderWriter:
         self._content(layout, STRING, value, f"{value}.encode()", nullable=nullable)
 
     def _bytes(self, layout: Layout, value: str, *, nullable: bool) -> None:
-        self._content(layout, BYTES, value, f"bytes(memoryview({value}))", nullable=nullable)
+        content = f"{value} if type({value}) is bytes else bytes(memoryview({value}))"
+        self._content(layout, BYTES, value, content, nullable=nullable)
 
     def _content(
         self, layout: Layout, kind: Primitive[Any], value: str, content: str, *, nullable: bool
@@ -227,7 +229,14 @@ class _EncoderWriter:
         if layout.flexible and kind is STRING:
             self._refuse_if(f"{length} > {MAX_STRING_BYTES}")
         self._length(layout, kind, length)
-        self._append(name)
+        if kind is BYTES and self._out == "out":
+            # The metadata of a group's members may be megabytes, which take milliseconds to copy.
+            with self.source.indented(f"if {length} > {COPIED_BYTES}:"):
+                self.source.line(f"append_bytes(out, parts, {name})")
+            with self.source.indented("else:"):
+                self._append(name)
+        else:
+            self._append(name)
 
     def _records(self, layout: Layout, value: str, *, nullable: bool) -> None:
         records, length = self.source.fresh("r"), self.source.fresh("n")
@@ -236,7 +245,7 @@ class _EncoderWriter:
         self.source.line(f"{length} = {null}size_of({records})")
         self._length(layout, RECORDS, length)
         with self.source.indented(f"if {length} > 0:"):
-            self.source.line(f"append_records({self._out}, parts, {records})")
+            self.source.line(f"append_bytes({self._out}, parts, {records})")
 
     def _array(self, layout: Layout, kind: Array, value: str, *, nullable: bool) -> None:
         elements, count = self.source.fresh("a"), self.source.fresh("n")

@@ -30,7 +30,7 @@ ZERO_UUID: Final[Uuid] = bytes(16)
 MAX_STRING_BYTES: Final = 0x7FFF
 """A string's length is an int16, and the compact form keeps that limit."""
 COPIED_BYTES: Final = 8192
-"""Record batches up to this size are copied into the bytes before them: a part of its own costs more."""
+"""Bytes up to this size are copied into the bytes before them: a part of its own costs more."""
 _BYTES_LIKE: Final = frozenset((bytes, bytearray, memoryview))
 MAX_UVARINT: Final = 0xFFFFFFFF
 MAX_TAGGED_FIELDS: Final = 1000
@@ -101,8 +101,8 @@ def size_of(records: Any) -> int:
     return size
 
 
-def append_records(out: list[Any], parts: list[Part], records: Any) -> None:
-    """Append a records value: to `out` if it is short, else to `parts`, after the content of `out`."""
+def append_bytes(out: list[Any], parts: list[Part], records: Any) -> None:
+    """Append bytes or records: to `out` if they are short, else to `parts`, after the content of `out`."""
     if type(records) not in _BYTES_LIKE:
         regions: Iterable[Part] = records.regions
     elif size_of(records) <= COPIED_BYTES:

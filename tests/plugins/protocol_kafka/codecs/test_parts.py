@@ -1,4 +1,4 @@
-"""Records: which parts an encoder makes of them."""
+"""Records and bytes: which parts an encoder makes of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import attrs
 import pytest
 
-from tests.plugins.protocol_kafka.codecs.samples import CLASSIC, FLEXIBLE, Batches
+from tests.plugins.protocol_kafka.codecs.samples import CLASSIC, FLEXIBLE, Batches, Content, NullableContent
 from tidelog.kernel.seams.storage import FileRegion, OpenFile
 from tidelog.plugins.protocol_kafka.codecs import EncodeError, Part, encode, encoder
 from tidelog.plugins.protocol_kafka.codecs.reference import reference_encode
@@ -65,6 +65,19 @@ def test_bytes_like_records(kind: type[bytes] | type[bytearray] | type[memoryvie
     long = kind(bytes(COPIED_BYTES + 1))
     _, content, _ = parts_of(Batches(value=long), CLASSIC)
     assert memoryview(content).obj is memoryview(long).obj  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("message", [Content, NullableContent])
+@pytest.mark.parametrize("version", [CLASSIC, FLEXIBLE])
+def test_long_bytes_are_handed_on_and_short_ones_copied(
+    message: type[Content] | type[NullableContent], version: int
+) -> None:
+    for size in (0, COPIED_BYTES, COPIED_BYTES + 1):
+        value = bytes(size)
+        parts: list[Part] = []
+        encoder(message, version)(message(value=value), parts)
+        assert encode(message(value=value), version) == reference_encode(message(value=value), version)
+        assert any(part is value for part in parts) == (size > COPIED_BYTES)
 
 
 def test_a_memoryview_of_wider_items_counts_bytes() -> None:
