@@ -11,6 +11,7 @@ EXTRA_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "kernel/partition/",
         ("tests/plugins/storage_memory", "tests/plugins/storage_file/recovery/test_segment_recovery.py"),
     ),
+    ("plugins/client/drivers/", ("tests/plugins/client/test_hostile_servers.py",)),
     ("plugins/coordinator/", ("tests/plugins/coordinator/test_conformance.py",)),
 )
 
@@ -89,11 +90,12 @@ SLOW_TESTS = (
     "*change_of_hands*",
     "*change_hands*",
     "*dump_log*",
-    "*test_real_brokers*",
     "*test_kill.py",
     "*/tests/peers/*",
     "*/tests/clients/*",
     "*/tests/scale/*",
+    "*/tests/plugins/client/test_real_*",
+    "*/tests/plugins/client/test_restart.py",
 )
 
 

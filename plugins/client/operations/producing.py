@@ -189,7 +189,7 @@ class _Sending:
     """One call of `produce_batches`; `doubtful` has the partitions whose batch may have been appended."""
 
     packed: Mapping[TopicPartition, bytearray]
-    acks: int = -1
+    acks: int
     transactional_id: str | None = None
     doubtful: set[TopicPartition] = attrs.field(factory=set[TopicPartition], init=False)
 

@@ -131,10 +131,11 @@ def settle(connection: ClientConnection, broker: FakeBroker) -> None:
 
 @attrs.define
 class MemoryDriver:
-    """Runs operations against brokers in memory; pauses are noted and not waited for."""
+    """Runs operations against brokers in memory; pauses are noted and not waited for, and so are delays."""
 
     brokers: Mapping[Address, FakeBroker]
     pauses: list[float] = attrs.field(factory=list[float])
+    delays: list[float] = attrs.field(factory=list[float])
     session: Session = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -154,6 +155,7 @@ class MemoryDriver:
         return run.result
 
     def _exchange(self, run: Run[Any], step: Exchange) -> None:
+        self.delays.append(step.max_delay_s)
         try:
             answers = self._answers(step)
         except ClientError as error:

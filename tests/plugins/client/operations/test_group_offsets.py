@@ -14,10 +14,12 @@ from tests.plugins.client.fakes import (
     coordinator_message,
     metadata_message,
 )
+from tests.tables import for_each
 from tidelog.plugins.client import GroupOffset, TopicPartition
 from tidelog.plugins.client.cluster import Address
-from tidelog.plugins.client.errors import BrokerClosed, ErrorResponse
+from tidelog.plugins.client.errors import BrokerClosed, BrokerUnreachable, ClientError, ErrorResponse
 from tidelog.plugins.client.operations.all_operations import commit_offsets, committed_offsets
+from tidelog.plugins.protocol_kafka.messages.api import FIND_COORDINATOR
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.offset_commit import (
     OffsetCommitRequest,
@@ -172,3 +174,28 @@ def test_an_error_of_find_coordinator_is_retried_or_raised() -> None:
     memory = driver(FindCoordinator=coordinator_message(-1, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     with pytest.raises(ErrorResponse, match="group 'g': GROUP_AUTHORIZATION_FAILED"):
         memory.run(committed_offsets, "g", [FIRST])
+
+
+@pytest.mark.parametrize(
+    "failure", [CLOSED, BrokerUnreachable([(ADDRESS, "connection refused")])], ids=["closed", "unreachable"]
+)
+def test_a_coordinator_that_is_gone_is_looked_up_again(failure: ClientError) -> None:
+    answers = {
+        "Metadata": metadata_message({}, brokers=BOTH),
+        "FindCoordinator": [coordinator_message(1), coordinator_message(2)],
+    }
+    first = FakeBroker({**answers, "OffsetFetch": failure})
+    second = FakeBroker({"OffsetFetch": fetched(5)})
+    memory = MemoryDriver({ADDRESS: first, OTHER: second})
+    assert memory.run(committed_offsets, "g", [FIRST]) == {FIRST: GroupOffset(5)}
+    assert names(memory, OTHER) == ["OffsetFetch"]
+
+
+@for_each(("newest", "is_by_key"), [(3, False), (4, True), (5, True), (6, True)])
+def test_find_coordinator_is_sent_in_the_version_of_the_broker(newest: int, is_by_key: bool) -> None:
+    memory = driver(FindCoordinator=coordinator_message(1, by_key=is_by_key), OffsetFetch=fetched(5))
+    memory.brokers[ADDRESS].ranges = {**ALL_VERSIONS, FIND_COORDINATOR.key: (0, newest)}
+    assert memory.run(committed_offsets, "g", [FIRST]) == {FIRST: GroupOffset(5)}
+    asked = memory.brokers[ADDRESS].asked[0]
+    assert (asked.header.api_version, asked.message.key_type) == (newest, 0)
+    assert (asked.message.key, asked.message.coordinator_keys) == (("", ["g"]) if is_by_key else ("g", []))

@@ -39,6 +39,7 @@ from tidelog.plugins.client.errors import (
     ProducerInDoubt,
 )
 from tidelog.plugins.client.operations.all_operations import (
+    close_fetch_sessions,
     fetch,
     fetch_partitions,
     init_producer,
@@ -71,7 +72,7 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
 
 OTHER = Address("broker-2", 9092)
 BOTH = {1: ADDRESS, 2: OTHER}
-PARTITION = TopicPartition("orders", 0)
+PARTITION, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 TOPIC_ID = bytes(range(16))
 RECORDS = [NewRecord(b"one"), NewRecord(b"two")]
 CLOSED = BrokerClosed("broker-1:9092", "Produce v13", "the broker closed it")
@@ -494,6 +495,38 @@ def test_fetch_partitions_continues_without_the_session_that_a_broker_has_closed
     assert [(each.session_id, each.session_epoch) for each in asked] == [(0, 0), (9, 1), (0, -1), (0, 0)]
 
 
+def test_close_fetch_sessions_frees_the_place_at_each_broker_without_waiting() -> None:
+    told = metadata_message({"orders": [1, 2]}, brokers=BOTH)
+    ended = FetchResponse(responses=[], session_id=0)
+    first = FakeBroker({"Metadata": told, "Fetch": [in_session(fetched()), CLOSED, fetched()]})
+    second = FakeBroker({"Metadata": told, "Fetch": [in_session(fetched(index=1)), ended]})
+    memory, sessions = MemoryDriver({ADDRESS: first, OTHER: second}), FetchSessions()
+    or_raise(memory.run(fetch_partitions, dict.fromkeys([PARTITION, SECOND], 0), fetch_sessions=sessions))
+    memory.run(close_fetch_sessions, sessions)
+    for broker in (first, second):
+        closing = asked_of(broker, "Fetch")[-1].message
+        assert (closing.session_id, closing.session_epoch, closing.topics) == (9, -1, [])
+        assert (closing.max_wait_ms, closing.min_bytes) == (0, 0)
+    memory.run(close_fetch_sessions, sessions)
+    assert [len(asked_of(broker, "Fetch")) for broker in (first, second)] == [2, 2]
+    or_raise(memory.run(fetch_partitions, {PARTITION: 0}, fetch_sessions=sessions))
+    again = asked_of(first, "Fetch")[-1].message
+    assert (again.session_id, again.session_epoch) == (0, 0)
+
+
+@for_each(("partitions", "named"), [(1, "orders-0"), (2, "orders-0 and 1 others")])
+def test_an_error_of_a_whole_fetch_is_that_of_all_its_partitions(partitions: int, named: str) -> None:
+    memory = driver(
+        Metadata=metadata_message({"orders": [1] * partitions}),
+        Fetch=FetchResponse(responses=[], error_code=ErrorCode.INVALID_REQUEST),
+    )
+    wanted = [TopicPartition("orders", index) for index in range(partitions)]
+    found = memory.run(fetch_partitions, dict.fromkeys(wanted, 0))
+    assert {part: str(error) for part, error in found.items()} == dict.fromkeys(
+        wanted, f"{named}: INVALID_REQUEST"
+    )
+
+
 @pytest.mark.parametrize("operation", [list_offsets, fetch_partitions, produce_batches])
 def test_operations_retry_when_leaders_cannot_be_looked_up(operation: Any) -> None:
     batch = encode_batch(RECORDS, now_ms=NOW_MS)
@@ -561,9 +594,11 @@ def test_partition_reader_waits_for_a_stop_beyond_the_end_of_the_log() -> None:
     assert read(memory, PartitionReader(PARTITION, 0, stop=2)) == [0, 1]
 
 
-def test_partition_reader_polls_batches_that_overlap_its_range() -> None:
+@for_each("stop", [5, 6])
+def test_partition_reader_polls_batches_that_overlap_its_range(stop: int) -> None:
     data = batch_at(0) + batch_at(2) + batch_at(4) + batch_at(6)
-    reader = PartitionReader(PARTITION, 3, stop=5)
+    reader = PartitionReader(PARTITION, 3, stop)
+    assert (reader.log_start, reader.log_end) == (-1, -1)
     batches = driver(Fetch=fetched(data)).run(reader.poll_batches)
     assert [(header.base_offset, bytes(batch)) for header, batch in batches] == [
         (2, batch_at(2)),
@@ -577,6 +612,14 @@ def test_partition_reader_with_read_committed_stops_at_the_last_stable_offset() 
     assert read(memory, PartitionReader(PARTITION, 1, limits=FetchLimits(read_committed=True))) == [1, 2]
 
 
+def test_partition_reader_with_read_committed_ends_before_a_transaction_at_offset_0() -> None:
+    committed = FetchLimits(read_committed=True)
+    memory = driver(Fetch=[fetched(high_watermark=4, stable=0)])
+    assert read(memory, PartitionReader(PARTITION, 0, limits=committed)) == []
+    memory = driver(Fetch=[fetched(batch_at(0), high_watermark=2, stable=-1)])
+    assert read(memory, PartitionReader(PARTITION, 0, limits=committed)) == [0, 1]
+
+
 def test_partition_reader_stops_at_its_stop_offset() -> None:
     memory = driver(Fetch=fetched(batch_at(0, 4)))
     assert read(memory, PartitionReader(PARTITION, 0, stop=3)) == [0, 1, 2]
@@ -587,8 +630,8 @@ def test_partition_reader_of_an_empty_log_finishes_at_once() -> None:
     assert read(driver(Fetch=fetched(high_watermark=0)), PartitionReader(PARTITION, 0)) == []
 
 
-def test_list_offsets_reads_old_style_offsets_of_version_0() -> None:
-    part = ListOffsetsPartitionResponse(partition_index=0, error_code=0, old_style_offsets=[42])
+def test_list_offsets_reads_the_newest_of_the_old_style_offsets_of_version_0() -> None:
+    part = ListOffsetsPartitionResponse(partition_index=0, error_code=0, old_style_offsets=[42, 30, 0])
     told = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[part])])
     broker = FakeBroker(
         {"Metadata": metadata_message({"orders": [1]}), "ListOffsets": told}, {**ALL_VERSIONS, 2: (0, 0)}

@@ -30,6 +30,7 @@ from tidelog.plugins.client import (
     RetryPolicy,
     TopicPartition,
 )
+from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
 from tidelog.plugins.client.operations.all_operations import (
     commit_offsets,
@@ -43,6 +44,7 @@ from tidelog.plugins.client.operations.all_operations import (
     list_offsets,
     produce,
     produce_batches,
+    send_requests,
 )
 from tidelog.plugins.protocol_kafka.messages.api import OFFSET_FETCH
 from tidelog.plugins.protocol_kafka.messages.create_partitions import (
@@ -60,6 +62,7 @@ from tidelog.plugins.protocol_kafka.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest
 from tidelog.plugins.protocol_kafka.messages.offset_commit import OffsetCommitResponse
 from tidelog.plugins.protocol_kafka.messages.offset_fetch import (
     OffsetFetchResponse,
@@ -253,7 +256,26 @@ def test_fetch_has_the_limits_and_no_session() -> None:
             [(part.partition, part.fetch_offset, part.partition_max_bytes) for part in each.partitions]
             for each in sent.topics
         ] == [[(0, 5, given.max_bytes), (1, 6, given.max_bytes)], [(0, 7, given.max_bytes)]]
+        assert [bytes(each.topic_id) for each in sent.topics] == [TOPIC_ID, TOPIC_ID]
         assert str(found[A1]) == f"a-1: {MISSING}"
+
+
+def test_a_fetch_leaves_the_broker_the_time_that_it_waits() -> None:
+    other = Address("broker-2", 9092)
+    told = metadata_message({"a": [1, 2], "b": [1]}, brokers={1: ADDRESS, 2: other})
+    brokers = {
+        address: FakeBroker({"Metadata": told, "ListOffsets": listed, "Fetch": FetchResponse(responses=[])})
+        for address in (ADDRESS, other)
+    }
+    memory = MemoryDriver(brokers)
+    memory.run(list_offsets, [A0])
+    memory.run(send_requests, [MetadataRequest(topics=[])])
+    assert set(memory.delays) == {0.0}
+    for partitions, delays, wait_ms in (([B0], [0.7], 700), ([A0, A1], [0.35, 0.35], 350)):
+        memory.delays.clear()
+        memory.run(fetch_partitions, dict.fromkeys(partitions, 0), FetchLimits(max_wait_ms=700))
+        assert memory.delays == delays
+        assert last(memory).max_wait_ms == wait_ms
 
 
 @for_each(("version", "stable"), [(6, False), (7, True), (8, True), (9, True)])

@@ -14,16 +14,19 @@ from tests.plugins.client.fakes import (
     MemoryDriver,
     metadata_message,
 )
-from tidelog.plugins.client import CreatedTopic, NewTopic, RetryPolicy, or_raise
-from tidelog.plugins.client.cluster import Address
+from tidelog.plugins.client import ClientSettings, ConfigChange, CreatedTopic, NewTopic, RetryPolicy, or_raise
+from tidelog.plugins.client.cluster import Address, Cluster
 from tidelog.plugins.client.errors import BrokerClosed, BrokerUnreachable, ErrorResponse, UnknownNode
 from tidelog.plugins.client.operations.all_operations import (
+    alter_configs,
     create_topics,
     delete_topics,
     describe_configs,
     metadata,
     send_request,
 )
+from tidelog.plugins.client.steps import Pause, Run, Session
+from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_CONFIGS
 from tidelog.plugins.protocol_kafka.messages.create_topics import (
     CreatableTopicConfigs,
     CreatableTopicResult,
@@ -36,6 +39,10 @@ from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     DescribeConfigsResult,
 )
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
 from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest
 
 OTHER = Address("broker-2", 9092)
@@ -100,6 +107,22 @@ def test_a_topic_that_never_gets_a_leader_is_given_up() -> None:
     with pytest.raises(ErrorResponse, match="'orders': LEADER_NOT_AVAILABLE"):
         memory.run(metadata, ["orders"])
     assert len(memory.pauses) == HASTY.retries
+
+
+def test_topics_to_be_created_are_waited_for_in_extra_time() -> None:
+    """For `max_block_s` to the end, however little time an operation has."""
+    policy = RetryPolicy(backoff_s=0.4, max_backoff_s=0.4, jitter=0)
+    session = Session(ClientSettings(retry=policy, max_block_s=1), Cluster([ADDRESS]), lambda: 0)
+    missing = metadata_message({}, errors={"orders": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+    pauses: list[Pause] = []
+    run = Run(metadata(session, ["orders"], create=True))
+    while run.step is not None:
+        if isinstance(run.step, Pause):
+            pauses.append(run.step)
+        run.succeeded([missing])
+    assert run.result.errors == {"orders": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert [pause.seconds for pause in pauses] == pytest.approx([0.4, 0.4, 0.2])
+    assert [pause.is_extra for pause in pauses] == [True] * 3
 
 
 def test_a_broker_that_refuses_metadata_as_a_whole_is_told() -> None:
@@ -227,6 +250,17 @@ def test_describe_configs_distinguishes_own_from_inherited_configs() -> None:
     assert [(each.resource_type, each.configuration_keys) for each in request.resources] == [(2, None)]
 
 
+def test_describe_configs_distinguishes_own_configs_of_a_broker_that_states_defaults_only() -> None:
+    answer = configured("orders", 0, 1, 5)
+    answer.results[0].configs[1].is_default = True
+    broker = FakeBroker(
+        {"Metadata": metadata_message({}), "DescribeConfigs": answer},
+        {**ALL_VERSIONS, DESCRIBE_CONFIGS.key: (0, 0)},
+    )
+    values = or_raise(MemoryDriver({ADDRESS: broker}).run(describe_configs, ["orders"]))["orders"]
+    assert [(value.name, value.is_own) for value in values] == [("key.1", True), ("key.5", False)]
+
+
 def test_a_configuration_that_is_not_to_be_had_is_the_topic_s_outcome() -> None:
     memory = driver(DescribeConfigs=configured("orders", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     outcomes = memory.run(describe_configs, ["orders", "payments"])
@@ -234,6 +268,45 @@ def test_a_configuration_that_is_not_to_be_had_is_the_topic_s_outcome() -> None:
         "configuration of topic 'orders': UNKNOWN_TOPIC_OR_PARTITION (so it is)",
         "configuration of topic 'payments': UNKNOWN_SERVER_ERROR (the broker's answer does not mention it)",
     ]
+
+
+def altered(name: str = "orders", code: int = 0) -> IncrementalAlterConfigsResponse:
+    result = IncrementalAlterConfigsResourceResponse(
+        error_code=code, error_message="so it is", resource_type=2, resource_name=name
+    )
+    return IncrementalAlterConfigsResponse(responses=[result])
+
+
+def test_alter_configs_sends_each_change_with_its_operation() -> None:
+    memory = driver(IncrementalAlterConfigs=altered())
+    changes = [
+        ConfigChange("retention.ms", "1000"),
+        ConfigChange("segment.bytes", operation="delete"),
+        ConfigChange("cleanup.policy", "compact", "append"),
+        ConfigChange("cleanup.policy", "delete", "subtract"),
+    ]
+    assert memory.run(alter_configs, {"orders": changes}) == {"orders": None}
+    (request,) = requests(memory.brokers[ADDRESS], "IncrementalAlterConfigs")
+    (resource,) = request.resources
+    assert (request.validate_only, resource.resource_type, resource.resource_name) == (False, 2, "orders")
+    assert [(each.name, each.config_operation, each.value) for each in resource.configs] == [
+        ("retention.ms", 0, "1000"),
+        ("segment.bytes", 1, None),
+        ("cleanup.policy", 2, "compact"),
+        ("cleanup.policy", 3, "delete"),
+    ]
+
+
+def test_alter_configs_returns_each_topic_s_outcome_and_may_only_validate() -> None:
+    memory = driver(IncrementalAlterConfigs=[CLOSED, altered("orders", ErrorCode.INVALID_CONFIG)])
+    change = [ConfigChange("retention.ms", "x", "set")]
+    outcomes = memory.run(alter_configs, {"orders": change, "payments": change}, validate_only=True)
+    assert [str(outcome) for outcome in outcomes.values()] == [
+        "configuration of topic 'orders': INVALID_CONFIG (so it is)",
+        "configuration of topic 'payments': UNKNOWN_SERVER_ERROR (the broker's answer does not mention it)",
+    ]
+    asked = requests(memory.brokers[ADDRESS], "IncrementalAlterConfigs")
+    assert [request.validate_only for request in asked] == [True, True]
 
 
 def test_a_broker_by_its_node_id_is_found_through_metadata() -> None:

@@ -31,6 +31,7 @@ from tidelog.plugins.client.operations.all_operations import (
     produce,
     send_offsets,
 )
+from tidelog.plugins.client.operations.transactions import add_partitions
 from tidelog.plugins.client.producers import TransactionState
 from tidelog.plugins.protocol_kafka.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (
@@ -304,3 +305,27 @@ def test_abort_transaction_that_the_coordinator_does_not_know_has_ended() -> Non
         memory.run(produce, FIRST, RECORDS, producer=producer)
     memory.run(abort_transaction, producer)
     assert (producer.state, producer.producer_epoch) == (TransactionState.READY, 1)
+
+
+def test_requests_are_of_the_last_version_before_transaction_version_2() -> None:
+    """With a later EndTxn the coordinator raises the epoch, of which this producer would not know."""
+    memory = driver()
+    run_transaction(memory, begun(memory))
+    names = ("AddPartitionsToTxn", "Produce", "TxnOffsetCommit", "EndTxn")
+    versions = {name: {asked.header.api_version for asked in asked_of(memory, name)} for name in names}
+    assert versions == {"AddPartitionsToTxn": {3}, "Produce": {11}, "TxnOffsetCommit": {4}, "EndTxn": {4}}
+
+
+def test_add_partitions_needs_an_open_transaction() -> None:
+    memory = driver()
+    producer = memory.run(init_transactions, "tx")
+    with pytest.raises(InvalidTransactionState):
+        memory.run(add_partitions, producer, [FIRST])
+    assert not asked_of(memory, "AddPartitionsToTxn")
+    producer.begin_transaction()
+    memory.run(add_partitions, producer, [FIRST, SECOND, TopicPartition("input", 0)])
+    (asked,) = asked_of(memory, "AddPartitionsToTxn")
+    assert [(each.name, each.partitions) for each in asked.message.v3_and_below_topics] == [
+        ("orders", [0, 1]),
+        ("input", [0]),
+    ]
