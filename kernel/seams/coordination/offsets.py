@@ -6,7 +6,7 @@ KIP-496 (deleting), KIP-848 (member epochs).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import attrs
@@ -124,6 +124,13 @@ class OffsetService(Protocol):
 
         Raises:
             BrokerError: InvalidGroupId, UnknownMemberId, StaleMemberEpoch, GroupIdNotFound.
+        """
+        ...
+
+    def fetch_in_steps(self, request: OffsetFetch) -> Generator[None, None, FetchedOffsets]:
+        """Return the same; yield after some offsets of a group that may have very many.
+
+        Others may commit in between: of each offset it is the one at its turn.
         """
         ...
 

@@ -5,7 +5,7 @@ Source: Kafka's OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit; KIP
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Final
 
@@ -25,6 +25,7 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
     UnstableOffsetCommit,
 )
+from tidelog.kernel.pace import ITEMS_PER_STEP, run_to_end
 from tidelog.kernel.seams.coordination.offsets import (
     NO_RETENTION,
     NO_TIMESTAMP,
@@ -108,6 +109,10 @@ class Offsets:
 
     def fetch(self, request: OffsetFetch) -> FetchedOffsets:
         """Return what a group has committed."""
+        return run_to_end(self.fetch_in_steps(request))
+
+    def fetch_in_steps(self, request: OffsetFetch) -> Generator[None, None, FetchedOffsets]:
+        """Return the same; yield after some of all offsets of a group, those that were loaded are decoded."""
         group_id = request.group_id
         _, table = self._active(group_id)
         try:
@@ -118,8 +123,10 @@ class Offsets:
             offsets = table.committed(group_id)
         fetched: dict[str, dict[int, CommittedOffset | BrokerError | None]] = {}
         if request.topics is None:
-            for (topic, index), offset in offsets.items():
+            for place, ((topic, index), offset) in enumerate(offsets.items()):
                 fetched.setdefault(topic, {})[index] = offset
+                if not place % ITEMS_PER_STEP:
+                    yield
         else:
             for topic, indexes in request.topics.items():
                 fetched[topic] = {index: offsets.get((topic, index)) for index in indexes}

@@ -140,7 +140,9 @@ def _known_topics(
     context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> Generator[None, None, list[KnownTopic]]:
     if group.topics is None:
-        return (yield from _everything(context, _fetch(context, group, None, require_stable)))
+        offsets = context.broker.coordinator.offsets
+        fetched = yield from offsets.fetch_in_steps(_asked(group, None, require_stable))
+        return (yield from _everything(context, fetched))
     each_once: dict[tuple[str, bytes], dict[int, None]] = {}
     for topic in group.topics:
         each_once.setdefault((topic.name, topic.topic_id), {}).update(dict.fromkeys(topic.partition_indexes))
@@ -169,7 +171,7 @@ def _some_known_topics(
     for topic, name in zip(topics, names, strict=True):
         if name is not None:
             asked.setdefault(name, []).extend(topic.partition_indexes)
-    fetched = _fetch(context, group, asked, require_stable)
+    fetched = context.broker.coordinator.offsets.fetch(_asked(group, asked, require_stable))
     unknown_topic = error_code(UnknownTopicId(""))
     return [
         _all_failed(topic, unknown_topic)
@@ -179,15 +181,10 @@ def _some_known_topics(
     ]
 
 
-def _fetch(
-    context: RequestContext,
-    group: OffsetFetchRequestGroup,
-    topics: dict[str, list[int]] | None,
-    require_stable: bool,
-) -> FetchedOffsets:
-    """Return the offsets of these partitions by topic, of all partitions for None."""
-    asked = OffsetFetch(group.group_id, topics, require_stable, group.member_id, group.member_epoch)
-    return context.broker.coordinator.offsets.fetch(asked)
+def _asked(
+    group: OffsetFetchRequestGroup, topics: dict[str, list[int]] | None, require_stable: bool
+) -> OffsetFetch:
+    return OffsetFetch(group.group_id, topics, require_stable, group.member_id, group.member_epoch)
 
 
 def _name(context: RequestContext, topic: OffsetFetchRequestTopics) -> str | None:

@@ -1,0 +1,70 @@
+"""`Offsets`: what a group with very many offsets asks for, in steps; all else is in the conformance tests."""
+
+from __future__ import annotations
+
+from time import thread_time
+from typing import Any
+
+from tests.plugins.coordinator.groups.group_coordinator import FakeLog
+from tidelog.kernel.pace import run_to_end
+from tidelog.kernel.seams.coordination.offsets import CommittedOffset, FetchedOffsets, OffsetFetch
+from tidelog.kernel.testing import FakeClock
+from tidelog.plugins.coordinator.groups.registry import GroupRegistry
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange
+from tidelog.plugins.coordinator.offsets.service import Offsets, OffsetSettings
+from tidelog.plugins.coordinator.offsets.store import OffsetStore
+
+OFFSETS = 50_000
+HELD_MS = 50.0
+TRIES = 3
+OF_GROUP = {("t", index): CommittedOffset(index, metadata="of the client") for index in range(OFFSETS)}
+
+
+class NoTopics:
+    """Topics that fetching does not ask for."""
+
+
+def loaded_offsets() -> Offsets:
+    """A service that has read the offsets of one group back, and decoded none."""
+    store = OffsetStore(lambda group_id: 0, lambda group_id: None)
+    for tp, committed in OF_GROUP.items():
+        store.replay(0, *OffsetChange("g", tp, committed).to_record())
+    store.loaded(0)
+    groups = GroupRegistry()
+    groups.put(AnyGroup())  # type: ignore[arg-type]
+    topics: Any = NoTopics()
+    return Offsets(FakeLog(), store, groups, groups.find, topics, FakeClock(), OffsetSettings(4096))
+
+
+class AnyGroup:
+    """A group whose offsets anybody may fetch."""
+
+    group_id = "g"
+
+    def check_fetch(self, fetch: OffsetFetch) -> None:
+        """Accept it."""
+
+
+def test_all_offsets_of_a_group_that_was_read_back_are_fetched_in_short_steps() -> None:
+    for _ in range(TRIES):
+        steps, longest_ms = loaded_offsets().fetch_in_steps(OffsetFetch("g", None)), 0.0
+        fetched: FetchedOffsets | None = None
+        while fetched is None:
+            began = thread_time()
+            try:
+                next(steps)
+            except StopIteration as done:
+                fetched = done.value
+            longest_ms = max(longest_ms, (thread_time() - began) * 1000)
+        if longest_ms < HELD_MS:
+            break
+    assert longest_ms < HELD_MS
+    assert {("t", index): found for index, found in fetched["t"].items()} == OF_GROUP
+
+
+def test_an_offset_that_is_removed_while_all_are_fetched_is_left_out() -> None:
+    offsets = loaded_offsets()
+    steps = offsets.fetch_in_steps(OffsetFetch("g", None))
+    next(steps)
+    offsets.store.forget("g", [("t", OFFSETS - 1)])
+    assert len(run_to_end(steps)["t"]) == OFFSETS - 1
