@@ -48,8 +48,8 @@ class AnyGroup:
 def test_all_offsets_of_a_group_that_was_read_back_are_fetched_in_short_steps() -> None:
     for _ in range(TRIES):
         steps, longest_ms = loaded_offsets().fetch_in_steps(OffsetFetch("g", None)), 0.0
-        fetched: FetchedOffsets | None = None
-        while fetched is None:
+        fetched: FetchedOffsets = {}
+        while not fetched:
             began = thread_time()
             try:
                 next(steps)
