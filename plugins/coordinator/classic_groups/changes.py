@@ -91,7 +91,7 @@ class GenerationChange(DurableChange[ClassicGroup]):
 
     @classmethod
     def of_in_steps(
-        cls, group: ClassicGroup, timestamp_ms: int, assignments: Mapping[str, bytes] | None
+        cls, group: ClassicGroup, timestamp_ms: int, assignments: Mapping[str, bytes] | None = None
     ) -> Generator[None, None, Self]:
         """Return the same; yield after some members. What it returns is of use only if none has changed."""
         members = tuple(group.members.values())

@@ -211,6 +211,11 @@ class ClassicGroup:
         """Return the answer to a member's SyncGroup."""
         return Synced(self.protocol_type, self.protocol_name, member.assignment)
 
+    def snapshot(self) -> object:
+        """Return what is equal to a later snapshot if neither the generation nor its members have changed."""
+        members = [(each.member_id, each.protocols, each.assignment) for each in self.members.values()]
+        return self.state, self.generation, self.protocol_name, members
+
     def metadata_of(self, member: Member) -> bytes:
         """Return a member's metadata in the group's protocol, empty without one."""
         return member.protocols.get(self.protocol_name or "", b"")

@@ -58,9 +58,10 @@ class ClassicGroups:
         self.context.registry.put(created)
         return created
 
-    def records(self, group: ClassicGroup) -> list[StateRecord]:
-        """Return the records of a group that begins as a classic one with these members."""
-        return [GenerationChange.of(group, self.context.clock()).to_record()]
+    def records(self, group: ClassicGroup) -> Generator[None, None, list[StateRecord]]:
+        """Return the records of a group that begins as a classic one with these members, in steps."""
+        change = yield from GenerationChange.of_in_steps(group, self.context.clock())
+        return [(yield from change.to_record_in_steps())]
 
     def adopt(self, group: ClassicGroup) -> None:
         """Replace the group of that id, and let its members rejoin; its records are in the log."""

@@ -65,6 +65,7 @@ class ConsumerGroup:
     owners: dict[bytes, dict[int, str]] = attrs.field(factory=dict[bytes, dict[int, str]])
     regexes: dict[str, ResolvedRegex] = attrs.field(factory=dict[str, ResolvedRegex])
     removed: bool = False
+    own_owners: set[bytes] = attrs.field(factory=set[bytes], eq=False, repr=False)
     topics_version: int | None = None
 
     def copy(self) -> ConsumerGroup:
@@ -75,6 +76,7 @@ class ConsumerGroup:
             static_members=dict(self.static_members),
             targets=dict(self.targets),
             owners=dict(self.owners),
+            own_owners=set[bytes](),
             regexes=dict(self.regexes),
         )
 
@@ -158,7 +160,10 @@ class ConsumerGroup:
         """Make a member the owner of other partitions of a topic than before."""
         if before == after:
             return
-        owners = dict(self.owners.get(topic_id, {}))
+        owners = self.owners.get(topic_id, {})
+        if topic_id not in self.own_owners:
+            owners = dict(owners)
+            self.own_owners.add(topic_id)
         for partition in before - after:
             if owners.get(partition) == member_id:
                 del owners[partition]

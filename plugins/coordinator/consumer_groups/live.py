@@ -128,25 +128,23 @@ class LiveConsumerGroup:
             answer, draft = await run_in_steps(decide(self._decided_about()))
             if draft is None:
                 return answer, None
-            records = await run_in_steps(self._records(draft))
+            records = await run_in_steps(self.records(draft))
             self._decided_about()
-            return answer, self._apply(draft, records)
+            return answer, self.carry_out(draft, records)
 
-    def carry_out(self, draft: Draft, before: Sequence[StateRecord] = ()) -> AppendResult | None:
-        """Append what a draft changed, `before` in the same batch, and only then apply it; in one step.
+    def records(self, draft: Draft) -> Generator[None, None, list[StateRecord]]:
+        """Return the records of what a draft changed, in steps."""
+        records = yield from draft.to_records()
+        if draft.becomes_classic is not None:
+            records += yield from self._shared.classic.records(draft.becomes_classic)
+        return records
+
+    def carry_out(self, draft: Draft, records: Sequence[StateRecord]) -> AppendResult | None:
+        """Append the records of what a draft changed in one batch, and only then apply it.
 
         Raises:
             BrokerError: the log refused; everything is as it was.
         """
-        return self._apply(draft, [*before, *run_to_end(self._records(draft))])
-
-    def _records(self, draft: Draft) -> Generator[None, None, list[StateRecord]]:
-        records = yield from draft.to_records()
-        if draft.becomes_classic is not None:
-            records += self._shared.classic.records(draft.becomes_classic)
-        return records
-
-    def _apply(self, draft: Draft, records: Sequence[StateRecord]) -> AppendResult | None:
         shared, classic = self._shared, draft.becomes_classic
         result = shared.log.append(self.partition, records) if records else None
         if draft.group.removed:
@@ -353,7 +351,7 @@ class LiveConsumerGroup:
             overdue, draft = run_to_end(self._without(self._timers.overdue(), self.state))
             with self._retrying(overdue):
                 if draft is not None:
-                    self.carry_out(draft)
+                    self.carry_out(draft, run_to_end(self.records(draft)))
         else:
             self._removing = True
             self._shared.tasks.once(f"removal of members of group {self.group_id}", self._remove_overdue)

@@ -165,7 +165,7 @@ def depart(group: ConsumerGroup, leaving: Collection[str], context: Context) -> 
     """
     draft = Draft(group)
     if may_downgrade(group, leaving, context.settings):
-        draft.becomes_classic = downgrade(group, leaving, context)
+        draft.becomes_classic = yield from downgrade(group, leaving, context)
         yield from draft.remove_group()
     else:
         yield from remove_members(draft, context, leaving)

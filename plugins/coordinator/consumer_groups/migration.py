@@ -9,10 +9,10 @@ Source: KIP-848, "Migration path".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Mapping
 
 from tidelog.kernel.errors import GroupIdNotFound
-from tidelog.kernel.pace import run_to_end
+from tidelog.kernel.pace import each_in_steps
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.members import Member as ClassicMember
@@ -49,8 +49,10 @@ from tidelog.plugins.coordinator.groups.consumer_protocol import (
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
 
-def upgrade(classic: ClassicGroup, context: Context) -> Draft:
-    """Return a draft of the consumer group that a classic group becomes.
+def upgrade(classic: ClassicGroup, context: Context) -> Generator[None, None, Draft]:
+    """Return a draft of the consumer group that a classic group becomes, in steps.
+
+    It is of use only if the classic group has not changed meanwhile.
 
     Raises:
         GroupIdNotFound: it cannot become one; the message says why.
@@ -60,20 +62,24 @@ def upgrade(classic: ClassicGroup, context: Context) -> Draft:
     draft = Draft(ConsumerGroup(group_id))
     try:
         taken: set[tuple[bytes, int]] = set()
-        members = [_upgraded(member, classic, context.topics, taken) for member in classic.members.values()]
+        members = yield from each_in_steps(
+            tuple(classic.members.values()), lambda member: _upgraded(member, classic, context.topics, taken)
+        )
     except CodecError as error:
         raise GroupIdNotFound(
             f"group {classic.group_id} stays classic: what a member says is malformed ({error})"
         ) from None
     for member in members:
         draft.apply(MemberChange(group_id, member.member_id, member.metadata))
-    entries = run_to_end(subscribed_topics(draft.group, context.topics))
-    draft.apply(EpochChange(group_id, classic.generation, run_to_end(metadata_hash(entries))))
+        yield
+    entries = yield from subscribed_topics(draft.group, context.topics)
+    draft.apply(EpochChange(group_id, classic.generation, (yield from metadata_hash(entries))))
     for member in members:
         draft.apply(TargetChange(group_id, member.member_id, _without_epochs(member)))
+        yield
     draft.apply(TargetEpochChange(group_id, classic.generation))
     for member in members:
-        draft.apply(CurrentChange(group_id, member.member_id, member.current))
+        yield from draft.apply_in_steps(CurrentChange(group_id, member.member_id, member.current))
     return draft
 
 
@@ -146,8 +152,10 @@ def may_downgrade(group: ConsumerGroup, leaving: Collection[str], settings: Sett
     )
 
 
-def downgrade(group: ConsumerGroup, leaving: Collection[str], context: Context) -> ClassicGroup:
-    """Return the classic group of the members that stay.
+def downgrade(
+    group: ConsumerGroup, leaving: Collection[str], context: Context
+) -> Generator[None, None, ClassicGroup]:
+    """Return the classic group of the members that stay, in steps.
 
     Each has the partitions of its target assignment; the generation is the group's epoch.
     """
@@ -157,6 +165,7 @@ def downgrade(group: ConsumerGroup, leaving: Collection[str], context: Context) 
             target = group.targets.get(member_id, {})
             downgraded = _downgraded(member, member.metadata.classic, target, context.topics)
             classic.add(downgraded, CONSUMER_PROTOCOL_TYPE)
+        yield
     classic.restore(group.epoch, CONSUMER_PROTOCOL_TYPE, classic.members.select_protocol())
     return classic
 

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Collection, Generator, Mapping
+from typing import TypeVar
 
 import attrs
 
 from tidelog.kernel.errors import (
+    CoordinatorLoadInProgress,
     GroupIdNotFound,
     InvalidGroupId,
     RebalanceInProgress,
     UnknownMemberId,
 )
-from tidelog.kernel.pace import run_to_end
+from tidelog.kernel.pace import run_in_steps, run_to_end
 from tidelog.kernel.regex_matching import match_all, takes_too_long
 from tidelog.kernel.regexes import compile_regex
 from tidelog.kernel.seams.coordination.consumer_groups import (
@@ -36,6 +38,8 @@ from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
 from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings, Shared
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 from tidelog.plugins.coordinator.groups.group import MadeOnDemand
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -141,17 +145,29 @@ class ConsumerGroups:
         return None
 
     async def _create(self, request: ConsumerGroupHeartbeat, context: Context) -> HeartbeatAnswer:
-        """Add the first member of the consumer protocol; members of a classic group become its members."""
+        """Add the first member of the consumer protocol; members of a classic group become its members.
+
+        Raises:
+            CoordinatorLoadInProgress: the classic group has changed while that was decided.
+        """
         shared, group_id = self._shared, request.group_id
         previous = shared.registry.find(group_id)
+        classic = previous.group if isinstance(previous, LiveClassicGroup) else None
+        before = classic and classic.snapshot()
         upgraded = Draft(ConsumerGroup(group_id))
-        if isinstance(previous, LiveClassicGroup) and previous.group.members:
-            upgraded = upgrade(previous.group, context)
-        answer, draft = run_to_end(heartbeats.heartbeat(upgraded.group, request, context))
+        run = _run_at_once
+        if classic is not None and classic.members:
+            run = run_in_steps
+            upgraded = await run(upgrade(classic, context))
+        answer, draft = await run(heartbeats.heartbeat(upgraded.group, request, context))
         if draft is not None:
             draft.changes[:0] = upgraded.changes
         group = LiveConsumerGroup(upgraded.group, shared.partition_for(group_id), shared)
-        result = group.carry_out(draft or upgraded, () if previous is None else previous.tombstones())
+        records = await run(group.records(draft or upgraded))
+        if shared.registry.find(group_id) is not previous or (classic and classic.snapshot()) != before:
+            raise CoordinatorLoadInProgress(f"group {group_id!r} changed meanwhile")
+        tombstones = () if previous is None else previous.tombstones()
+        result = group.carry_out(draft or upgraded, [*tombstones, *records])
         if previous is not None:
             shared.registry.remove(previous, _changes_protocol(group_id))
         shared.registry.put(group)
@@ -180,6 +196,11 @@ class ConsumerGroups:
         for regex in wanted - found.keys():
             _log.warning("group %s: its topics stay: %s", group.group_id, takes_too_long(regex))
         return {**{regex: group.regexes[regex].topics for regex in wanted - found.keys()}, **found}
+
+
+async def _run_at_once(steps: Generator[None, None, T]) -> T:
+    """Run steps for a group that is new: another member may create it at the same time."""
+    return run_to_end(steps)
 
 
 def _existing(group: LiveConsumerGroup | None, otherwise: str) -> LiveConsumerGroup:

@@ -58,7 +58,7 @@ async def test_adopt_has_members_rejoin(autojump_clock: MockClock, coordinator: 
         member = Member(f"m{number}", None, "c", "/127.0.0.1", SESSION_MS, REBALANCE_MS, protocols, b"share")
         group.add(member, "consumer")
     group.restore(7, "consumer", group.members.select_protocol())
-    (record,) = coordinator.classic.records(group)
+    (record,) = run_to_end(coordinator.classic.records(group))
     coordinator.classic.adopt(group)
     assert coordinator.groups.describe("g").state == "PreparingRebalance"
     with pytest.raises(RebalanceInProgress):

@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from tests.bad_input.groups_requests import subscription
 from tests.deadlines import DEADLINE_S
 from tests.longest_step import longest_step
 from tests.plugins.coordinator.consumer_groups.driver import FakeTopics
@@ -19,13 +20,22 @@ from tests.plugins.coordinator.consumer_groups.test_service import (
     new_consumer_coordinator,
 )
 from tests.plugins.coordinator.groups.group_coordinator import partition_for
-from tidelog.kernel.errors import UnknownMemberId
+from tidelog.kernel.errors import CoordinatorLoadInProgress, UnknownMemberId
+from tidelog.kernel.seams.coordination.groups import LeavingMember
 from tidelog.plugins.coordinator.assignors import UniformAssignor
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.live import LiveClassicGroup
+from tidelog.plugins.coordinator.classic_groups.members import Member as ClassicMember
 from tidelog.plugins.coordinator.consumer_groups.assigning import LARGE
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.live import LiveConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import MemberMetadata
 from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups
+from tidelog.plugins.coordinator.groups.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    TopicPartitions,
+    write_assignment,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +46,7 @@ if TYPE_CHECKING:
 HELD_MS = 50.0
 TRIES = 3
 SILENT_MEMBERS = 10_000
+MIGRATED_MEMBERS = 3_000
 
 
 class Unhurried:
@@ -194,6 +205,63 @@ async def test_an_assignment_of_a_group_that_is_gone_is_dropped() -> None:
         group = coordinator.base.registry.get("g")
         coordinator.base.registry.remove(group, UnknownMemberId("gone"))
     assert coordinator.base.registry.find("g") is None
+
+
+def classic_group_of(coordinator: ConsumerGroupCoordinator, members: int) -> LiveClassicGroup:
+    """A classic group of so many consumers, each with a partition of its own."""
+    context = coordinator.base.classic.context
+    group = ClassicGroup("g", context.settings)
+    for number in range(members):
+        given = [TopicPartitions(topic="t00000", partitions=[number])]
+        share = write_assignment(ConsumerProtocolAssignment(assigned_partitions=given), 0)
+        protocols = {"range": subscription("t00000")}
+        group.add(ClassicMember(f"c{number}", None, "", "", 9999, 9999, protocols, share), "consumer")
+    group.restore(7, "consumer", "range")
+    live = LiveClassicGroup(group, partition_for("g"), context)
+    coordinator.base.registry.put(live)
+    return live
+
+
+async def test_a_classic_group_of_three_thousand_members_becomes_a_consumer_group_in_short_steps() -> None:
+    """More do not fit into a batch. All of them took half a second in one step."""
+    for _ in range(TRIES):
+        async with trio.open_nursery() as nursery:
+            coordinator = coordinator_of(nursery, 1, MIGRATED_MEMBERS)
+            classic_group_of(coordinator, MIGRATED_MEMBERS)
+            gc.disable()
+            with longest_step() as longest:
+                await coordinator.join("new", topic_names=frozenset(("t00000",)))
+            gc.enable()
+        assert len(coordinator.members) == MIGRATED_MEMBERS + 1
+        if longest.ms < HELD_MS:
+            break
+    assert longest.ms < HELD_MS, longest.task
+
+
+async def test_a_classic_group_that_changes_while_it_is_upgraded_stays_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidelog.kernel.pace.STEP_SECONDS", 0.0)
+    refused: list[CoordinatorLoadInProgress] = []
+    async with trio.open_nursery() as nursery:
+        coordinator = coordinator_of(nursery, 1, LARGE)
+        group = classic_group_of(coordinator, LARGE)
+
+        async def join() -> None:
+            try:
+                await coordinator.join("new", topic_names=frozenset(("t00000",)))
+            except CoordinatorLoadInProgress as error:
+                refused.append(error)
+
+        async with trio.open_nursery() as joining:
+            joining.start_soon(join)
+            for _ in range(LARGE):
+                await trio.lowlevel.checkpoint()
+            await coordinator.base.groups.leave("g", [LeavingMember("c0")])
+    assert len(refused) == 1
+    assert coordinator.base.registry.get("g") is group
+    assert "c0" not in group.group.members
+    assert coordinator.base.log.batches == []
 
 
 async def test_ten_thousand_members_that_fell_silent_are_removed_in_short_steps(

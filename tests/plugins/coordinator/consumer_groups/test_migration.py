@@ -42,7 +42,7 @@ def classic(*assignments: bytes, protocol_type: str = "consumer") -> ClassicGrou
 
 def upgraded(group: ClassicGroup, driver: ConsumerGroupDriver) -> ConsumerGroup:
     """The consumer group, taken over into the driver."""
-    driver.carry_out(upgrade(group, driver.context()))
+    driver.carry_out(run_to_end(upgrade(group, driver.context())))
     return driver.group
 
 
@@ -82,7 +82,7 @@ def test_upgrade_refuses_a_group_by_policy_size_or_protocol_type(
 ) -> None:
     driver = ConsumerGroupDriver(settings=attrs.evolve(SETTINGS, **settings))  # type: ignore[arg-type]
     with pytest.raises(GroupIdNotFound, match=reason):
-        upgrade(classic(b"", **change), driver.context())
+        run_to_end(upgrade(classic(b"", **change), driver.context()))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_upgrade_refuses_a_group_by_policy_size_or_protocol_type(
 )
 def test_upgrade_refuses_assignments_that_are_malformed_or_have_user_data(sent: bytes, reason: str) -> None:
     with pytest.raises(GroupIdNotFound, match=reason):
-        upgrade(classic(sent), ConsumerGroupDriver().context())
+        run_to_end(upgrade(classic(sent), ConsumerGroupDriver().context()))
 
 
 def test_downgrade_follows_when_the_last_member_of_the_consumer_protocol_leaves() -> None:
