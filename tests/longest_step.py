@@ -39,5 +39,7 @@ def longest_step() -> Generator[LongestStep]:
     trio.lowlevel.add_instrument(longest)
     try:
         yield longest
+        # The present step has not ended yet.
+        longest.after_task_step(trio.lowlevel.current_task())
     finally:
         trio.lowlevel.remove_instrument(longest)
