@@ -64,7 +64,7 @@ class EncodedBatch:
     record_count: int
     base_timestamp: int
     max_timestamp: int
-    codec: int = 0
+    codec: int
 
     def stamped(self, stamp: ProducerStamp = NO_PRODUCER) -> bytearray:
         """Return the batch with base offset 0, as producers send it."""

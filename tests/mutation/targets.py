@@ -15,10 +15,39 @@ EXTRA_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("plugins/coordinator/", ("tests/plugins/coordinator/test_conformance.py",)),
 )
 
+_CLIENT_OPERATIONS = "tests/plugins/client/operations"
+
 # Modules whose folder has many tests that never come near them: the tests that do, besides the mirrored file.
 NEAR_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("kernel/records/checking.py", ("tests/kernel/partition/test_record_checks.py",)),
     ("kernel/records/up_conversion.py", ()),
+    *(
+        (f"plugins/client/{name}.py", ("tests/plugins/client/test_connection.py", _CLIENT_OPERATIONS))
+        for name in ("connection", "frames", "requests")
+    ),
+    *(
+        (f"plugins/client/{name}.py", (_CLIENT_OPERATIONS,))
+        for name in ("batches", "errors", "fetch_sessions", "producers", "settings", "steps")
+    ),
+    ("plugins/client/cluster.py", ("tests/plugins/client/test_settings.py", _CLIENT_OPERATIONS)),
+    ("plugins/client/__init__.py", ("tests/plugins/client/test_imports.py",)),
+    *(
+        (
+            f"plugins/spark_sink/source/{name}.py",
+            ("tests/plugins/spark_sink/source/test_compacted_topics.py",),
+        )
+        for name in ("batch_reader", "local_log", "options", "prefetching", "stream_reader")
+    ),
+    *(
+        (
+            f"plugins/spark_sink/load/{name}.py",
+            (
+                "tests/plugins/spark_sink/load/test_load_errors.py",
+                "tests/plugins/spark_sink/load/test_execution.py",
+            ),
+        )
+        for name in ("command", "planning")
+    ),
     ("plugins/protocol_kafka/handlers/down_conversion.py", ()),
     ("plugins/retention/keys.py", ()),
     ("plugins/retention/policy.py", ()),
@@ -127,7 +156,7 @@ def quick_tests(module: Path, root: Path) -> list[str]:
     first = [str(mirrored.relative_to(root))] if mirrored.is_file() else []
     for name, near in NEAR_TESTS:
         if name == str(module):
-            return [*first, *near]
+            return list(dict.fromkeys([*first, *near]))
     extra = [test for prefix, tests in EXTRA_TESTS if str(module).startswith(prefix) for test in tests]
     return [
         *first,

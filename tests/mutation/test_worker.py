@@ -14,15 +14,18 @@ from tests.deadlines import DEADLINE_S
 from tests.mutation.worker import TIMED_OUT
 
 ROOT = Path(__file__).parents[2]
-MODULE = "TWO = 2\ndef double(x):\n    return TWO * x + 0\n"
+MODULE = "TWO = 2\ndef double(x):\n    return TWO * x + 0\ndef late():\n    return 7\n"
 TEST = """
 import sys
 sys.path.insert(0, ".")
-from module import double
+from module import double, late
+MADE_WHEN_COLLECTED = late()
 def test_double():
     assert double(3) == 6
 def test_double_of_zero():
     assert double(0) == 0
+def test_late():
+    assert MADE_WHEN_COLLECTED == 7
 """
 
 
@@ -55,10 +58,20 @@ def outcomes(copy: Path, *texts: str) -> list[dict[str, Any]]:
 def test_each_run_sees_its_own_text_and_the_module_is_put_back(copy: Path) -> None:
     # In functions and outside, and within one tick of the file's clock: bytecode of the one before must not
     # be believed.
-    changes = [("", ""), ("*", "/"), ("+", "-"), ("*", "+"), ("+", "*"), ("= 2", "= 3"), ("*", "-"), ("", "")]
+    changes = [
+        ("", ""),
+        ("*", "/"),
+        ("+", "-"),
+        ("*", "+"),
+        ("+", "*"),
+        ("= 2", "= 3"),
+        ("*", "-"),
+        ("7", "8"),
+        ("", ""),
+    ]
     texts = [MODULE.replace(*change) for change in changes]
 
-    assert [outcome["code"] for outcome in outcomes(copy, *texts)] == [0, 1, 0, 1, 1, 1, 1, 0]
+    assert [outcome["code"] for outcome in outcomes(copy, *texts)] == [0, 1, 0, 1, 1, 1, 1, 1, 0]
     assert (copy / "module.py").read_text() == MODULE
 
 

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from tests.framed_bytes import feed, framed, frames_from
 from tests.tables import for_each
-from tidelog.plugins.client.frames import FIRST_STEP_BYTES, MOST_SPARE_BYTES, SPARES, ResponseFrames
+from tidelog.plugins.client.frames import (
+    FIRST_STEP_BYTES,
+    MOST_SPARE_BYTES,
+    READ_BYTES,
+    SPARES,
+    ResponseFrames,
+)
 
 LONG = FIRST_STEP_BYTES + 1000
 
@@ -42,6 +48,18 @@ def test_a_response_stays_as_it_is_while_somebody_has_it(held: list[tuple[int, i
         views.append((number + others, receive(frames, content, chunk), content))
         assert all(view == meant for _, view, meant in views)
         views = [each for each in views if each[0] > number]
+
+
+@for_each("left", [0, 1, 3, 4, 5])
+def test_there_is_room_after_responses_that_fill_the_buffer(left: int) -> None:
+    """A read into no room gives nothing, which is how a connection ends."""
+    frames = ResponseFrames(100_000)
+    contents = [pattern(number, 1020) for number in range(READ_BYTES // 1024)]
+    last = pattern(99, 500)
+    stream = framed(*contents, last)
+    at = READ_BYTES - left
+    assert feed(frames, [stream[:at], stream[at:]]) == [*contents, last]
+    assert len(frames.room()) > 1
 
 
 @for_each("size", [LONG, LONG - 500, LONG + 2_000_000, FIRST_STEP_BYTES // 2])
@@ -86,6 +104,12 @@ def test_a_buffer_that_was_needed_for_a_while_is_used_again() -> None:
     del first
     assert receive(frames, pattern(5, LONG)).obj is buffer
     assert other == pattern(4, LONG)
+
+
+def test_a_buffer_of_the_first_size_is_used_again() -> None:
+    frames = ResponseFrames(100_000_000)
+    buffer = receive(frames, pattern(1, FIRST_STEP_BYTES)).obj
+    assert receive(frames, pattern(2, LONG)).obj is buffer
 
 
 def test_the_buffer_of_a_short_response_is_not_used_for_a_long_one() -> None:

@@ -185,6 +185,15 @@ def test_create_topics_looks_up_the_controller_again_after_not_controller() -> N
     assert len(second.asked) == 1
 
 
+def test_any_broker_is_asked_while_the_controller_is_not_known() -> None:
+    unknown = metadata_message({})
+    unknown.controller_id = -1
+    memory = driver(Metadata=unknown, CreateTopics=created())
+    or_raise(memory.run(create_topics, [NewTopic("orders")]))
+    asked = [type(each.message).__name__ for each in memory.brokers[ADDRESS].asked]
+    assert asked == ["MetadataRequest", "CreateTopicsRequest"]
+
+
 def test_delete_topics_reuses_the_controller_found_by_create_topics() -> None:
     memory = driver(CreateTopics=created(), DeleteTopics=deleted())
     memory.run(create_topics, [NewTopic("orders")])
