@@ -30,6 +30,8 @@ def change_functions(path: Path, before: str, after: str) -> None:
     Raises:
         ValueError: a function of the text has other free variables, or the module's functions are not found.
     """
+    if before == after:
+        return
     codes = {_key(old): new for old, new in _pairs(_compiled(path, before), _compiled(path, after))}
     functions = list(_functions(path))
     is_imported = any(

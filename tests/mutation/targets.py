@@ -54,6 +54,7 @@ NEAR_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "plugins/storage_file/recovery/segment_recovery.py",
         (
+            "tests/plugins/storage_file/indexes/test_formats.py",
             "tests/plugins/storage_file/recovery/test_old_formats.py",
             "tests/plugins/storage_file/recovery/test_splitting.py",
         ),
@@ -61,6 +62,7 @@ NEAR_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "plugins/storage_file/recovery/log_loader.py",
         (
+            "tests/plugins/storage_file/indexes/test_formats.py",
             "tests/plugins/storage_file/recovery/test_old_formats.py",
             "tests/plugins/storage_file/recovery/test_segment_recovery.py",
             "tests/plugins/storage_file/recovery/test_splitting.py",
@@ -70,12 +72,24 @@ NEAR_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("plugins/cleaner/compaction/hashing.py", ()),
     ("plugins/cleaner/compaction/offset_map.py", ()),
     ("plugins/cleaner/compaction/newest_offsets.py", ("tests/plugins/cleaner/compaction/test_policy.py",)),
-    ("plugins/cleaner/compaction/keep_newest.py", ("tests/plugins/cleaner/compaction/test_policy.py",)),
+    (
+        "plugins/cleaner/compaction/keep_newest.py",
+        (
+            "tests/plugins/cleaner/compaction/test_conformance.py",
+            "tests/plugins/cleaner/compaction/test_policy.py",
+        ),
+    ),
     ("plugins/cleaner/compaction/policy.py", ()),
-    ("plugins/cleaner/execution/log_state.py", ()),
+    ("plugins/cleaner/execution/log_state.py", ("tests/plugins/cleaner/execution/test_policy_execution.py",)),
     ("plugins/cleaner/execution/rewriting.py", ()),
     ("plugins/cleaner/execution/workers.py", ()),
-    ("plugins/cleaner/execution/planning.py", ("tests/plugins/cleaner/execution/test_policy_execution.py",)),
+    (
+        "plugins/cleaner/execution/planning.py",
+        (
+            "tests/plugins/cleaner/execution/test_log_state.py",
+            "tests/plugins/cleaner/execution/test_policy_execution.py",
+        ),
+    ),
     (
         "plugins/cleaner/execution/policy_execution.py",
         ("tests/plugins/cleaner/execution/test_rewriting.py",),
@@ -97,19 +111,13 @@ NEAR_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "tests/plugins/cleaner/worker/test_transactions.py",
         ),
     ),
-    (
-        "plugins/cleaner/worker/process.py",
-        (
-            "tests/plugins/cleaner/execution/test_rewriting.py",
-            "tests/plugins/cleaner/execution/test_workers.py",
-        ),
-    ),
+    ("plugins/cleaner/worker/process.py", ()),
     (
         "plugins/cleaner/worker/__main__.py",
         (
             "tests/plugins/cleaner/worker/test_broker_connection.py",
+            "tests/plugins/cleaner/worker/test_process.py",
             "tests/plugins/cleaner/worker/test_throttle.py",
-            "tests/plugins/cleaner/execution/test_rewriting.py",
         ),
     ),
 )

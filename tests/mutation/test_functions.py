@@ -75,6 +75,12 @@ def test_change_functions_changes_what_was_imported(
     assert eval(expression, before) == value
 
 
+def test_change_functions_takes_the_text_of_a_module_without_functions_itself(module: ModuleType) -> None:
+    """So the tests run without a mutant before they run with one."""
+    change_functions(Path("changed_module.py"), "LIMIT = 4\n", "LIMIT = 4\n")
+    assert module.LIMIT == 4
+
+
 def test_change_functions_changes_what_the_collector_does_not_visit(module: ModuleType) -> None:
     frozen = gc.get_freeze_count()
     gc.freeze()

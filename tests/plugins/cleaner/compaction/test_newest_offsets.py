@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -11,10 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plugins.cleaner.compaction.blocks import block_of
+from tidelog.kernel.records.batch import DELETE_HORIZON_BIT, HEADER_BYTES, pack_batch, parse_header
 from tidelog.kernel.records.block import RecordBlock
+from tidelog.kernel.records.columns import Column
+from tidelog.kernel.records.placed import PlacedBatch
+from tidelog.kernel.testing import make_batch
 from tidelog.plugins.cleaner.compaction import newest_offsets
 from tidelog.plugins.cleaner.compaction.newest_offsets import NewestOffsets
-from tidelog.plugins.cleaner.compaction.offset_map import SLOT_BYTES
+from tidelog.plugins.cleaner.compaction.offset_map import SLOT_BYTES, OffsetMap
 
 
 def test_survey_tells_the_first_offset_without_room() -> None:
@@ -50,15 +54,18 @@ gaps = st.integers(0, 5)
     older=keys,
     marked=st.sampled_from([0, 1, 4, 9, 100]),
     room=st.sampled_from([1, 3, 100]),
+    at_once=st.sampled_from([8, 64, 2**18]),
 )
 def test_keep_goes_by_the_newest_offset_of_each_key_however_much_is_remembered(
     surveyed: Sequence[tuple[int, list[bytes | None]]],
     older: list[bytes | None],
     marked: int,
     room: int,
+    at_once: int,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(newest_offsets, "MARKED_OFFSETS", marked)
+        patch.setattr(newest_offsets, "_OFFSETS_AT_ONCE", at_once)
         newest = NewestOffsets(0, room * SLOT_BYTES, 1)
         blocks = [(block_of(older), older)]
         known: dict[bytes, int] = {}
@@ -109,6 +116,21 @@ def test_drops_batches_of_which_every_offset_was_surveyed_and_has_a_newer_one() 
     assert drops(newest) == []
 
 
+@pytest.mark.parametrize("size", [1, 2, 8, 9])
+def test_drops_no_batch_with_the_newest_record_of_a_key_wherever_it_is(size: int) -> None:
+    for place in range(size):
+        newest = NewestOffsets(0, 10 * SLOT_BYTES, 1)
+        keys = [b"newest" if each == place else b"older" for each in range(size)]
+        for base_offset in (10, 10 + size):
+            assert newest.survey(block_of([b"older"] * size, base_offset=base_offset)) is None
+        block = block_of(keys, base_offset=10 + 2 * size)
+        behind = block_of([b"older"], base_offset=10 + 3 * size)
+        assert [newest.survey(each) for each in (block, behind)] == [None, None]
+        before = [block_of([b"older"] * size, base_offset=base) for base in (10, 10 + size)]
+        assert drops(newest, *before, block, behind) == [True, True, False, False]
+        assert drops(newest, block) == [False]
+
+
 def test_drops_takes_no_memory_for_each_offset_of_a_range() -> None:
     newest = NewestOffsets(0, 2400, 0.9)
     newest.survey(block_of([b"a"]))
@@ -126,6 +148,55 @@ def test_drops_takes_no_memory_for_each_offset_of_a_range() -> None:
 def test_drops_nothing_that_was_not_surveyed() -> None:
     newest = NewestOffsets(0, 10 * SLOT_BYTES, 1)
     assert drops(newest, block_of([b"a"])) == [False]
+
+
+def test_keep_drops_a_tombstone_from_its_delete_horizon_on() -> None:
+    batch = make_batch([None, b"value"], keys=[b"a", b"b"])
+    header = parse_header(batch)._replace(attributes=DELETE_HORIZON_BIT, base_timestamp=1000)
+    batch = pack_batch(header, batch[HEADER_BYTES:])
+    block = RecordBlock(bytes(batch), [PlacedBatch(parse_header(batch), 0)])
+    for now_ms, stays in [(999, True), (1000, False), (1001, False)]:
+        newest = NewestOffsets(now_ms, 10 * SLOT_BYTES, 1)
+        assert newest.survey(block) is None
+        assert newest.keep(block).tolist() == [stays, True]
+
+
+def test_keep_goes_through_the_newest_offsets_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be millions, and it is asked for each block of a log."""
+    passes: list[None] = []
+    offsets = OffsetMap.offsets
+
+    def counted(newest: OffsetMap) -> Iterator[Column]:
+        passes.append(None)
+        return offsets(newest)
+
+    monkeypatch.setattr(OffsetMap, "offsets", counted)
+    newest = NewestOffsets(0, 10 * SLOT_BYTES, 1)
+    block = block_of([b"a"])
+    newest.survey(block)
+    for _ in range(3):
+        assert newest.keep(block).tolist() == [True]
+        assert drops(newest, block) == [False]
+    assert len(passes) == 1
+
+
+def test_drops_batches_wherever_they_are() -> None:
+    newest = NewestOffsets(0, 10 * SLOT_BYTES, 1)
+    blocks = [block_of([b"a"], base_offset=2**40 + far) for far in (0, 300_000, 600_000)]
+    assert [newest.survey(block) for block in blocks] == [None] * 3
+    assert drops(newest, *blocks) == [True, True, False]
+    assert [drops(newest, block) for block in blocks] == [[True], [True], [False]]
+
+
+@pytest.mark.parametrize("far", [5_000, 300_000, 5_000_000])
+def test_keep_knows_the_newest_offsets_however_far_apart_they_are(far: int) -> None:
+    newest = NewestOffsets(0, 100 * SLOT_BYTES, 1)
+    keys = [b"%d" % number for number in range(24)]
+    old, new = block_of(keys, base_offset=1000), block_of(keys[:12], base_offset=1000 + far)
+    assert [newest.survey(block) for block in (old, new)] == [None, None]
+    assert newest.keep(old).tolist() == [False] * 12 + [True] * 12
+    assert newest.keep(new).tolist() == [True] * 12
+    assert drops(newest, old, new) == [False, False]
 
 
 def test_keep_keeps_what_the_survey_left_out() -> None:

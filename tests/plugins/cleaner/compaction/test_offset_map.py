@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tidelog.kernel.records.columns import Column
 from tidelog.plugins.cleaner.compaction import offset_map
 from tidelog.plugins.cleaner.compaction.offset_map import NOT_FOUND, SLOT_BYTES, OffsetMap
 
@@ -154,6 +155,24 @@ def test_offset_map_gives_all_offsets_some_at_a_time(monkeypatch: pytest.MonkeyP
     assert len(some) == 15
     assert max(map(len, some)) <= 7
     assert sorted(np.concatenate(some).tolist()) == [*range(60)]
+
+
+def test_get_of_an_unknown_key_ends_at_an_empty_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not when all slots were looked at: there are millions."""
+    steps: list[None] = []
+    slots = offset_map._Search.slots  # pyright: ignore[reportPrivateUsage]
+
+    def counted(search: offset_map._Search) -> Column:  # pyright: ignore[reportPrivateUsage]
+        steps.append(None)
+        return slots(search)
+
+    monkeypatch.setattr(offset_map._Search, "slots", counted)  # pyright: ignore[reportPrivateUsage]
+    found = OffsetMap(1000 * SLOT_BYTES, 1)
+    keys = rows([md5(bytes([index]), usedforsecurity=False).digest() for index in range(2)])
+    found.put(keys[:1], np.arange(1))
+    steps.clear()
+    assert found.get(keys).tolist() == [0, NOT_FOUND]
+    assert len(steps) <= 2
 
 
 def test_offset_map_of_many_keys_finds_all_of_them() -> None:

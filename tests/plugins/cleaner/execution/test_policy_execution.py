@@ -24,7 +24,7 @@ from tests.plugins.cleaner.filters import (
 from tests.tables import for_each
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import Config, TopicConfig
-from tidelog.kernel.errors import InvalidTopicConfig
+from tidelog.kernel.errors import InvalidTopicConfig, StorageError
 from tidelog.kernel.logs import RateLimit
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.records.block import RecordBlock
@@ -35,7 +35,7 @@ from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy
-from tidelog.plugins.cleaner.execution import planning
+from tidelog.plugins.cleaner.execution import planning, workers
 from tidelog.plugins.cleaner.execution.log_cleanup import LogCleanup
 from tidelog.plugins.retention.policy import RetentionPolicy
 
@@ -524,6 +524,63 @@ async def test_run_lets_one_policy_at_a_time_have_a_partition() -> None:
             gate.set()
         await delete()
         assert asked == ["compact", "delete"]
+
+
+async def test_run_holds_no_partition_back_after_an_error() -> None:
+    async with running_broker() as broker:
+        partition = await filled(broker)
+        errors = [ZeroDivisionError("a fault of the storage")]
+
+        async def roll() -> bool:
+            if errors:
+                raise errors.pop()
+            return await partition.roll()
+
+        topics = topic_of(broker, changed := _with(partition, roll=roll))
+        policy = Policy(lambda log: Plan(log.log_end_offset, roll=True))
+        (task,) = LogCleanup({"delete": policy}, broker.config, topics, broker.clock).policy_tasks()
+        with pytest.raises(ZeroDivisionError):
+            await task.run()
+        assert bases(changed) == [0, 2, 4]
+        await task.run()
+        assert bases(changed) == [6]
+
+
+async def test_run_rewrites_nothing_of_a_log_whose_segments_could_not_be_deleted() -> None:
+    """The storage is asked to do one thing after the other, as the plan says."""
+    async with running_broker({"log.cleaner.threads": 0}) as broker:
+        partition = await filled(broker)
+
+        async def refuse(_: int) -> Sequence[SegmentView]:
+            raise StorageError("no")
+
+        plan = Plan(2, rewrite=Rewrite(4, urgency=0.5, survey_from=2, make_filter=keep_all))
+        found: list[tuple[float, int]] = []
+        for changed in (_with(partition, delete_segments_before=refuse), partition):
+            cleanup = LogCleanup(
+                {"delete": Policy(lambda _: plan)}, broker.config, topic_of(broker, changed), broker.clock
+            )
+            (task,) = cleanup.policy_tasks()
+            await task.run()
+            statistics = cleanup.statistics()["delete"]
+            found.append((statistics.most_urgency, statistics.failures))
+        assert found == [(0, 1), (0.5, 0)]
+
+
+async def test_rewrite_now_names_the_logs_that_no_process_could_be_started_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse() -> None:
+        raise BlockingIOError(11, "no more processes")
+
+    monkeypatch.setattr(workers, "_new_process", refuse)
+    async with running_broker() as broker:
+        logs = [await filled(broker, name) for name in ("flights", "trains")]
+        logs[0].store.set_rewritten_until("delete", 2)
+        cleanup = LogCleanup({"delete": Policy(rewrite_of(4))}, broker.config, broker.topics, broker.clock)
+        outcome = await cleanup.rewrite_now((), lambda *_: None)
+        assert (outcome.done, sorted(outcome.failed)) == ([], [each.topic_partition for each in logs])
+        assert cleanup.statistics()["delete"].failures == 1
 
 
 async def test_run_passes_over_topics_of_other_policies_and_offline_partitions() -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.kernel.records.message_sets import GZIP, plain_set, wrapper
@@ -81,6 +81,9 @@ def test_chunks_have_all_batches_in_their_order(sizes: list[int], chunk_bytes: i
 MESSAGE_BATCHES = st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 1, 40, 300])), max_size=8)
 
 
+# A chunk that would end in a message, behind another one.
+@example([(0, 300), (0, 300)], 500)
+@example([(1, 40), (2, 40), (1, 300)], 300)
 @given(MESSAGE_BATCHES, st.integers(0, 900))
 def test_chunks_have_messages_of_old_formats_as_batches(
     drawn: list[tuple[int, int]], chunk_bytes: int

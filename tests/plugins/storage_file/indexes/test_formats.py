@@ -56,7 +56,7 @@ def check(store: PartitionStore, batches: list[bytes]) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 async def test_index_format_changes_from_start_to_start_and_nothing_is_lost(
-    tmp_path: Path, tasks: BackgroundTasks, clean: bool
+    tmp_path: Path, tasks: BackgroundTasks, clean: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness = formats_harness(tmp_path, tasks, "sparse")
     await harness.open()
@@ -80,6 +80,7 @@ async def test_index_format_changes_from_start_to_start_and_nothing_is_lost(
     store = await harness.open_store(**SETTINGS)
     check(store, batches)
     assert harness.suffixes() == INDEX_SUFFIXES
+    assert "its segment is checked" not in caplog.text
     await harness.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,11 +19,16 @@ from tests.plugins.storage_file.files import (
     overwrite,
     time_entries,
 )
-from tidelog.kernel.records.batch import MAGIC_AT
+from tidelog.kernel.records.batch import MAGIC_AT, stamp_offset
+from tidelog.kernel.records.control import EndMarker, marker_batch
+from tidelog.kernel.seams.indexes import SegmentIndex
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.storage.harness import append, append_many, headers_of, read_all
+from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.recovery import log_loader, segment_recovery
+from tidelog.plugins.storage_file.recovery.segment_recovery import validate_batches
+from tidelog.plugins.storage_file.segments.segment_builder import SegmentBuilder
 
 pytestmark = pytest.mark.in_memory
 
@@ -36,6 +42,10 @@ def cut_tail(size: int, crashed: LogDirectoryHarness) -> None:
 
 def overwrite_first(position: int, content: bytes, crashed: LogDirectoryHarness) -> None:
     overwrite(crashed.log_files()[0], position, content)
+
+
+def write_first(content: bytes, crashed: LogDirectoryHarness) -> None:
+    crashed.log_files()[0].write_bytes(content)
 
 
 async def crashed_with(
@@ -73,6 +83,50 @@ async def test_validate_batches_keeps_every_batch_after_a_crash_without_damage(
     assert_indexed_like_new(again, batches)
     batches.append(append(again, 100))
     assert read_all(again) == b"".join(batches)
+
+
+@pytest.mark.parametrize("chunk_bytes", [512, 1 << 20], ids=["larger than the read buffer", "smaller"])
+async def test_validate_batches_continues_behind_the_last_record_of_a_batch(
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
+    monkeypatch.setattr(segment_recovery, "CHUNK_BYTES", chunk_bytes)
+    await harness.open_store(**SETTINGS)
+    batches = [bytes(make_batch([b"v" * 500] * count, offset)) for offset, count in [(0, 3), (3, 1), (4, 5)]]
+    for kept in range(1, 4):
+        content = b"".join(batches[:kept])
+        again = await crashed_with(harness, partial(write_first, content))
+        assert again.log_end_offset == [3, 4, 9][kept - 1]
+        assert read_all(again) == content
+
+
+class NoIndex:
+    """An `IndexBuilder` that writes nothing."""
+
+    def add(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> None:
+        """Forget it."""
+
+    def finish(self, max_timestamp: int, max_timestamp_offset: int) -> SegmentIndex:
+        """There is none."""
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("has_marker", [False, True])
+def test_validate_batches_takes_what_a_file_still_has_that_became_shorter(
+    tmp_path: Path, has_marker: bool
+) -> None:
+    whole = [bytes(make_batch([b"v" * 100], offset)) for offset in range(2)]
+    if has_marker:
+        marker, _ = marker_batch(7, 1, EndMarker(True, 3), 0)
+        stamp_offset(marker, 2, 0)
+        whole.append(bytes(marker))
+    torn = bytes(make_batch([b"v" * 100], len(whole)))
+    path = tmp_path / FIRST_LOG
+    path.write_bytes(b"".join(whole) + torn[:-10])
+    builder = SegmentBuilder(0, 1 << 20, NoIndex())
+    log = LogFile(str(path), os.O_RDONLY)
+    size = sum(map(len, whole))
+    assert validate_batches(log, size + len(torn), None, builder) is has_marker
+    assert (builder.size, builder.next_offset) == (size, len(whole))
 
 
 async def test_validate_batches_cuts_only_the_last_batch_if_it_is_torn_anywhere(
@@ -221,12 +275,13 @@ async def test_log_loader_removes_the_segments_behind_a_damaged_one(
         assert f"removed {path.name} ({path.stat().st_size} bytes), it lies behind the cut" in caplog.text
 
 
+@pytest.mark.parametrize("records", [1, 10])
 async def test_validate_batches_cuts_a_segment_that_overlaps_the_next_one(
-    harness: LogDirectoryHarness,
+    harness: LogDirectoryHarness, records: int
 ) -> None:
     store = await harness.open_store(**SETTINGS)
     append_many(store, 30, 200)
-    overlapping = bytes(make_batch([b"x"] * 10, 14))
+    overlapping = bytes(make_batch([b"x"] * records, 14))
     again = await crashed_with(harness, lambda crashed: append_to(crashed.log_files()[0], overlapping))
     assert again.log_end_offset == 14
 
