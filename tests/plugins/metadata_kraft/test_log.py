@@ -336,9 +336,9 @@ async def test_put_topic_changes_nothing_when_the_metadata_log_cannot_be_written
     await harness.close()
 
 
-@pytest.mark.parametrize("refused", ["pwrite", "pwrite truncate"])
+@pytest.mark.parametrize(("refused", "later"), [("pwrite", 50), ("pwrite", 1), ("pwrite truncate", 0)])
 async def test_put_topic_of_several_batches_is_in_the_log_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, later: int
 ) -> None:
     monkeypatch.setattr(commits, "_CHUNK_BYTES", 200)
     failing = FailingDisk()
@@ -350,12 +350,12 @@ async def test_put_topic_of_several_batches_is_in_the_log_whole_or_not_at_all(
             await metadata_of(harness).put_topics(TopicRecord("large", uuid4(), 50))
         failing.recover()
         assert not metadata_of(harness).topics()
-        if refused == "pwrite":
-            await metadata_of(harness).put_topics(TopicRecord("later", uuid4(), 50))
+        if later:
+            await metadata_of(harness).put_topics(TopicRecord("later", uuid4(), later))
         crashed = harness.crash(tmp_path / "crashed")
     await crashed.open()
     found = [(topic.name, topic.partitions) for topic in metadata_of(crashed).topics()]
-    assert found == ([("later", 50)] if refused == "pwrite" else [])
+    assert found == ([("later", later)] if later else [])
     await metadata_of(crashed).put_topics(TopicRecord("last", uuid4(), 50))
     await crashed.reopen()
     assert ("last", 50) in [(topic.name, topic.partitions) for topic in metadata_of(crashed).topics()]
