@@ -28,22 +28,26 @@ def memory_bytes() -> int:
 
 ENOUGH_CONNECTIONS = 100
 """So many have to end before it is worth the few milliseconds, in a thread, that it takes."""
+ENOUGH_BYTES = 16 * 1024 * 1024
+"""Or so much of the memory of requests."""
 
 
 class MemoryReturn:
-    """Counts connections that have ended, and trims the memory of the process when they are many."""
+    """Counts connections that have ended, and trims the memory of the process when they had much."""
 
     def __init__(self) -> None:
         self._ended = 0
+        self._bytes = 0
 
-    def connection_ended(self) -> None:
-        """Count it."""
+    def connection_ended(self, held_bytes: int) -> None:
+        """Count a connection, which had that memory for a request."""
         self._ended += 1
+        self._bytes += held_bytes
 
     async def trim_if_worthwhile(self) -> None:
-        """Give free memory back if many connections have ended since the last time."""
-        if self._ended >= ENOUGH_CONNECTIONS:
-            self._ended = 0
+        """Give free memory back if what has ended since the last time had much of it."""
+        if self._ended >= ENOUGH_CONNECTIONS or self._bytes >= ENOUGH_BYTES:
+            self._ended = self._bytes = 0
             await trio.to_thread.run_sync(_trim)
 
 

@@ -193,19 +193,21 @@ class Server:
                     self._held -= 1
 
     async def _serve(self, sock: socket.socket, peer: Peer) -> None:
+        held_bytes = 0
         try:
             with sock:
                 connection = self._connect(sock, peer)
                 try:
                     await connection.run()
                 finally:
+                    held_bytes = connection.memory.held_bytes
                     connection.memory.close()
                     del self._idle_sweeps[connection]
         except Exception:
             _log.exception("the connection of %s failed inside the broker", peer, extra={"peer": str(peer)})
         finally:
             self._limits.closed(peer.host, peer.listener_name)
-            self._memory.connection_ended()
+            self._memory.connection_ended(held_bytes)
             self._one_ended.set()
 
     def _connect(self, sock: socket.socket, peer: Peer) -> Connection:
