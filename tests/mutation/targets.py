@@ -75,7 +75,7 @@ NEAR_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "plugins/cleaner/compaction/keep_newest.py",
         (
-            "tests/plugins/cleaner/compaction/test_conformance.py",
+            "tests/plugins/cleaner/compaction/test_newest_offsets.py",
             "tests/plugins/cleaner/compaction/test_policy.py",
         ),
     ),

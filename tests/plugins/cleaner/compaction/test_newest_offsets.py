@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
 from collections.abc import Iterator, Sequence
 
@@ -17,6 +18,7 @@ from tidelog.kernel.records.columns import Column
 from tidelog.kernel.records.placed import PlacedBatch
 from tidelog.kernel.testing import make_batch
 from tidelog.plugins.cleaner.compaction import newest_offsets
+from tidelog.plugins.cleaner.compaction.keep_newest import KeepNewest
 from tidelog.plugins.cleaner.compaction.newest_offsets import NewestOffsets
 from tidelog.plugins.cleaner.compaction.offset_map import SLOT_BYTES, OffsetMap
 
@@ -27,6 +29,15 @@ def test_survey_tells_the_first_offset_without_room() -> None:
     assert newest.survey(block_of([None, b"b", None, b"c", b"a"], base_offset=20)) == 23
     assert newest.keep(block_of([b"a", b"b"], base_offset=20)).tolist() == [True, True]
     assert newest.keep(block_of([b"a", b"b"], base_offset=19)).tolist() == [True, False]
+
+
+def test_keep_newest_is_sent_empty_and_does_the_same() -> None:
+    found: KeepNewest = pickle.loads(pickle.dumps(KeepNewest(0, 2 * SLOT_BYTES, 1)))
+    old, new = block_of([b"a", b"a"]), block_of([b"a", b"b", b"c"], base_offset=2)
+    assert (found.survey(old), found.survey(new)) == (None, 4)
+    assert [[*found.keep(block)] for block in (old, new)] == [[False, False], [True, True, True]]
+    assert found.drops(np.array([0, 2]), np.array([1, 3])).tolist() == [True, False]
+    assert found.counts() == {"records without a key": 0, "share of the buffer filled": 1}
 
 
 def test_keep_counts_records_without_a_key_and_drops_them() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trio
+import trio.testing
 
 from tests.deadlines import DEADLINE_S
 from tests.kernel.config.bundle import bundle_config
@@ -190,6 +191,105 @@ async def test_a_worker_that_gets_work_while_another_one_is_ended_is_not_killed(
                     await trio.to_thread.run_sync(int)
                 assert worker.pid not in killed
             life.stopping.set()
+
+
+class FakeProcess:
+    """A process that does nothing."""
+
+    has_ended = False
+
+    def __init__(self) -> None:
+        self.is_killed = False
+
+    def kill(self) -> None:
+        """End it."""
+        self.is_killed = True
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[FakeProcess]:
+    """Those that are started from now on, which are fakes."""
+    started: list[FakeProcess] = []
+
+    def start() -> FakeProcess:
+        started.append(FakeProcess())
+        return started[-1]
+
+    monkeypatch.setattr(workers_module, "_new_process", start)
+    return started
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+async def test_no_more_than_log_cleaner_threads_work_at_once(
+    processes: list[FakeProcess], threads: int
+) -> None:
+    workers = Workers(
+        bundle_config({"log.cleaner.threads": threads, "log.cleaner.io.max.bytes.per.second": "600"})
+    )
+    at_once: list[int] = []
+    rates: list[float] = []
+    working = 0
+
+    async def work() -> None:
+        nonlocal working
+        async with workers.worker():
+            working += 1
+            at_once.append(working)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            rates.append(workers.bytes_per_second())
+            working -= 1
+
+    with trio.fail_after(DEADLINE_S):
+        async with trio.open_nursery() as nursery:
+            for _ in range(4):
+                nursery.start_soon(work)
+    assert max(at_once) == threads
+    assert min(rates) == 600 / threads
+    assert [each.is_killed for each in processes] == [True] * 4
+
+
+async def test_work_that_is_cancelled_makes_room_for_other_work(processes: list[FakeProcess]) -> None:
+    workers = Workers(bundle_config({"log.cleaner.threads": 1}))
+    with trio.fail_after(DEADLINE_S):
+        with trio.CancelScope() as scope:
+            async with workers.worker():
+                scope.cancel()
+                await trio.sleep(DEADLINE_S)
+        assert [each.is_killed for each in processes] == [True]
+        async with workers.worker():
+            assert [each.is_killed for each in processes] == [True, False]
+
+
+async def test_a_worker_is_kept_for_a_minute_at_least_and_two_at_most(
+    processes: list[FakeProcess], autojump_clock: trio.testing.MockClock
+) -> None:
+    workers, life = Workers(bundle_config()), Life()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(workers.keep, life)
+        await life.is_ready.wait()
+        await trio.sleep(50)
+        async with workers.worker():
+            pass
+        (process,) = processes
+        killed = [process.is_killed]
+        for seconds in (59, 61):
+            await trio.sleep(seconds)
+            killed.append(process.is_killed)
+        assert killed == [False, False, True]
+        life.stopping.set()
+
+
+async def test_a_worker_that_works_when_the_broker_stops_is_not_kept(processes: list[FakeProcess]) -> None:
+    workers, life = Workers(bundle_config()), Life()
+    with trio.fail_after(DEADLINE_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(workers.keep, life)
+            await life.is_ready.wait()
+            async with workers.worker():
+                life.stopping.set()
+                await trio.testing.wait_all_tasks_blocked()
+            (process,) = processes
+            assert process.is_killed
 
 
 async def test_a_kept_worker_that_was_killed_is_replaced(tmp_path: Path) -> None:

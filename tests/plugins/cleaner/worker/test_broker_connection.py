@@ -12,17 +12,23 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tests.plugins.cleaner.filters import Filter
+from tidelog.kernel.errors import CorruptBatch, InvalidRecord, StorageError
 from tidelog.kernel.seams.storage import WrittenBatch
-from tidelog.plugins.cleaner.worker.__main__ import PROGRESS_INTERVAL_S, BrokerConnection
+from tidelog.plugins.cleaner.worker.__main__ import BrokerConnection, do_job
 from tidelog.plugins.cleaner.worker.descriptors import receive_descriptors, send_descriptors
 from tidelog.plugins.cleaner.worker.messages import (
+    Failure,
     GroupBegun,
     GroupDraft,
     GroupReplaced,
     GroupWritten,
+    JobFailed,
     Progress,
     Rate,
+    RewriteJob,
 )
+from tidelog.plugins.cleaner.worker.rewriter import Rewriter
 from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.segments.transfer import FileDraftWriter
 
@@ -69,11 +75,11 @@ def received(broker: Connection[Any, Any]) -> list[object]:
     return found
 
 
-def test_spent_reports_now_and_then_and_loses_no_byte(ends: Ends, clock: Clock) -> None:
+def test_spent_reports_ten_times_a_second_and_loses_no_byte(ends: Ends, clock: Clock) -> None:
     worker, broker = ends
     connection = BrokerConnection(worker, A_LOT, clock)
-    for _ in range(1000):
-        clock.now_s += PROGRESS_INTERVAL_S / 100
+    for _ in range(1005):
+        clock.now_s += 0.001
         connection.spent(3, 2)
     reports = received(broker)
     assert 9 <= len(reports) <= 10
@@ -84,8 +90,8 @@ def test_spent_reports_now_and_then_and_loses_no_byte(ends: Ends, clock: Clock) 
         broker.send(GroupReplaced())
         replacing.result()
     found = [each for each in reports if isinstance(each, Progress)]
-    assert sum(each.read_bytes for each in found) == 3000
-    assert sum(each.written_bytes for each in found) == 2000
+    assert sum(each.read_bytes for each in found) == 3015
+    assert sum(each.written_bytes for each in found) == 2010
 
 
 def test_spent_takes_a_new_rate_with_the_next_report(ends: Ends, clock: Clock) -> None:
@@ -94,7 +100,7 @@ def test_spent_takes_a_new_rate_with_the_next_report(ends: Ends, clock: Clock) -
     broker.send(Rate(1000.0))
     connection.spent(500, 0)
     assert clock.slept_s < 1e-6
-    clock.now_s += PROGRESS_INTERVAL_S
+    clock.now_s += 0.1
     connection.spent(250, 250)
     assert clock.slept_s == pytest.approx(0.5)
     assert len(received(broker)) == 1
@@ -135,3 +141,43 @@ def test_receive_descriptors_raises_when_the_other_end_is_gone(ends: Ends) -> No
     broker.close()
     with pytest.raises(EOFError):
         receive_descriptors(worker, 1)
+
+
+JOB = RewriteJob("flights-0", (), 0, 0, Filter(), 0, 0, (), 1, 1, 1, A_LOT)
+
+
+def ends_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each job end so."""
+
+    def run(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Rewriter, "run", run)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (FileNotFoundError(2, "gone"), JobFailed("[Errno 2] gone", Failure.GONE)),
+        (CorruptBatch("damaged"), JobFailed("damaged", Failure.CORRUPT)),
+        (InvalidRecord("damaged"), JobFailed("damaged", Failure.CORRUPT)),
+        (StorageError("refused"), JobFailed("refused", Failure.OTHER)),
+        (OSError(5, "refused"), JobFailed("[Errno 5] refused", Failure.OTHER)),
+        (ZeroDivisionError("oh"), JobFailed("ZeroDivisionError: oh", Failure.OTHER)),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_do_job_says_why_a_job_failed(
+    error: Exception, expected: JobFailed, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends_with(error, monkeypatch)
+    assert do_job(JOB, ends[0]) == expected
+
+
+@pytest.mark.parametrize("error", [EOFError(), ConnectionResetError()], ids=repr)
+def test_do_job_has_no_answer_for_a_broker_that_is_gone(
+    error: Exception, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends_with(error, monkeypatch)
+    with pytest.raises(type(error)):
+        do_job(JOB, ends[0])

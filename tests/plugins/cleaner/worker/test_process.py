@@ -10,6 +10,7 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 
@@ -17,7 +18,7 @@ from tests.deadlines import DEADLINE_S
 from tests.plugins.cleaner import filters
 from tidelog.plugins.cleaner.errors import WorkerDied
 from tidelog.plugins.cleaner.execution.rewriting import CHUNK_BYTES
-from tidelog.plugins.cleaner.worker.messages import JobFailed
+from tidelog.plugins.cleaner.worker.messages import Failure, JobFailed, Rate, RewriteJob
 from tidelog.plugins.cleaner.worker.process import WorkerProcess
 
 _LINUX = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not show processes so")
@@ -69,6 +70,37 @@ async def test_a_filter_that_cannot_be_loaded_is_an_answer_and_the_process_goes_
         assert answer.reason.startswith("the filter cannot be loaded by name: ")
 
 
+@attrs.frozen
+class GoneSource:
+    """A `SegmentSource` whose file was removed."""
+
+    base_offset: int = 0
+    size_bytes: int = 100
+    index_bytes: int = 0
+    time_index_bytes: int = 0
+
+    def read(self, position: int, size: int) -> bytes:
+        """Find no file."""
+        raise FileNotFoundError(2, f"the segment of {self.size_bytes} bytes is gone")
+
+    def will_need(self, position: int, size: int) -> None:
+        """There is nothing."""
+
+    def close(self) -> None:
+        """It is not open."""
+
+
+async def test_the_process_does_each_job_and_takes_a_rate_for_none(process: WorkerProcess) -> None:
+    """A rate that comes when a job has ended is nothing to answer."""
+    await process.send(Rate(1.0))
+    for size in (100, 200):
+        source = GoneSource(size_bytes=size)
+        job = RewriteJob("flights-0", (source,), 5, 0, filters.Filter(), 0, 0, (), 1, 1, 1, 1.0)
+        answer = await answer_of(process, job)
+        assert answer == JobFailed(f"[Errno 2] the segment of {size} bytes is gone", Failure.GONE)
+        await process.send(Rate(2.0))
+
+
 @_LINUX
 async def test_the_process_works_in_the_background(
     process: WorkerProcess, monkeypatch: pytest.MonkeyPatch
@@ -88,6 +120,7 @@ def test_the_process_starts_no_threads_and_keeps_the_memory_of_a_step(process: W
         assert variables[f"{library}_NUM_THREADS"] == "1"
     assert int(variables["MALLOC_MMAP_THRESHOLD_"]) >= 3 * CHUNK_BYTES
     assert int(variables["MALLOC_TRIM_THRESHOLD_"]) >= int(variables["MALLOC_MMAP_THRESHOLD_"])
+    assert int(variables["MALLOC_TOP_PAD_"]) >= 128 * 1024
 
 
 async def test_a_process_that_ends_is_an_error_that_says_how(process: WorkerProcess) -> None:

@@ -148,7 +148,7 @@ async def test_index_format_in_memory_finds_damage_behind_a_clean_stop(
 ) -> None:
     harness = formats_harness(tmp_path, tasks, "memory")
     await harness.open()
-    batches = append_many(await harness.open_store(**SETTINGS), 5, 150, step_ms=1000)
+    batches = append_many(await harness.open_store(**SETTINGS), 7, 150, step_ms=1000)
     await harness.storage.close()
     log = harness.log_files()[-1]
     content = log.read_bytes()
@@ -159,4 +159,23 @@ async def test_index_format_in_memory_finds_damage_behind_a_clean_stop(
     await harness.open()
     check(await harness.open_store(**SETTINGS), batches[:-1])
     assert "its segment is checked" in caplog.text
+    await harness.close()
+
+
+async def test_index_format_in_memory_has_segments_that_end_where_the_next_one_begins(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
+    """Offsets between two segments may be missing, since compaction took them."""
+    harness = formats_harness(tmp_path, tasks, "memory")
+    await harness.open()
+    store = await harness.open_store(**SETTINGS)
+    batches = [append(store, 150, gap=3) for _ in range(12)]
+    await harness.reopen()
+    store = await harness.open_store(**SETTINGS)
+    segments = store.segments()
+    assert len(segments) == 3
+    assert [view.base_offset for view in segments[1:]] == [view.next_offset for view in segments[:-1]]
+    for offset in range(store.log_end_offset):
+        batch = next(batch for batch in batches if parse_header(batch).last_offset >= offset)
+        assert read_bytes(store, offset, 1) == batch
     await harness.close()

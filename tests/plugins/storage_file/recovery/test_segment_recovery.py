@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,11 +25,13 @@ from tidelog.kernel.records.control import EndMarker, marker_batch
 from tidelog.kernel.seams.indexes import SegmentIndex
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.batches import make_batch
+from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.harness import append, append_many, headers_of, read_all
 from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.recovery import log_loader, segment_recovery
 from tidelog.plugins.storage_file.recovery.segment_recovery import validate_batches
 from tidelog.plugins.storage_file.segments.segment_builder import SegmentBuilder
+from tidelog.plugins.storage_file.testing.interposing import Interposer
 
 pytestmark = pytest.mark.in_memory
 
@@ -46,6 +49,10 @@ def overwrite_first(position: int, content: bytes, crashed: LogDirectoryHarness)
 
 def write_first(content: bytes, crashed: LogDirectoryHarness) -> None:
     crashed.log_files()[0].write_bytes(content)
+
+
+def overwrite_second(position: int, content: bytes, crashed: LogDirectoryHarness) -> None:
+    overwrite(crashed.log_files()[1], position, content)
 
 
 async def crashed_with(
@@ -275,6 +282,54 @@ async def test_log_loader_removes_the_segments_behind_a_damaged_one(
         assert f"removed {path.name} ({path.stat().st_size} bytes), it lies behind the cut" in caplog.text
 
 
+class Removals(Interposer):
+    """Notes which files are removed, and which directories are synced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[str] = []
+
+    def call(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        if name in ("unlink", "fsync"):
+            self.noted.append(Path(self.path_of(name, arguments)).name)
+        return perform(*arguments)
+
+
+async def test_log_loader_syncs_the_directory_behind_what_it_removes(harness: LogDirectoryHarness) -> None:
+    """With a loss of power the segments would be there again, behind what was appended in their place."""
+    store = await harness.open_store(**SETTINGS)
+    append_many(store, 60, 200)
+    removed = harness.log_files()[2:]
+    removals = Removals()
+    with removals.installed():
+        await crashed_with(harness, partial(overwrite_second, 70, b"\xaa\xaa\xaa"))
+    noted = removals.noted
+    last = max(noted.index(path.name) for path in removed)
+    assert harness.partition_dir.name in noted[last + 1 :]
+
+
+async def test_log_loader_takes_a_clean_log_as_it_is(
+    harness: LogDirectoryHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its indexes may be empty, if the log is small or has no timestamps, and files keep their age."""
+    caplog.set_level(logging.INFO, log_loader.__name__)
+    for size, timestamp in [(10, -1), (100, -1), (20, START_MS)]:
+        store = await harness.open_store(**SETTINGS)
+        append(store, size, timestamp=timestamp)
+        await harness.storage.close()
+        modified_ms = START_MS - 86_400_000 - size
+        for path in harness.log_files():
+            os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+        harness.storage = harness.new_storage()
+        await harness.open()
+        store = await harness.open_store(**SETTINGS)
+        assert {view.last_modified_ms for view in store.segments()} == {modified_ms}
+        await harness.storage.close()
+        harness.storage = harness.new_storage()
+        await harness.open()
+    assert caplog.messages == []
+
+
 @pytest.mark.parametrize("records", [1, 10])
 async def test_validate_batches_cuts_a_segment_that_overlaps_the_next_one(
     harness: LogDirectoryHarness, records: int
@@ -351,7 +406,12 @@ INDEX_DAMAGE: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("name", INDEX_DAMAGE)
 @pytest.mark.parametrize("clean", [False, True], ids=["crash", "clean stop"])
 async def test_log_loader_rebuilds_a_missing_or_damaged_index(
-    harness: LogDirectoryHarness, name: str, suffix: str, segment: str, clean: bool
+    harness: LogDirectoryHarness,
+    name: str,
+    suffix: str,
+    segment: str,
+    clean: bool,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 60, 200)
@@ -362,6 +422,8 @@ async def test_log_loader_rebuilds_a_missing_or_damaged_index(
     again = await crashed_with(harness, lambda crashed: INDEX_DAMAGE[name](crashed.partition_dir / target))
     assert read_all(again) == b"".join(batches)
     assert_indexed_like_new(again, batches)
+    if clean and name == "missing":
+        assert "it is rebuilt" in caplog.text
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
@@ -374,8 +436,13 @@ async def test_log_loader_rebuilds_an_empty_index_after_a_clean_stop_without_a_w
     batches = append_many(store, 60, 200)
     await harness.storage.close()
     target = min(harness.partition_dir.glob(f"*{suffix}")).name
-    again = await crashed_with(harness, lambda crashed: cut(crashed.partition_dir / target, 0))
-    assert_indexed_like_new(again, batches)
+    expected = (harness.partition_dir / target).read_bytes()
+    crashed = harness.crash(harness.log_dir.parent / "crashed")
+    cut(crashed.partition_dir / target, 0)
+    await crashed.open()
+    assert_indexed_like_new(await crashed.open_store(**SETTINGS), batches)
+    await crashed.close()
+    assert (crashed.partition_dir / target).read_bytes() == expected
     (told,) = [record for record in caplog.records if "no entries" in record.getMessage()]
     assert told.levelno == logging.INFO
     assert told.getMessage().endswith("it is rebuilt from the log")
