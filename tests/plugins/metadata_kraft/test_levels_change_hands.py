@@ -65,27 +65,19 @@ class Format:
         return f"{self.level} by {'Kafka' if self.by_kafka else 'tidelog'}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "new",
     [
+        Format("3.7-IV2", "3.7-IV2"),
+        Format("3.9", "3.9-IV0"),
+        Format("4.0", "4.0-IV3", SINCE_4_0),
+        Format("4.3", "4.3-IV0", SINCE_4_2),
+        Format("4.4-IV0", "4.4-IV0", SINCE_4_4),
+        Format("4.4-IV1", "4.4-IV1", SINCE_4_4),
         Format("4.4", "4.4-IV2", SINCE_4_4),
-        pytest.param(
-            Format("4.4", "4.4-IV2", {**SINCE_4_4, KRAFT: 1}, dynamic_quorum=True), marks=pytest.mark.long
-        ),
-        pytest.param(
-            Format(None, "4.4-IV2", {**SINCE_4_4, KRAFT: 1}, by_kafka=False), marks=pytest.mark.long
-        ),
-        *(
-            pytest.param(each, marks=pytest.mark.long)
-            for each in (
-                Format("3.7-IV2", "3.7-IV2"),
-                Format("3.9", "3.9-IV0"),
-                Format("4.0", "4.0-IV3", SINCE_4_0),
-                Format("4.3", "4.3-IV0", SINCE_4_2),
-                Format("4.4-IV0", "4.4-IV0", SINCE_4_4),
-                Format("4.4-IV1", "4.4-IV1", SINCE_4_4),
-            )
-        ),
+        Format("4.4", "4.4-IV2", {**SINCE_4_4, KRAFT: 1}, dynamic_quorum=True),
+        Format(None, "4.4-IV2", {**SINCE_4_4, KRAFT: 1}, by_kafka=False),
     ],
     ids=str,
 )
