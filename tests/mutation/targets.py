@@ -30,6 +30,7 @@ NEAR_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         for name in ("batches", "errors", "fetch_sessions", "producers", "settings", "steps")
     ),
     ("plugins/client/cluster.py", ("tests/plugins/client/test_settings.py", _CLIENT_OPERATIONS)),
+    ("plugins/client/drivers/link.py", ("tests/plugins/client/drivers/test_drivers.py",)),
     ("plugins/client/__init__.py", ("tests/plugins/client/test_imports.py",)),
     *(
         (

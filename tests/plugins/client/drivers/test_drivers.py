@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import attrs
 import pytest
@@ -14,25 +17,30 @@ from tests.plugins.client.driven import (
     IMPATIENT_S,
     QUICK,
     Part,
+    blocking,
     honest,
     receive_request,
     saying,
     server,
     settle,
 )
-from tests.plugins.client.fakes import FakeBroker, metadata_message
-from tidelog.plugins.client import TrioClient
+from tests.plugins.client.fakes import ALL_VERSIONS, FakeBroker, metadata_message
+from tests.tables import for_each
+from tidelog.plugins.client import BlockingClient, ClientSettings, TrioClient
 from tidelog.plugins.client.cluster import Address
-from tidelog.plugins.client.errors import BrokerClosed, ClientClosed, RequestTimedOut
+from tidelog.plugins.client.drivers import blocking_driver
+from tidelog.plugins.client.drivers.trio_connection import TrioConnection
+from tidelog.plugins.client.errors import BrokerClosed, BrokerUnreachable, ClientClosed, RequestTimedOut
 from tidelog.plugins.client.settings import parse_addresses
 from tidelog.plugins.client.steps import Pause, Session, Steps
+from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS
 from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest
+from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest, MetadataResponse
 from tidelog.plugins.protocol_kafka.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -103,6 +111,13 @@ async def test_a_connection_that_the_broker_closed_meanwhile_is_replaced_unnotic
     assert counting.connections == 3
 
 
+async def test_connect_negotiates_again_with_a_broker_of_older_versions(connect: Any) -> None:
+    old = FakeBroker({"Metadata": metadata_message({})}, {**ALL_VERSIONS, API_VERSIONS.key: (0, 2)})
+    async with server(honest(old)) as address, connect(address) as client:
+        with trio.fail_after(DEADLINE_S):
+            assert (await client.call("request", ASK)).cluster_id == "a-cluster"
+
+
 async def test_connect_tries_the_next_address_when_one_refuses(connect: Any) -> None:
     async with server(honest(broker())) as address, connect(f"127.0.0.1:1,{address}") as client:
         assert (await client.call("request", ASK)).cluster_id == "a-cluster"
@@ -119,6 +134,76 @@ async def test_connect_leaves_time_for_the_next_address_after_a_silent_one(conne
         assert (await client.call("request", ASK)).cluster_id == "a-cluster"
 
 
+SHARES = [
+    (100.0, 0, ["no answer within 3 s"] * 3),
+    (2.0, 0, ["no answer within 2 s"] * 3),
+    (100.0, 1, ["refused", "no answer within 4.5 s", "no answer within 4.5 s"]),
+    (100.0, 2, ["refused", "refused", "no answer within 9 s"]),
+]
+"""Time of a connect, number of addresses that refuse, and what becomes of each address within 9 s."""
+
+
+def settings_of(connect_timeout_s: float) -> ClientSettings:
+    return ClientSettings(operation_timeout_s=9, connect_timeout_s=connect_timeout_s)
+
+
+@for_each(("connect_timeout_s", "refusing", "reasons"), SHARES)
+def test_addresses_share_the_time_of_a_blocking_operation(
+    connect_timeout_s: float, refusing: int, reasons: list[str]
+) -> None:
+    now_s, tried = 0.0, 0
+
+    def connect(address: Address, _settings: ClientSettings, timeout_s: float) -> None:
+        nonlocal now_s, tried
+        tried += 1
+        if tried <= refusing:
+            raise BrokerUnreachable([(address, "refused")])
+        now_s += timeout_s
+        raise BrokerUnreachable([(address, f"no answer within {timeout_s:.3g} s")])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocking_driver, "BlockingConnection", connect)
+        patch.setattr(blocking_driver, "time", SimpleNamespace(monotonic=lambda: now_s))
+        client = BlockingClient("a:1,b:1,c:1", settings=settings_of(connect_timeout_s))
+        with pytest.raises(BrokerUnreachable) as raised:
+            client.connect()
+    assert [reason for _, reason in raised.value.attempts] == reasons
+
+
+@pytest.mark.parametrize(("connect_timeout_s", "refusing", "reasons"), SHARES)
+async def test_addresses_share_the_time_of_a_trio_operation(
+    connect_timeout_s: float,
+    refusing: int,
+    reasons: list[str],
+    autojump_clock: trio.testing.MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[Address] = []
+
+    async def connect(address: Address, _settings: ClientSettings) -> None:
+        tried.append(address)
+        if len(tried) <= refusing:
+            raise BrokerUnreachable([(address, "refused")])
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(TrioConnection, "open", connect)
+    async with TrioClient("a:1,b:1,c:1", settings=settings_of(connect_timeout_s)) as client:
+        with pytest.raises(BrokerUnreachable) as raised:
+            await client.connect()
+    assert [reason for _, reason in raised.value.attempts] == reasons
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "known"), [(bytes(range(16)), UUID(bytes=bytes(range(16)))), (bytes(16), None)]
+)
+async def test_topic_id_is_that_of_the_last_metadata(topic_id: bytes, known: UUID | None) -> None:
+    told = metadata_message({"orders": [1]}, topic_id=topic_id)
+    async with server(honest(broker(Metadata=told))) as address, blocking(address) as client:
+        assert await client.call("topic_id", "orders") is None
+        await client.call("metadata", ["orders"])
+        assert await client.call("topic_id", "orders") == known
+
+
 async def test_request_for_a_node_connects_to_the_address_of_that_node(connect: Any) -> None:
     second = broker()
     async with server(honest(second)) as other:
@@ -126,6 +211,20 @@ async def test_request_for_a_node_connects_to_the_address_of_that_node(connect: 
         async with server(honest(FakeBroker({"Metadata": told}))) as address, connect(address) as client:
             await client.call("request", ASK, node=2)
     assert len(second.asked) == 1
+
+
+async def test_answers_are_not_kept(connect: Any) -> None:
+    """But for the last one: a client may live as long as its process."""
+    async with server(honest(broker())) as address, connect(address) as client:
+        before = answers_alive()
+        for _ in range(5):
+            await client.call("request", ASK)
+        assert answers_alive() <= before + 1
+
+
+def answers_alive() -> int:
+    gc.collect()
+    return sum(type(each) is MetadataResponse for each in gc.get_objects())
 
 
 async def test_request_all_returns_pipelined_responses_in_order(connect: Any) -> None:
@@ -148,14 +247,15 @@ async def test_request_all_does_not_deadlock_on_large_requests_and_responses(con
     assert len(both.asked) == len(requests)
 
 
-async def test_request_of_produce_with_acks_0_is_sent_and_returns_none(connect: Any) -> None:
-    unanswered = produce_of(b"abc")
+@pytest.mark.parametrize("records", [b"abc", 16 * MEGABYTE + b"abc"], ids=["short", "long"])
+async def test_request_of_produce_with_acks_0_is_sent_and_returns_none(connect: Any, records: bytes) -> None:
+    unanswered = produce_of(records)
     unanswered.acks = 0
     seen = trio.Event()
 
     async def part(stream: trio.SocketStream) -> None:
         await settle(stream)
-        assert b"abc" in await receive_request(stream)
+        assert (await receive_request(stream)).find(records) > 0
         seen.set()
 
     async with server(part) as address, connect(address) as client:

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import click
 import pytest
+from click.testing import CliRunner
 
 from tests.kernel.cli.running import tidelog
 from tests.peers import free_port
@@ -70,6 +71,10 @@ def offsets(topic: Topic, first: int, second: int = 0) -> str:
             "{topic}-0 would be loaded from offset 8 to 5, which is below it.",
         ),
         (
+            lambda topic: ["--to-offsets", offsets(topic, 2)],
+            "{topic}-0 would be loaded from offset 3 to 2, which is below it.",
+        ),
+        (
             lambda topic: ["--from-offsets", '{"other": {"0": 1}}'],
             "The option --from-offsets has to have all partitions of the query and no others",
         ),
@@ -117,7 +122,9 @@ def test_load_refuses_a_topic_that_was_deleted_and_made_again(shared_tidelog: st
         with new_topic(shared_tidelog, name=made.name):
             made.produce(0, ["c", "d", "e"])
             for check in checks:
-                with pytest.raises(LoadFailed, match=f"Topic '{made.name}' is not .* and created again"):
+                with pytest.raises(
+                    LoadFailed, match=f"Topic '{made.name}' is not .* and created again. .* directory\\.$"
+                ):
                     check(plan, options)
                 check(without_ids, options)
 
@@ -154,6 +161,8 @@ def test_load_of_a_topic_that_is_not_there(
             "--from-time 2026-02-01T00:00:00Z is not before --to-time 2026-01-31T00:00:00Z.",
         ),
         (["t", "--from-time", "yesterday"], "'yesterday' is no time since 1970, such as 2026-01-31, "),
+        (["t", "--task-records", "0"], "0 is not in the range x>=1."),
+        (["t", "--chunk-records", "0"], "0 is not in the range x>=1."),
         (["t", "--from-offsets", "latest"], "the option --from-offsets cannot be latest (-1)"),
         (["t", "--to-offsets", "earliest"], "the option --to-offsets cannot be earliest (-2)"),
         (["t", "--to-offsets", "5"], "the option --to-offsets has to be like"),
@@ -181,7 +190,28 @@ def test_load_refuses_wrong_usage(
     with pytest.raises(click.UsageError) as raised:
         load.main(["--into", str(tmp_path / "t"), *given], standalone_mode=False)
     assert message in raised.value.format_message()
+    assert raised.value.format_message().endswith(".")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "--into DIRECTORY ",
+        "--from-time TIME ",
+        "--from-offsets OFFSETS ",
+        "--format FORMAT ",
+        "[default: parquet]",
+        "--partition-by COLUMNS ",
+        "[default: topic,date]",
+        "--task-records INTEGER RANGE ",
+        "[default: 1000000; x>=1]",
+        "[default: 4000000; x>=1]",
+    ],
+)
+def test_the_help_names_values_and_defaults(text: str) -> None:
+    shown = CliRunner().invoke(load, ["--help"]).output
+    assert text in f"{' '.join(shown.split())} "
 
 
 def test_load_without_a_broker_is_one_sentence_and_exit_code_1(tmp_path: Path) -> None:

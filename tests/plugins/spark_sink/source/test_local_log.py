@@ -108,6 +108,19 @@ def test_local_log_does_without_a_usable_index(directory: Path, tmp_path: Path, 
     assert read(copied, 11, COUNT) == ([*range(11, COUNT)], COUNT)
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+def test_local_log_warns_of_an_index_that_cannot_be_read_but_not_of_one_that_is_gone(
+    is_there: bool, directory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    copied = copy_of(directory, tmp_path)
+    for path in copied.glob("*.index"):
+        path.unlink()
+        if is_there:
+            path.mkdir()
+    assert read(copied, 11, COUNT) == ([*range(11, COUNT)], COUNT)
+    assert ("what its files do not give" in caplog.text) is is_there
+
+
 def test_local_log_ends_at_what_it_cannot_read(directory: Path, tmp_path: Path) -> None:
     """The broker is asked from there on."""
     copied = copy_of(directory, tmp_path)

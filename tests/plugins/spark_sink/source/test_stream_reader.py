@@ -377,6 +377,18 @@ def test_get_default_read_limit_is_what_the_options_say(tidelog_topic: Topic) ->
     assert limit(minOffsetsPerTrigger=7, maxOffsetsPerTrigger=9) == ReadMaxRows(9)
 
 
+def test_a_query_warns_once_of_options_without_effect(
+    tidelog_topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    data_source = source(tidelog_topic, kafka__check__crcs="true")
+    reader = data_source.streamReader(data_source.schema())
+    assert not caplog.messages
+    for _ in range(3):
+        reader.getDefaultReadLimit()
+    (message,) = caplog.messages
+    assert message.endswith(": kafka.check.crcs")
+
+
 @attrs.define
 class Clock:
     """A time in seconds that a test sets."""

@@ -154,7 +154,7 @@ def test_a_query_warns_once_of_options_without_effect(
 @pytest.mark.parametrize("writer", [batch_writer, stream_writer])
 def test_writers_are_made_with_options_and_columns_that_fit(writer: Any) -> None:
     options = {"kafka.bootstrap.servers": "localhost:9092", "topic": "t"}
-    with pytest.raises(InvalidColumns, match="there is no column value among none"):
+    with pytest.raises(InvalidColumns, match=r"there is no column value among none$"):
         writer(options, StructType([]), overwrite=False)
     with pytest.raises(InvalidColumns, match="there is no column topic"):
         writer({"kafka.bootstrap.servers": "localhost:9092"}, SCHEMA, overwrite=False)

@@ -212,11 +212,20 @@ def test_end_left_open_aborts_what_tasks_have_left_that_are_gone_and_nothing_els
     assert query.committed() == ["b", "c", "d", "other"]
 
 
+def test_commit_tasks_ends_what_a_task_without_rows_has_left_open(query: Query) -> None:
+    """Brokers that do not list transactions have left it to `commit_tasks`."""
+    with pytest.raises(Killed):
+        query.run(0, ["a"], ["b"], client=Dying(query.client, "commit_transaction", 1, after=False))
+    done = [query.prepare(0, ["a"]), PreparedTask(StreamTask(query.id, 0, 1), Written())]
+    commit_tasks(query.client, query.options, done)
+    assert query.committed() == ["a"]
+
+
 def test_a_checkpoint_that_was_set_back_fails_with_both_numbers_and_the_remedy(query: Query) -> None:
     for batch in range(3):
         query.run(batch, [f"{batch}-a"], [f"{batch}-b"])
     written = query.committed()
-    message = r"micro-batch 1 is to be written.*has written micro-batch 2 already.*Restore the checkpoint"
+    message = r"micro-batch 1 is to be written.* micro-batch 2 already.*Restore the checkpoint .* up to 2;"
     others: list[Tasks] = [(["1-a", "new"], ["1-b"]), ([], [], ["new"]), ([],)]
     for tasks in others:
         with pytest.raises(CheckpointSetBack, match=message):
