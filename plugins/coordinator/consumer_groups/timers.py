@@ -73,7 +73,7 @@ class Timers:
         deadlines.schedule(
             (self._group_id, member_id, Timer.SESSION),
             deadlines.now_ms() + duration_ms,
-            partial(self._expired, Overdue(member_id, Timer.SESSION, member.current.epoch)),
+            partial(self._expired, member_id, Timer.SESSION, member.current.epoch),
         )
 
     def follow_revocation(self, member: Member) -> None:
@@ -87,10 +87,10 @@ class Timers:
         self, member: Member, timer: Timer, duration_ms: int
     ) -> tuple[tuple[str, str, Timer], int, Callable[[], None]]:
         self._overdue.pop((member.member_id, timer), None)
-        expired = partial(self._expired, Overdue(member.member_id, timer, member.current.epoch))
+        expired = partial(self._expired, member.member_id, timer, member.current.epoch)
         key = (self._group_id, member.member_id, timer)
         return key, self._deadlines.now_ms() + max(duration_ms, 0), expired
 
-    def _expired(self, overdue: Overdue) -> None:
-        self._overdue[overdue.member_id, overdue.timer] = overdue
+    def _expired(self, member_id: str, timer: Timer, epoch: int) -> None:
+        self._overdue[member_id, timer] = Overdue(member_id, timer, epoch)
         self._report()

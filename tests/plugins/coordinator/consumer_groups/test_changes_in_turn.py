@@ -18,7 +18,7 @@ from tidelog.kernel import pace
 from tidelog.kernel.errors import BrokerError, CoordinatorLoadInProgress, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import LeavingMember
 from tidelog.plugins.coordinator.consumer_groups import live
-from tidelog.plugins.coordinator.consumer_groups.timers import Overdue, Timer
+from tidelog.plugins.coordinator.consumer_groups.timers import Timer
 
 TOPICS = 100
 NAMES = frozenset(f"t{number:05}" for number in range(TOPICS))
@@ -86,7 +86,7 @@ async def test_a_member_whose_heartbeat_waits_for_its_turn_is_not_expired(
             nursery.start_soon(lambda: coordinator.heartbeat("a", 1, topic_names=FEWER))
             await begun()
             timers = group._timers  # pyright: ignore[reportPrivateUsage]
-            timers._expired(Overdue("a", Timer.SESSION, 1))  # pyright: ignore[reportPrivateUsage]
+            timers._expired("a", Timer.SESSION, 1)  # pyright: ignore[reportPrivateUsage]
         await trio.sleep(SETTINGS.session_timeout_ms / 2000)
         assert sorted(group.state.members) == ["a", "b"]
 
