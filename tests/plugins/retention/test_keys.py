@@ -6,7 +6,7 @@ import pytest
 
 from tests.kernel.config.bundle import BUNDLE, bundle_config
 from tests.tables import for_each
-from tidelog.kernel.config import topic_config
+from tidelog.kernel.config import TopicConfig, topic_config
 from tidelog.kernel.errors import ConfigError, InvalidTopicConfig
 from tidelog.plugins.retention.keys import RETENTION_BYTES, RETENTION_MS
 
@@ -34,6 +34,11 @@ def test_the_shortest_unit_that_a_broker_sets_is_that_of_its_topics(
 @for_each(("settings", "size_bytes"), [({}, -1), ({"log.retention.bytes": 7}, 7)])
 def test_a_broker_limits_the_size_of_its_topics(settings: dict[str, object], size_bytes: int) -> None:
     assert topic_config(bundle_config(settings), {})[RETENTION_BYTES] == size_bytes
+
+
+def test_a_topic_without_a_broker_has_what_kafka_has() -> None:
+    config = TopicConfig()
+    assert (config[RETENTION_MS], config[RETENTION_BYTES]) == (7 * DAY_MS, -1)
 
 
 @for_each(("name", "least"), [("retention.ms", -1), ("retention.bytes", -(2**63))])

@@ -583,6 +583,19 @@ async def test_rewrite_now_names_the_logs_that_no_process_could_be_started_for(
         assert cleanup.statistics()["delete"].failures == 1
 
 
+async def test_background_tasks_are_one_for_each_policy_and_one_that_keeps_workers() -> None:
+    policies: list[CleanupPolicy] = [Policy(lambda _: NOTHING), CompactionPolicy()]
+    async with running_broker() as broker:
+        cleanup = LogCleanup(
+            {each.name: each for each in policies}, broker.config, broker.topics, broker.clock
+        )
+        assert [task.name for task in cleanup.background_tasks()] == [
+            "cleanup policy delete",
+            "cleanup policy compact",
+            "cleanup workers",
+        ]
+
+
 async def test_run_passes_over_topics_of_other_policies_and_offline_partitions() -> None:
     policy = Policy(lambda _: NOTHING)
     async with running_broker() as broker:
