@@ -236,7 +236,8 @@ async def test_rewrite_with_a_filter_that_fails_leaves_the_log_and_is_tried_agai
         broken, sound = await filled(broker), await filled(broker, "sound")
         policy = Rewriting(make)
         cleanup = Cleanup(broker, policy)
-        await cleanup.run()
+        statistics = await cleanup.run()
+        assert (statistics.failures, statistics.postponed_partitions) == (2, 2)
         assert reason in caplog.text
         policy.make = EvenOffsets
         cleanup.seconds = FIRST_BACKOFF_S - 0.1
@@ -256,6 +257,17 @@ async def test_rewrite_with_a_filter_that_fails_leaves_the_log_and_is_tried_agai
         assert (statistics.rewrites, statistics.postponed_partitions) == (2, 0)
         assert (statistics.longest_backoff_seconds, statistics.unrewritable_partitions) == (0, 0)
     assert not [name for name in os.listdir(tmp_path / f"{TOPIC}-0") if name.endswith(".cleaned")]  # noqa: PTH208
+
+
+async def test_statistics_forget_a_failed_rewrite_of_a_topic_that_is_deleted(tmp_path: Path) -> None:
+    async with running(tmp_path, "file") as broker:
+        for topic in (TOPIC, "deleted"):
+            await filled(broker, topic)
+        cleanup = Cleanup(broker, Rewriting(Broken))
+        assert (await cleanup.run()).postponed_partitions == 2
+        await broker.topics.delete("deleted")
+        statistics = await cleanup.run()
+        assert (statistics.failures, statistics.postponed_partitions) == (2, 1)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
