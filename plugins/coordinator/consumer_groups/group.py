@@ -48,8 +48,9 @@ class ConsumerGroup:
         epoch: raised whenever what there is to assign changes
         assignment_epoch: the epoch that the target assignment was computed for
         targets: the target assignment of each member
-        owners: the member that owns a partition, including one that still has to revoke it, by topic; the
-            inner dictionaries are replaced and never changed, since copies of the group share them
+        owners: the member that owns a partition, including one that still has to revoke it, by topic; copies
+            of the group share the inner dictionaries
+        own_owners: the topics whose inner dictionary no copy shares, so that it may be changed
         topics_version: the version of the topic catalogue at the last check; not in any record
     """
 
@@ -70,6 +71,7 @@ class ConsumerGroup:
 
     def copy(self) -> ConsumerGroup:
         """Return a copy that can be changed independently."""
+        self.own_owners.clear()
         return attrs.evolve(
             self,
             members=dict(self.members),
