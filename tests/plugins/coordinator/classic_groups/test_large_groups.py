@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MEMBERS = 10_000
 HELD_MS = 50.0
-TRIES = 5
+MORE_TRIES = 4
 SHARE = b"a share of thirty bytes or so."
 SPAWNED_AT_ONCE = 100
 
@@ -101,10 +101,10 @@ class Members:
 
 
 async def test_ten_thousand_members_join_sync_rejoin_and_leave_in_short_steps() -> None:
-    for _ in range(TRIES):
-        longest = await _live_as_a_large_group()
-        if longest.ms < HELD_MS:
-            break
+    longest = await _live_as_a_large_group()
+    for _ in range(MORE_TRIES):
+        if longest.ms >= HELD_MS:
+            longest = await _live_as_a_large_group()
     assert longest.ms < HELD_MS, longest.task
 
 
@@ -141,12 +141,9 @@ async def test_ten_thousand_members_are_read_back_in_short_steps(monkeypatch: py
         group.add(member, CONSUMER)
     group.restore(1, CONSUMER, "range")
     record = GenerationChange.of(group, 1).to_record()
-    for _ in range(TRIES):
-        coordinator = new_coordinator()
-        with longest_step() as longest:
-            await run_in_steps(coordinator.classic.replay(0, *record))
-        if longest.ms < HELD_MS:
-            break
+    coordinator = new_coordinator()
+    with longest_step() as longest:
+        await run_in_steps(coordinator.classic.replay(0, *record))
     assert longest.ms < HELD_MS
     assert len(coordinator.classic_group().group.members) == MEMBERS
 

@@ -224,6 +224,7 @@ def classic_group_of(coordinator: ConsumerGroupCoordinator, members: int) -> Liv
 
 async def test_a_classic_group_of_three_thousand_members_becomes_a_consumer_group_in_short_steps() -> None:
     """More do not fit into a batch. All of them took half a second in one step."""
+    held = float("inf")
     for _ in range(TRIES):
         async with trio.open_nursery() as nursery:
             coordinator = coordinator_of(nursery, 1, MIGRATED_MEMBERS)
@@ -233,9 +234,10 @@ async def test_a_classic_group_of_three_thousand_members_becomes_a_consumer_grou
                 await coordinator.join("new", topic_names=frozenset(("t00000",)))
             gc.enable()
         assert len(coordinator.members) == MIGRATED_MEMBERS + 1
-        if longest.ms < HELD_MS:
+        held = min(held, longest.ms)
+        if held < HELD_MS:
             break
-    assert longest.ms < HELD_MS, longest.task
+    assert held < HELD_MS
 
 
 async def test_a_classic_group_that_changes_while_it_is_upgraded_stays_as_it_is(

@@ -46,20 +46,28 @@ class AnyGroup:
 
 
 def test_all_offsets_of_a_group_that_was_read_back_are_fetched_in_short_steps() -> None:
+    held_ms = float("inf")
     for _ in range(TRIES):
-        steps, longest_ms = loaded_offsets().fetch_in_steps(OffsetFetch("g", None)), 0.0
-        fetched: FetchedOffsets = {}
-        while not fetched:
-            began = thread_time()
-            try:
-                next(steps)
-            except StopIteration as done:
-                fetched = done.value
-            longest_ms = max(longest_ms, (thread_time() - began) * 1000)
-        if longest_ms < HELD_MS:
+        fetched, longest_ms = fetch_all(loaded_offsets())
+        assert {("t", index): found for index, found in fetched["t"].items()} == OF_GROUP
+        held_ms = min(held_ms, longest_ms)
+        if held_ms < HELD_MS:
             break
-    assert longest_ms < HELD_MS
-    assert {("t", index): found for index, found in fetched["t"].items()} == OF_GROUP
+    assert held_ms < HELD_MS
+
+
+def fetch_all(offsets: Offsets) -> tuple[FetchedOffsets, float]:
+    """All offsets of the group, and the CPU milliseconds of the longest step."""
+    steps, longest_ms = offsets.fetch_in_steps(OffsetFetch("g", None)), 0.0
+    fetched: FetchedOffsets = {}
+    while not fetched:
+        began = thread_time()
+        try:
+            next(steps)
+        except StopIteration as done:
+            fetched = done.value
+        longest_ms = max(longest_ms, (thread_time() - began) * 1000)
+    return fetched, longest_ms
 
 
 def test_an_offset_that_is_removed_while_all_are_fetched_is_left_out() -> None:
