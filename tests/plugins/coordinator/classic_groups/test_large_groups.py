@@ -1,18 +1,16 @@
-"""A classic group of ten thousand members holds no one up: it is written and answered in steps."""
+"""A large classic group holds no one up: it is written, answered and read back in steps."""
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.longest_step import LongestStep, longest_step
 from tests.plugins.coordinator.classic_groups.driver import CONSUMER
 from tests.plugins.coordinator.groups.group_coordinator import GroupCoordinator, new_coordinator
 from tidelog.kernel.errors import RebalanceInProgress
-from tidelog.kernel.pace import run_in_steps
+from tidelog.kernel.pace import ITEMS_PER_STEP, run_in_steps
 from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember, Synced
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
@@ -26,9 +24,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-MEMBERS = 10_000
-HELD_MS = 50.0
-MORE_TRIES = 4
+MEMBERS = 2_000
 SHARE = b"a share of thirty bytes or so."
 SPAWNED_AT_ONCE = 100
 
@@ -100,41 +96,38 @@ class Members:
         await wait_all_tasks_blocked()
 
 
-async def test_ten_thousand_members_join_sync_rejoin_and_leave_in_short_steps() -> None:
-    longest = await _live_as_a_large_group()
-    for _ in range(MORE_TRIES):
-        if longest.ms >= HELD_MS:
-            longest = await _live_as_a_large_group()
-    assert longest.ms < HELD_MS, longest.task
-
-
-async def _live_as_a_large_group() -> LongestStep:
-    gc.disable()  # what it takes depends on all that other tests have left
+async def test_a_large_group_joins_syncs_rejoins_and_leaves() -> None:
     async with trio.open_nursery() as nursery:
         members = Members(nursery)
-        with longest_step() as longest:
-            await members.join_all([""] * MEMBERS)
-            await members.begin()
-            await members.sync_all()
-            # The leader's JoinGroup begins another generation, which the last one completes.
-            ids = sorted(
-                (joined.member_id for joined in members.joined),
-                key=members.leader.member_id.__eq__,
-                reverse=True,
-            )
-            await trio.lowlevel.checkpoint()
-            await members.join_all(ids)
-            await members.sync_all()
-            assert members.state() is GroupState.STABLE
-            await members.leave_all()
-    gc.enable()
+        await members.join_all([""] * MEMBERS)
+        await members.begin()
+        await members.sync_all()
+        # The leader's JoinGroup begins another generation, which the last one completes.
+        leader = members.leader.member_id
+        await members.join_all(sorted((joined.member_id for joined in members.joined), key=leader.__ne__))
+        await members.sync_all()
+        assert members.state() is GroupState.STABLE
+        await members.leave_all()
     assert members.state() is GroupState.EMPTY
     assert [synced.assignment for synced in members.synced] == [SHARE] * MEMBERS
-    return longest
 
 
-async def test_ten_thousand_members_are_read_back_in_short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_assignment_of_many_members_is_written_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidelog.kernel.pace.STEP_SECONDS", 0.0)
+    async with trio.open_nursery() as nursery:
+        members = Members(nursery)
+        await members.join_all([""] * MEMBERS)
+        await members.begin()
+        nursery.start_soon(members.sync, members.leader)
+        passes = 0
+        while not members.coordinator.log.batches:
+            await trio.lowlevel.checkpoint()
+            passes += 1
+    # The messages are made in steps, and encoded in others.
+    assert passes > MEMBERS / ITEMS_PER_STEP
+
+
+async def test_a_large_group_is_read_back() -> None:
     group = ClassicGroup("g", GroupSettings(str))
     for number in range(MEMBERS):
         member = Member(f"m{number}", None, "client", "/127.0.0.1", 1, 1, {"range": SHARE}, SHARE)
@@ -142,10 +135,8 @@ async def test_ten_thousand_members_are_read_back_in_short_steps(monkeypatch: py
     group.restore(1, CONSUMER, "range")
     record = GenerationChange.of(group, 1).to_record()
     coordinator = new_coordinator()
-    with longest_step() as longest:
-        await run_in_steps(coordinator.classic.replay(0, *record))
-    assert longest.ms < HELD_MS
-    assert len(coordinator.classic_group().group.members) == MEMBERS
+    await run_in_steps(coordinator.classic.replay(0, *record))
+    assert coordinator.classic_group().group.snapshot() == group.snapshot()
 
 
 async def test_an_assignment_of_many_members_is_dropped_if_a_rebalance_begins_while_it_is_written(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from time import thread_time
 from typing import Any
 
 from tests.plugins.coordinator.groups.group_coordinator import FakeLog
-from tidelog.kernel.pace import run_to_end
+from tidelog.kernel.pace import ITEMS_PER_STEP, run_to_end
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset, FetchedOffsets, OffsetFetch
 from tidelog.kernel.testing import FakeClock
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
@@ -14,9 +13,7 @@ from tidelog.plugins.coordinator.offsets.changes import OffsetChange
 from tidelog.plugins.coordinator.offsets.service import Offsets, OffsetSettings
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 
-OFFSETS = 50_000
-HELD_MS = 50.0
-TRIES = 3
+OFFSETS = 1_000
 OF_GROUP = {("t", index): CommittedOffset(index, metadata="of the client") for index in range(OFFSETS)}
 
 
@@ -45,29 +42,18 @@ class AnyGroup:
         """Accept it."""
 
 
-def test_all_offsets_of_a_group_that_was_read_back_are_fetched_in_short_steps() -> None:
-    held_ms = float("inf")
-    for _ in range(TRIES):
-        fetched, longest_ms = fetch_all(loaded_offsets())
-        assert {("t", index): found for index, found in fetched["t"].items()} == OF_GROUP
-        held_ms = min(held_ms, longest_ms)
-        if held_ms < HELD_MS:
-            break
-    assert held_ms < HELD_MS
-
-
-def fetch_all(offsets: Offsets) -> tuple[FetchedOffsets, float]:
-    """All offsets of the group, and the CPU milliseconds of the longest step."""
-    steps, longest_ms = offsets.fetch_in_steps(OffsetFetch("g", None)), 0.0
+def test_all_offsets_of_a_group_that_was_read_back_are_fetched_in_steps() -> None:
+    """50,000 of them took 250 ms in one."""
+    steps, count = loaded_offsets().fetch_in_steps(OffsetFetch("g", None)), 0
     fetched: FetchedOffsets = {}
     while not fetched:
-        began = thread_time()
         try:
             next(steps)
+            count += 1
         except StopIteration as done:
             fetched = done.value
-        longest_ms = max(longest_ms, (thread_time() - began) * 1000)
-    return fetched, longest_ms
+    assert {("t", index): found for index, found in fetched["t"].items()} == OF_GROUP
+    assert count >= OFFSETS / ITEMS_PER_STEP
 
 
 def test_an_offset_that_is_removed_while_all_are_fetched_is_left_out() -> None:
