@@ -83,8 +83,8 @@ TOPIC = 2
 TIMEOUT_MS = 60_000
 HELD_ONCE_MS = 2 * HELD_MS
 """For what cannot be sent again: other processes make single steps slower."""
-MANY_TOPICS, MANY_GROUPS, MANY_MEMBERS, MANY_PARTITIONS = 800, 2_000, 10_000, 10_000
-MOVED_PARTITIONS = 1_000
+MANY_TOPICS, MANY_GROUPS, MANY_MEMBERS, MANY_PARTITIONS = 800, 2_000, 2_000, 10_000
+MOVED_PARTITIONS = 200
 LARGE_MEMBERS, LARGE_METADATA = 150, 200_000
 
 
@@ -265,7 +265,7 @@ def test_no_request_about_two_thousand_groups_holds_others_up(measured: Measured
 
 
 @pytest.mark.long
-def test_no_request_of_ten_thousand_members_holds_others_up(measured: Measured) -> None:
+def test_no_request_of_two_thousand_members_holds_others_up(measured: Measured) -> None:
     find_coordinator(measured.client, "members", GROUPS)
 
     def beat(number: int, epoch: int) -> Sent:
