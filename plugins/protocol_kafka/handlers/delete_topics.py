@@ -26,7 +26,7 @@ DISABLED_CODE_SINCE = 3
 async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Handle each topic independently: an error of one does not affect the others."""
     by_id = context.api_version >= IDS_SINCE
-    asked = request.topics if by_id else [DeleteTopicState(name=name) for name in request.topic_names]
+    asked = request.topics if by_id else (DeleteTopicState(name=name) for name in request.topic_names)
     times: Counter[object] = Counter()
     first: dict[object, DeleteTopicState] = {}
     pace = Pace()
