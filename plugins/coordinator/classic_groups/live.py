@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-FEW_MEMBERS = 500
-"""Most members whose assignments are written in one step, which takes some 5 ms."""
 LOADING_RETRY_MS = 1_000
 """Delay of a timer that fired before the group's partition was active."""
 MAX_REASON_CHARACTERS = 255
@@ -122,14 +120,13 @@ class LiveClassicGroup:
         """Return the member's assignment, once the leader has sent it."""
         reply = WaitingReply[Synced](self._context.replies)
         write = sync(self.group, request, reply, self._now_ms())
-        if write is not None and len(self.group.members) > FEW_MEMBERS:
-            return self._sync_in_steps(write, reply)
-        self._carry_out(write)
+        if write is not None:
+            return self._write_assignment(write, reply)
         self._update_timer()
         return reply.nowait() or reply.wait()
 
-    async def _sync_in_steps(self, write: Write, reply: WaitingReply[Synced]) -> Synced:
-        """Write the leader's assignment of very many members, unless another rebalance begins meanwhile."""
+    async def _write_assignment(self, write: Write, reply: WaitingReply[Synced]) -> Synced:
+        """Write the leader's assignment in steps, unless another rebalance begins meanwhile."""
         group, now_ms = self.group, self._context.clock()
         generation = group.generation
         change = await run_in_steps(GenerationChange.of_in_steps(group, now_ms, write.assignments))

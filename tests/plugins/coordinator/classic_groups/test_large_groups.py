@@ -14,7 +14,6 @@ from tidelog.kernel.pace import ITEMS_PER_STEP, run_in_steps
 from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember, Synced
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.live import FEW_MEMBERS
 from tidelog.plugins.coordinator.classic_groups.members import Member
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
@@ -145,7 +144,7 @@ async def test_an_assignment_of_many_members_is_dropped_if_a_rebalance_begins_wh
     monkeypatch.setattr("tidelog.kernel.pace.STEP_SECONDS", 0.0)
     async with trio.open_nursery() as nursery:
         members = Members(nursery)
-        await members.join_all([""] * (FEW_MEMBERS + 1))
+        await members.join_all([""] * 100)
         await members.begin()
         leader, other = members.leader, next(joined for joined in members.joined if not joined.members)
         nursery.start_soon(members.sync, leader)
@@ -161,7 +160,7 @@ async def test_an_assignment_of_many_members_is_dropped_if_a_rebalance_begins_wh
 async def test_an_assignment_of_many_members_is_in_the_log_as_that_of_few() -> None:
     async with trio.open_nursery() as nursery:
         members = Members(nursery)
-        await members.join_all([""] * (FEW_MEMBERS + 1))
+        await members.join_all([""] * 100)
         await members.begin()
         await members.sync_all()
     ((_, (record,)),) = members.coordinator.log.batches
