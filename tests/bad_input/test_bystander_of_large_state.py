@@ -68,21 +68,28 @@ from tidelog.plugins.protocol_kafka.messages.offset_fetch import OffsetFetchRequ
 
 from . import batches
 from .groups_requests import join
-from .measured import GROUPS, HELD_MS, TRANSACTIONS, Measured, check, find_coordinator, measured_broker
+from .measured import (
+    GROUPS,
+    HELD_MS,
+    MORE_TRIES,
+    TRANSACTIONS,
+    Measured,
+    check,
+    find_coordinator,
+    measured_broker,
+)
 from .raw import RawConnection
 from .raw_client import produce
 from .requests import Sent, ask, response_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 MOST = 0x7FFFFFFF
 LARGE_GROUP = "large"
 TOPIC = 2
 """The type of resource."""
 TIMEOUT_MS = 60_000
-HELD_ONCE_MS = 2 * HELD_MS
-"""For what cannot be sent again: other processes make single steps slower."""
 MANY_TOPICS, MANY_GROUPS, MANY_MEMBERS, MANY_PARTITIONS = 800, 2_000, 2_000, 10_000
 MOVED_PARTITIONS = 200
 LARGE_MEMBERS, LARGE_METADATA = 150, 200_000
@@ -173,19 +180,26 @@ def test_no_request_about_many_partitions_holds_others_up(request_: Sent, large:
     check(large.effect_of([request_]))
 
 
-def all_held_less(measured: Measured, requests: Iterable[Sent]) -> None:
-    """Each of these is answered, and none holds the event loop for long."""
-    held = {}
-    for sent in requests:
-        effect = measured.measure([sent])
-        assert effect.answer_mb > 0, sent.api.name
-        held[sent.api.name] = effect.held_ms
-    assert not {name: ms for name, ms in held.items() if ms >= HELD_ONCE_MS}
+def all_held_less(measured: Measured, attempt: Callable[[int], Iterable[Sent]]) -> None:
+    """Each request is answered, and none holds the event loop for long; others are tried if one did.
+
+    `attempt` takes a number that no other attempt has: what was created by one is there for the next.
+    """
+    held: dict[str, float] = {}
+    for number in range(1 + MORE_TRIES):
+        held = {}
+        for sent in attempt(number):
+            effect = measured.measure([sent])
+            assert effect.answer_mb > 0, sent.api.name
+            held[sent.api.name] = max(held.get(sent.api.name, 0.0), effect.held_ms)
+        if max(held.values()) < HELD_MS:
+            return
+    assert not {name: ms for name, ms in held.items() if ms >= HELD_MS}
 
 
-def _of_many_topics() -> Iterator[Sent]:
+def _of_many_topics(attempt: int) -> Iterator[Sent]:
     """The life of 800 topics, each step one request for all of them."""
-    names = [f"many-{number}" for number in range(MANY_TOPICS)]
+    names = [f"many-{attempt}-{number}" for number in range(MANY_TOPICS)]
     yield ask(
         apis.CREATE_TOPICS,
         7,
@@ -231,7 +245,7 @@ def _of_many_topics() -> Iterator[Sent]:
 
 @pytest.mark.long
 def test_no_request_about_many_topics_holds_others_up(measured: Measured) -> None:
-    all_held_less(measured, _of_many_topics())
+    all_held_less(measured, _of_many_topics)
 
 
 def _committed(group_id: str, topic: str) -> Sent:
@@ -242,26 +256,26 @@ def _committed(group_id: str, topic: str) -> Sent:
 
 @pytest.mark.long
 def test_no_request_about_two_thousand_groups_holds_others_up(measured: Measured) -> None:
-    groups = [f"group-{number}" for number in range(MANY_GROUPS)]
-    find_coordinator(measured.client, groups[0], GROUPS)
-    for group_id in groups:
-        measured.client.ask_well(_committed(group_id, measured.client.topic))
-    fetched = [OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in groups]
-    all_held_less(
-        measured,
-        [
-            ask(apis.LIST_GROUPS, 5, ListGroupsRequest()),
-            ask(apis.LIST_GROUPS, 5, ListGroupsRequest(states_filter=["Stable"], types_filter=["consumer"])),
-            ask(apis.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=groups)),
-            ask(apis.OFFSET_FETCH, 8, OffsetFetchRequest(groups=fetched)),
-            ask(
-                apis.CONSUMER_GROUP_DESCRIBE,
-                1,
-                ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False),
-            ),
-            ask(apis.DELETE_GROUPS, 2, DeleteGroupsRequest(groups_names=groups)),
-        ],
-    )
+    client, groups = measured.client, [f"group-{number}" for number in range(MANY_GROUPS)]
+    find_coordinator(client, groups[0], GROUPS)
+
+    def attempt(number: int) -> Iterator[Sent]:
+        for group_id in groups:
+            client.ask_well(_committed(group_id, client.topic))
+        yield ask(apis.LIST_GROUPS, 5, ListGroupsRequest())
+        yield ask(apis.LIST_GROUPS, 5, ListGroupsRequest(states_filter=["Stable"], types_filter=["consumer"]))
+        yield ask(apis.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=groups))
+        fetched = [OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in groups]
+        yield ask(apis.OFFSET_FETCH, 8, OffsetFetchRequest(groups=fetched))
+        yield _described(groups)
+        yield ask(apis.DELETE_GROUPS, 2, DeleteGroupsRequest(groups_names=groups))
+
+    all_held_less(measured, attempt)
+
+
+def _described(group_ids: list[str]) -> Sent:
+    request = ConsumerGroupDescribeRequest(group_ids=group_ids, include_authorized_operations=False)
+    return ask(apis.CONSUMER_GROUP_DESCRIBE, 1, request)
 
 
 @pytest.mark.long
@@ -281,26 +295,21 @@ def test_no_request_of_two_thousand_members_holds_others_up(measured: Measured) 
 
     for number in range(MANY_MEMBERS):
         measured.client.ask_well(beat(number, 0))
-    all_held_less(
-        measured,
-        [
-            beat(MANY_MEMBERS, 0),
-            ask(
-                apis.CONSUMER_GROUP_DESCRIBE,
-                1,
-                ConsumerGroupDescribeRequest(group_ids=["members"], include_authorized_operations=False),
-            ),
-            beat(MANY_MEMBERS, -1),
-        ],
-    )
+    one_more = [beat(MANY_MEMBERS, 0), _described(["members"]), beat(MANY_MEMBERS, -1)]
+    all_held_less(measured, lambda _: one_more)
 
 
 @pytest.mark.long
 def test_no_member_with_large_metadata_holds_others_up(measured: Measured) -> None:
-    """150 members join with 200 kB each, and the leader gets all of it and sends as much back."""
-    find_coordinator(measured.client, "large metadata", GROUPS)
+    """150 members join with 200 kB each, and the leader gets all of it."""
+    find_coordinator(measured.client, "metadata", GROUPS)
+    held = [_held_by_joins(measured, f"metadata-{number}") for number in range(1 + MORE_TRIES)]
+    assert min(held) < HELD_MS
+
+
+def _held_by_joins(measured: Measured, group_id: str) -> float:
     protocols = [JoinGroupRequestProtocol(name="range", metadata=bytes(LARGE_METADATA))]
-    sent = ask(apis.JOIN_GROUP, 3, join(group_id="large metadata", protocols=protocols))
+    sent = ask(apis.JOIN_GROUP, 3, join(group_id=group_id, protocols=protocols, rebalance_timeout_ms=500))
     with ExitStack() as stack:
         members = [
             stack.enter_context(RawConnection(measured.server.bootstrap)) for _ in range(LARGE_MEMBERS)
@@ -311,8 +320,8 @@ def test_no_member_with_large_metadata_holds_others_up(measured: Measured) -> No
             measured.ping()
         answers = [response_of(sent, member.frame()) for member in members]
         measured.ping()
-        assert measured.gauge.held_ms() < HELD_ONCE_MS
         assert {answer.error_code for answer in answers} == {0}
+        return measured.gauge.held_ms()
 
 
 @pytest.mark.long
@@ -320,27 +329,30 @@ def test_no_transaction_of_many_partitions_holds_others_up(measured: Measured) -
     client = measured.client
     client.create("in-transactions", {}, MANY_PARTITIONS)
     find_coordinator(client, "t", TRANSACTIONS)
-    init = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=TIMEOUT_MS)
-    producer = client.ask_well(ask(apis.INIT_PRODUCER_ID, 4, init))
-    fields = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
     topics = [AddPartitionsToTxnTopic(name="in-transactions", partitions=list(range(MANY_PARTITIONS)))]
-    all_held_less(
-        measured,
-        [
-            ask(
-                apis.ADD_PARTITIONS_TO_TXN,
-                3,
-                AddPartitionsToTxnRequest(
-                    v3_and_below_transactional_id="t",
-                    v3_and_below_producer_id=producer.producer_id,
-                    v3_and_below_producer_epoch=producer.producer_epoch,
-                    v3_and_below_topics=topics,
-                ),
+
+    def attempt(number: int) -> Iterator[Sent]:
+        name = f"t-{number}"
+        init = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=TIMEOUT_MS)
+        producer = client.ask_well(ask(apis.INIT_PRODUCER_ID, 4, init))
+        producer_id, epoch = producer.producer_id, producer.producer_epoch
+        yield ask(
+            apis.ADD_PARTITIONS_TO_TXN,
+            3,
+            AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=name,
+                v3_and_below_producer_id=producer_id,
+                v3_and_below_producer_epoch=epoch,
+                v3_and_below_topics=topics,
             ),
-            ask(apis.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest(transactional_ids=["t"])),
-            ask(apis.END_TXN, 3, EndTxnRequest(transactional_id="t", committed=True, **fields)),
-        ],
-    )
+        )
+        yield ask(apis.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest(transactional_ids=[name]))
+        end = EndTxnRequest(
+            transactional_id=name, producer_id=producer_id, producer_epoch=epoch, committed=True
+        )
+        yield ask(apis.END_TXN, 3, end)
+
+    all_held_less(measured, attempt)
 
 
 @pytest.mark.long
@@ -352,11 +364,13 @@ def test_no_message_set_made_of_a_large_batch_holds_others_up(measured: Measured
     packed = compress(batches.ZSTD, body)
     batch = batches.batch(attributes=batches.ZSTD, body=packed, count=60_000, last_offset_delta=59_999)
     client.ask_well(ask(apis.PRODUCE, 9, produce("down-converted", batch)))
+    requests: list[Sent] = []
     for at in (0, 30_000, 59_999):
         partition = FetchPartition(partition=0, fetch_offset=at, partition_max_bytes=1 << 20)
         topics = [FetchTopic(topic="down-converted", partitions=[partition])]
         request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=topics)
-        all_held_less(measured, [ask(apis.FETCH, 3, request)] * 2)
+        requests.append(ask(apis.FETCH, 3, request))
+    all_held_less(measured, lambda _: requests)
 
 
 @pytest.mark.long
@@ -364,8 +378,11 @@ def test_no_move_of_many_partitions_holds_others_up(tmp_path: Path) -> None:
     places = [tmp_path / "one", tmp_path / "other"]
     with measured_broker(tmp_path, {"log.dirs": ",".join(map(str, places))}) as measured:
         measured.client.create("moved", {}, MOVED_PARTITIONS)
-        for place in places:
-            topics = [AlterReplicaLogDirTopic(name="moved", partitions=list(range(MOVED_PARTITIONS)))]
-            dirs = [AlterReplicaLogDir(path=str(place), topics=topics)]
-            request = ask(apis.ALTER_REPLICA_LOG_DIRS, 2, AlterReplicaLogDirsRequest(dirs=dirs))
-            all_held_less(measured, [request])
+
+        def attempt(number: int) -> Iterator[Sent]:
+            for place in places:
+                topics = [AlterReplicaLogDirTopic(name="moved", partitions=list(range(MOVED_PARTITIONS)))]
+                dirs = [AlterReplicaLogDir(path=str(place), topics=topics)]
+                yield ask(apis.ALTER_REPLICA_LOG_DIRS, 2, AlterReplicaLogDirsRequest(dirs=dirs))
+
+        all_held_less(measured, attempt)
