@@ -370,8 +370,7 @@ class LiveConsumerGroup:
         """Return a draft without members that are still overdue, and which those are."""
         leaving: dict[str, Overdue] = {}
         for each in overdue:
-            member = state.members.get(each.member_id)
-            if member is not None and self._timers.is_overdue(each) and not _has_revoked(member, each):
+            if each.member_id in state.members and self._timers.is_overdue(each):
                 reason = each.timer.value
                 _log.info("group %s: member %s is removed: %s", self.group_id, each.member_id, reason)
                 leaving[each.member_id] = each
@@ -391,11 +390,6 @@ class LiveConsumerGroup:
             for each in overdue:
                 if member := self.state.members.get(each.member_id):
                     self._timers.start(member, each.timer, RETRY_MS)
-
-
-def _has_revoked(member: Member, overdue: Overdue) -> bool:
-    """Return whether a member has revoked its partitions after its timer had expired: its epoch changed."""
-    return overdue.timer is Timer.REVOKE and member.current.epoch != overdue.epoch
 
 
 def _nothing_besides(steps: Generator[None, None, Draft]) -> Generator[None, None, tuple[None, Draft]]:

@@ -21,11 +21,10 @@ class Timer(StrEnum):
 
 
 class Overdue(NamedTuple):
-    """A member whose timer has expired, and its member epoch at the time when the timer was started."""
+    """A member whose timer has expired."""
 
     member_id: str
     timer: Timer
-    epoch: int
 
 
 class Timers:
@@ -35,7 +34,7 @@ class Timers:
         self._deadlines = deadlines
         self._group_id = group_id
         self._report = expired
-        self._overdue: dict[tuple[str, Timer], Overdue] = {}
+        self._overdue: dict[tuple[str, Timer], None] = {}
 
     def start(self, member: Member, timer: Timer, duration_ms: int) -> None:
         """Start a member's timer, or start it again."""
@@ -57,11 +56,11 @@ class Timers:
 
     def overdue(self) -> tuple[Overdue, ...]:
         """Return the members whose timers have expired and were neither started again nor stopped since."""
-        return tuple(self._overdue.values())
+        return tuple(Overdue(*each) for each in self._overdue)
 
     def is_overdue(self, overdue: Overdue) -> bool:
         """Return whether this is still so."""
-        return self._overdue.get((overdue.member_id, overdue.timer)) == overdue
+        return overdue in self._overdue
 
     def restart_session(self, member: Member, session_timeout_ms: int) -> None:
         """Extend a member's session; a member of the classic protocol has a timeout of its own."""
@@ -73,7 +72,7 @@ class Timers:
         deadlines.schedule(
             (self._group_id, member_id, Timer.SESSION),
             deadlines.now_ms() + duration_ms,
-            partial(self._expired, member_id, Timer.SESSION, member.current.epoch),
+            partial(self._expired, member_id, Timer.SESSION),
         )
 
     def follow_revocation(self, member: Member) -> None:
@@ -87,10 +86,10 @@ class Timers:
         self, member: Member, timer: Timer, duration_ms: int
     ) -> tuple[tuple[str, str, Timer], int, Callable[[], None]]:
         self._overdue.pop((member.member_id, timer), None)
-        expired = partial(self._expired, member.member_id, timer, member.current.epoch)
+        expired = partial(self._expired, member.member_id, timer)
         key = (self._group_id, member.member_id, timer)
         return key, self._deadlines.now_ms() + max(duration_ms, 0), expired
 
-    def _expired(self, member_id: str, timer: Timer, epoch: int) -> None:
-        self._overdue[member_id, timer] = Overdue(member_id, timer, epoch)
+    def _expired(self, member_id: str, timer: Timer) -> None:
+        self._overdue[member_id, timer] = None
         self._report()

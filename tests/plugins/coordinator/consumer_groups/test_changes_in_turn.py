@@ -86,7 +86,7 @@ async def test_a_member_whose_heartbeat_waits_for_its_turn_is_not_expired(
             nursery.start_soon(lambda: coordinator.heartbeat("a", 1, topic_names=FEWER))
             await begun()
             timers = group._timers  # pyright: ignore[reportPrivateUsage]
-            timers._expired("a", Timer.SESSION, 1)  # pyright: ignore[reportPrivateUsage]
+            timers._expired("a", Timer.SESSION)  # pyright: ignore[reportPrivateUsage]
         await trio.sleep(SETTINGS.session_timeout_ms / 2000)
         assert sorted(group.state.members) == ["a", "b"]
 

@@ -7,14 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
+from tests.deadlines import DEADLINE_S
 from tidelog.plugins.coordinator.groups.replies import AWAKE_AT_ONCE, ReplyQueue, WaitingReply
 
 
 class Waiting:
     """Replies with a task for each, of which some have left."""
 
-    def __init__(self, nursery: trio.Nursery, count: int) -> None:
-        self.queue = ReplyQueue()
+    def __init__(self, nursery: trio.Nursery, count: int, queue: ReplyQueue | None = None) -> None:
+        self.queue = queue or ReplyQueue()
         self.replies = [WaitingReply[int](self.queue) for _ in range(count)]
         self.answered: list[int] = []
         self.scopes = [trio.CancelScope() for _ in range(count)]
@@ -69,7 +70,29 @@ def test_a_task_that_left_holds_up_no_other(count: int, gone_before: set[int], g
             await wait_all_tasks_blocked()
             later.set(0)
 
-    trio.run(run)
+    async def run_in_time() -> None:
+        with trio.fail_after(DEADLINE_S):
+            await run()
+
+    trio.run(run_in_time)
+
+
+async def test_tasks_that_leave_in_large_numbers_hold_up_no_later_one() -> None:
+    with trio.fail_after(DEADLINE_S):
+        async with trio.open_nursery() as nursery:
+            queue = ReplyQueue()
+            for _ in range(AWAKE_AT_ONCE):
+                waiting = Waiting(nursery, 2 * AWAKE_AT_ONCE, queue)
+                await wait_all_tasks_blocked()
+                for place, reply in enumerate(waiting.replies):
+                    reply.set(place)
+                for scope in waiting.scopes[AWAKE_AT_ONCE:]:
+                    scope.cancel()
+                await wait_all_tasks_blocked()
+            later = WaitingReply[int](queue)
+            nursery.start_soon(later.wait)
+            await wait_all_tasks_blocked()
+            later.set(0)
 
 
 async def test_a_reply_that_is_set_before_its_task_waits_is_returned_at_once() -> None:
