@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.deadlines import wait_until
 from tests.plugins.topic_commands.running import on_terminal, tidelog, topics
 from tidelog.kernel.cli import main
 from tidelog.plugins.client import BlockingClient, NewRecord, NewTopic, TopicPartition, or_raise
@@ -305,9 +306,13 @@ def test_alter_command_changes_configs_and_partitions(
         "--partitions", "3",
     )  # fmt: skip
     assert told == f"Topic {name} was changed.\n"
-    (described,) = json_of(real_broker, "describe", name)
-    assert described["own_config"] == ["max.message.bytes"]
-    assert len(described["partitions"]) == 3
+
+    def described() -> tuple[object, int]:
+        (topic,) = json_of(real_broker, "describe", name)
+        return topic["own_config"], len(topic["partitions"])
+
+    # Apache Kafka's broker learns of the change after its controller has answered.
+    wait_until(lambda: described() == (["max.message.bytes"], 3), "the changes are described")
 
 
 def test_alter_command_with_validate_only_changes_nothing(
