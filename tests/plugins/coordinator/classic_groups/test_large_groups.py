@@ -167,3 +167,21 @@ async def test_an_assignment_of_many_members_is_in_the_log_as_that_of_few() -> N
     group = members.coordinator.classic_group()
     assert group.state_timestamp_ms is not None
     assert record == GenerationChange.of(group.group, group.state_timestamp_ms).to_record()
+
+
+async def test_a_leader_that_asks_again_while_its_assignment_is_written_is_answered_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It had lost its connection: the second request has the assignment, which is written once."""
+    monkeypatch.setattr("tidelog.kernel.pace.STEP_SECONDS", 0.0)
+    async with trio.open_nursery() as nursery:
+        members = Members(nursery)
+        await members.join_all([""] * 100)
+        await members.begin()
+        nursery.start_soon(members.sync, members.leader)
+        for _ in range(3):
+            await trio.lowlevel.checkpoint()
+        nursery.start_soon(members.sync, members.leader)
+    assert (members.refused, [synced.assignment for synced in members.synced]) == (1, [SHARE])
+    assert members.state() is GroupState.STABLE
+    assert len(members.coordinator.log.batches) == 1
