@@ -1,4 +1,7 @@
-"""A connection to Apache Kafka and one to tidelog, of the brokers that the tests of the plugins share."""
+"""A connection to Apache Kafka and one to tidelog, of the brokers that the tests of the plugins share.
+
+Each file has its own: brokers close what is idle for ten minutes, and the files of others take longer.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import pytest
 from .asking import Asker
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def kafka(shared_kafka: str) -> Iterator[Asker]:
     """Apache Kafka 4.4.0."""
     asker = Asker(shared_kafka)
@@ -17,7 +20,7 @@ def kafka(shared_kafka: str) -> Iterator[Asker]:
     asker.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tidelog(shared_tidelog: str) -> Iterator[Asker]:
     """This broker."""
     asker = Asker(shared_tidelog)
