@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.kernel.topic_partition import TopicPartition
-from tidelog.plugins.client import or_raise
 from tidelog.plugins.client.errors import ErrorResponse
+from tidelog.plugins.client.operations.metadata import metadata
+from tidelog.plugins.client.operations.producing import produce_batches
+from tidelog.plugins.client.operations.sending import or_raise
 from tidelog.plugins.spark_sink.writer.encoding import encode_batches
 from tidelog.plugins.spark_sink.writer.partitioning import key_partitions, sticky_partitions
 from tidelog.plugins.spark_sink.writer.rows import (
@@ -25,7 +27,8 @@ from tidelog.plugins.spark_sink.writer.rows import (
 
 if TYPE_CHECKING:
     from tidelog.kernel.records.columns import Column
-    from tidelog.plugins.client import BlockingClient, EncodedBatch
+    from tidelog.plugins.client.batches import EncodedBatch
+    from tidelog.plugins.client.drivers.blocking_driver import BlockingDriver
     from tidelog.plugins.client.producers import IdempotentProducer
     from tidelog.plugins.spark_sink.writer.options import WriterOptions
 
@@ -82,7 +85,7 @@ class TaskProducer:
         markable: one partition of each topic that was written to
     """
 
-    _client: BlockingClient
+    _client: BlockingDriver
     _options: WriterOptions
     _producer: IdempotentProducer | None
     written: Written = attrs.field(factory=Written)
@@ -156,7 +159,7 @@ class TaskProducer:
     def _partition_count(self, topic: str) -> int:
         count = self._counts.get(topic)
         if count is None:
-            found = self._client.metadata([topic], create=True)
+            found = self._client.run(metadata, [topic], create=True)
             if topic not in found.topics:
                 code = found.errors[topic]
                 waited = "it is not there after kafka.max.block.ms" if code.retriable else None
@@ -182,7 +185,7 @@ class TaskProducer:
             batches.clear()
 
     def _produce(self, request: dict[TopicPartition, EncodedBatch]) -> None:
-        or_raise(self._client.produce_batches(request, acks=self._options.acks, producer=self._producer))
+        or_raise(self._client.run(produce_batches, request, acks=self._options.acks, producer=self._producer))
 
 
 def _batch_starts(sizes: Column, partition: Column, batch_bytes: int) -> list[int]:

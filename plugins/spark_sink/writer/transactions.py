@@ -31,14 +31,18 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tidelog.kernel.errors import TidelogError
-from tidelog.plugins.client import (
-    BlockingClient,
-    GroupOffset,
-    TopicPartition,
-    TransactionalProducer,
-    or_raise,
-)
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.errors import ClientError, ErrorResponse, ProducerFenced
+from tidelog.plugins.client.operations.group_offsets import GroupOffset, commit_offsets, committed_offsets
+from tidelog.plugins.client.operations.metadata import metadata
+from tidelog.plugins.client.operations.sending import or_raise, send_request
+from tidelog.plugins.client.operations.transactions import (
+    abort_transaction,
+    commit_transaction,
+    init_transactions,
+    send_offsets,
+)
+from tidelog.plugins.client.producers import TransactionalProducer
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.list_transactions import (
     ListTransactionsRequest,
@@ -51,6 +55,7 @@ from tidelog.plugins.spark_sink.writer.rows import rows_by_topic
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tidelog.plugins.client.drivers.blocking_driver import BlockingDriver
     from tidelog.plugins.spark_sink.writer.options import WriterOptions
 
 PREFIX: Final = "tidelog-spark"
@@ -112,7 +117,7 @@ class PreparedTask:
 
 
 def prepare_task(
-    client: BlockingClient,
+    client: BlockingDriver,
     options: WriterOptions,
     task: StreamTask,
     rows: Iterator[pa.RecordBatch],
@@ -132,7 +137,7 @@ def prepare_task(
     first = next(blocks, None)
     if first is None or not first.num_rows:
         return PreparedTask(task, Written())
-    producer = client.init_transactions(task.name, timeout_ms=options.transaction_timeout_ms)
+    producer = client.run(init_transactions, task.name, timeout_ms=options.transaction_timeout_ms)
     # After the transaction of an earlier attempt has ended, so that its marker counts.
     marker = _newest_marker(client, task.name, task)
     if marker.offset == task.marker:
@@ -144,16 +149,16 @@ def prepare_task(
         for block in blocks:
             writing.write(block, now_ms())
         marker = GroupOffset(task.marker, str(writing.written))
-        client.send_offsets(producer, task.name, dict.fromkeys(writing.markable.values(), marker))
+        client.run(send_offsets, producer, task.name, dict.fromkeys(writing.markable.values(), marker))
     except BaseException:
         # The next attempt aborts it as well, but until then readers of committed records would wait.
         with suppress(ClientError):
-            client.abort_transaction(producer)
+            client.run(abort_transaction, producer)
         raise
     return PreparedTask(task, writing.written, producer, tuple(writing.markable.values()))
 
 
-def commit_tasks(client: BlockingClient, options: WriterOptions, done: Sequence[PreparedTask]) -> None:
+def commit_tasks(client: BlockingDriver, options: WriterOptions, done: Sequence[PreparedTask]) -> None:
     """Commit the transactions of all tasks of a micro-batch.
 
     Raises:
@@ -173,10 +178,10 @@ def commit_tasks(client: BlockingClient, options: WriterOptions, done: Sequence[
         return
     marker = GroupOffset(some_task.marker, str(max(with_rows) + 1))
     markable = {partition for each in done for partition in each.markable}
-    or_raise(client.commit_offsets(some_task.query_group, dict.fromkeys(markable, marker)))
+    or_raise(client.run(commit_offsets, some_task.query_group, dict.fromkeys(markable, marker)))
     for task, producer in prepared:
         try:
-            client.commit_transaction(producer)
+            client.run(commit_transaction, producer)
         except ProducerFenced as error:
             raise TransactionEnded(
                 f"the transaction of task {task.index} of micro-batch {task.batch} ended before the "
@@ -186,7 +191,7 @@ def commit_tasks(client: BlockingClient, options: WriterOptions, done: Sequence[
             ) from error
 
 
-def end_left_open(client: BlockingClient, options: WriterOptions, done: Sequence[PreparedTask]) -> None:
+def end_left_open(client: BlockingDriver, options: WriterOptions, done: Sequence[PreparedTask]) -> None:
     """Abort open transactions of tasks of the query that are not among those that `commit_tasks` commits.
 
     A driver that was killed has left them, and the micro-batch has fewer tasks with rows now. Readers of
@@ -198,17 +203,17 @@ def end_left_open(client: BlockingClient, options: WriterOptions, done: Sequence
     own = f"{done[0].task.query_group}-"
     prepared = {each.task.name for each in done if each.producer is not None}
     request = ListTransactionsRequest(state_filters=[_ONGOING], producer_id_filters=[])
-    for node in client.metadata([]).brokers:
-        answer: ListTransactionsResponse = client.request(request, node=node)
+    for node in client.run(metadata, []).brokers:
+        answer: ListTransactionsResponse = client.run(send_request, request, node=node)
         if answer.error_code:
             raise ErrorResponse(ErrorCode.of(answer.error_code), "transactions")
         for found in answer.transaction_states:
             name = found.transactional_id
             if name.startswith(own) and name not in prepared:
-                client.init_transactions(name, timeout_ms=options.transaction_timeout_ms)
+                client.run(init_transactions, name, timeout_ms=options.transaction_timeout_ms)
 
 
-def abort_tasks(client: BlockingClient, done: Sequence[PreparedTask]) -> None:
+def abort_tasks(client: BlockingDriver, done: Sequence[PreparedTask]) -> None:
     """Abort the transactions of tasks; one that has ended stays as it is.
 
     What cannot be aborted now is aborted by the next run of the task, or when its time is up.
@@ -216,20 +221,20 @@ def abort_tasks(client: BlockingClient, done: Sequence[PreparedTask]) -> None:
     for each in done:
         if each.producer is not None:
             try:
-                client.abort_transaction(each.producer)
+                client.run(abort_transaction, each.producer)
             except ClientError as error:
                 if error.retriable:
                     return  # the cluster cannot be reached: no further time is spent on it
                 # Else it has ended, or there is another attempt of the task.
 
 
-def _newest_marker(client: BlockingClient, group: str, task: StreamTask) -> GroupOffset:
+def _newest_marker(client: BlockingDriver, group: str, task: StreamTask) -> GroupOffset:
     """Return the newest marker of a group, whose offset is -1 if there is none.
 
     Raises:
         CheckpointSetBack: it is of a later micro-batch.
     """
-    markers = client.committed_offsets(group)
+    markers = client.run(committed_offsets, group)
     newest = max(markers.values(), key=lambda each: each.offset, default=_NO_MARKER)
     if newest.offset > task.marker:
         raise CheckpointSetBack(
@@ -258,13 +263,13 @@ def _compared(
     return seen
 
 
-def _check_not_committed(client: BlockingClient, options: WriterOptions, task: StreamTask) -> None:
+def _check_not_committed(client: BlockingDriver, options: WriterOptions, task: StreamTask) -> None:
     """Check that a task without rows has none that are committed, and end its open transaction.
 
     Raises:
         DifferentReplay: it has some for this micro-batch.
     """
-    client.init_transactions(task.name, timeout_ms=options.transaction_timeout_ms)
+    client.run(init_transactions, task.name, timeout_ms=options.transaction_timeout_ms)
     marker = _newest_marker(client, task.name, task)
     if marker.offset == task.marker:
         raise _different(task, marker, "no rows")

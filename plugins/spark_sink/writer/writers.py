@@ -31,8 +31,9 @@ from pyspark.sql.types import (
 
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.kernel.errors import TidelogError
-from tidelog.plugins.client import BlockingClient
+from tidelog.plugins.client.drivers.blocking_driver import BlockingDriver
 from tidelog.plugins.client.errors import ClientError
+from tidelog.plugins.client.operations.producing import init_producer
 from tidelog.plugins.spark_sink.option_values import InvalidOption, warn_of_options
 from tidelog.plugins.spark_sink.writer.options import WriterOptions, parse_writer_options
 from tidelog.plugins.spark_sink.writer.producing import TaskProducer, Written, gather
@@ -135,7 +136,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             with self._client() as client:
                 self._commit(client, done)
 
-    def _commit(self, client: BlockingClient, done: Sequence[PreparedTask]) -> None:
+    def _commit(self, client: BlockingDriver, done: Sequence[PreparedTask]) -> None:
         query, batch = done[0].task.query, done[0].task.batch
         is_clean = _committed.pop(query, None) == batch - 1
         if not is_clean:
@@ -154,14 +155,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
             with self._client() as client:
                 abort_tasks(client, done)
 
-    def _client(self) -> BlockingClient:
-        return BlockingClient(self._options.bootstrap_servers, settings=self._options.client)
+    def _client(self) -> BlockingDriver:
+        return BlockingDriver(self._options.bootstrap_servers, settings=self._options.client)
 
 
 def write_rows(options: WriterOptions, rows: Iterator[pa.RecordBatch]) -> Written:
     """Write the rows of a task at least once. Raises as `BatchWriter.write`."""
-    with BlockingClient(options.bootstrap_servers, settings=options.client) as client:
-        producer = client.init_producer() if options.idempotent else None
+    with BlockingDriver(options.bootstrap_servers, settings=options.client) as client:
+        producer = client.run(init_producer) if options.idempotent else None
         writing = TaskProducer(client, options, producer)
         for block in gather(rows):
             writing.write(block, wall_clock_ms())

@@ -15,7 +15,7 @@ OF_SPARK = (
 TASKS = {
     "tidelog.plugins.spark_sink.source.batch_reader": 155,
     "tidelog.plugins.spark_sink.source.stream_reader": 160,
-    "tidelog.plugins.spark_sink.writer.writers": 175,
+    "tidelog.plugins.spark_sink.writer.writers": 155,
 }
 """Modules that the process of a task may import more, by the module of what is unpickled there."""
 OF_THE_BROKER = (
@@ -26,13 +26,15 @@ OF_THE_BROKER = (
     "tidelog.kernel.seams",
     "tidelog.plugins.compression",
 )
-OF_THE_DRIVER = (
-    "difflib",
-    "tidelog.plugins.client.operations.configs",
-    "tidelog.plugins.client.operations.producing",
-    "tidelog.plugins.client.operations.topics",
-    "tidelog.plugins.spark_sink.source.log_offsets",
-)
+OF_ADMINISTRATION = ("tidelog.plugins.client.operations.configs", "tidelog.plugins.client.operations.topics")
+OF_OTHER_TASKS = {
+    "source": (
+        "difflib",
+        "tidelog.plugins.client.operations.producing",
+        "tidelog.plugins.spark_sink.source.log_offsets",
+    ),
+    "writer": ("tidelog.plugins.client.operations.fetching", "tidelog.plugins.client.operations.reading"),
+}
 
 
 def imported(module: str) -> set[str]:
@@ -45,6 +47,6 @@ def imported(module: str) -> set[str]:
 @pytest.mark.parametrize(("module", "most"), TASKS.items())
 def test_a_task_imports_few_modules(module: str, most: int) -> None:
     found = imported(module)
-    unwanted = OF_THE_BROKER if "writer" in module else (*OF_THE_BROKER, *OF_THE_DRIVER)
+    unwanted = (*OF_THE_BROKER, *OF_ADMINISTRATION, *OF_OTHER_TASKS[module.split(".")[-2]])
     assert not [name for name in sorted(found) if name.startswith(unwanted)]
     assert len(found) <= most, sorted(found)

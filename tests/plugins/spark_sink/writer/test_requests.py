@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import attrs
@@ -12,7 +12,8 @@ from tests.plugins.spark_sink.writer.written import options, rows
 from tests.tables import for_each
 from tidelog.kernel.records import parse_header
 from tidelog.kernel.records.record import Record, iter_records
-from tidelog.plugins.client import BlockingClient, EncodedBatch, TopicPartition
+from tidelog.plugins.client import EncodedBatch, TopicPartition
+from tidelog.plugins.client.drivers.blocking_driver import BlockingDriver
 from tidelog.plugins.spark_sink.writer import producing
 from tidelog.plugins.spark_sink.writer.encoding import encode_batches
 from tidelog.plugins.spark_sink.writer.producing import TaskProducer, gather
@@ -46,15 +47,17 @@ class KeepingClient:
         self.requests: list[dict[TopicPartition, EncodedBatch]] = []
         self.stamped_with: list[tuple[int, object]] = []
 
-    def metadata(self, topics: Sequence[str], *, create: bool) -> Found:
-        """Keep what is asked for."""
+    def run(self, operation: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Run one of the operations below."""
+        return getattr(self, f"_{operation.__name__}")(*args, **kwargs)
+
+    def _metadata(self, topics: Sequence[str], *, create: bool) -> Found:
         self.lookups.append((topics, create))
         return Found({topic: FoundTopic(range(self._partitions)) for topic in topics})
 
-    def produce_batches(
+    def _produce_batches(
         self, batches: Mapping[TopicPartition, EncodedBatch], *, acks: int, producer: object
     ) -> dict[TopicPartition, int]:
-        """Keep the request."""
         self.requests.append(dict(batches))
         self.stamped_with.append((acks, producer))
         return dict.fromkeys(batches, 0)
@@ -80,7 +83,7 @@ def writing(client: KeepingClient, producer: Any = None, run: int = 0, **given: 
     with pytest.MonkeyPatch.context() as patch:
         # Otherwise at random, so that tasks begin with different partitions.
         patch.setattr("random.randrange", {2**31: run}.__getitem__)
-        return TaskProducer(cast("BlockingClient", client), chosen, producer)
+        return TaskProducer(cast("BlockingDriver", client), chosen, producer)
 
 
 def values(*sizes: int) -> list[bytes]:

@@ -100,7 +100,7 @@ def test_a_micro_batch_that_failed_is_aborted(query: Query) -> None:
 
 def test_nothing_is_sent_for_tasks_without_rows(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     messages = query.write(0, [], [])
-    monkeypatch.setattr(writers, "BlockingClient", None)
+    monkeypatch.setattr(writers, "BlockingDriver", None)
     query.writer.abort([*messages, None], 0)
     query.writer.abort([], 0)
     query.writer.commit([], 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from tests.plugins.spark_sink.writer.written import committed, create, options, 
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.plugins.client import BlockingClient, TopicPartition, or_raise
 from tidelog.plugins.client.errors import BrokerUnreachable, ClientError, RequestTimedOut
+from tidelog.plugins.client.operations.transactions import abort_transaction, commit_transaction
 from tidelog.plugins.spark_sink.writer.producing import Written
 from tidelog.plugins.spark_sink.writer.rows import InvalidRow
 from tidelog.plugins.spark_sink.writer.transactions import (
@@ -100,37 +101,31 @@ def tidelog_query(shared_tidelog: str) -> Iterator[Query]:
 
 
 class Dying:
-    """A client whose process is killed before a call of a method does anything, or after it has done it."""
+    """A client whose process is killed before a call of an operation does anything, or after it."""
 
-    def __init__(self, client: BlockingClient, method: str, call: int = 0, *, after: bool) -> None:
+    def __init__(self, client: BlockingClient, operation: str, call: int = 0, *, after: bool) -> None:
         self._client = client
-        self._method = method
+        self._operation = operation
         self._calls_left = call
         self._after = after
         self._is_dead = False
 
-    def __getattr__(self, name: str) -> Any:
+    def run(self, operation: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Run an operation, or be killed before or after it, as everything after that."""
         if self._is_dead:
             raise Killed
-        found = getattr(self._client, name)
-        if name != self._method:
-            return found
-
-        def dying(*args: Any, **kwargs: Any) -> Any:
-            if self._calls_left:
-                self._calls_left -= 1
-                return found(*args, **kwargs)
-            if self._after:
-                found(*args, **kwargs)
-            self._is_dead = True
-            raise Killed
-
-        return dying
+        if operation.__name__ != self._operation or self._calls_left:
+            self._calls_left -= operation.__name__ == self._operation
+            return self._client.run(operation, *args, **kwargs)
+        if self._after:
+            self._client.run(operation, *args, **kwargs)
+        self._is_dead = True
+        raise Killed
 
 
 KILLS = [
-    (method, call, after)
-    for method, calls in (
+    (operation, call, after)
+    for operation, calls in (
         ("init_transactions", (0, 1)),
         ("produce_batches", (0, 1)),
         ("send_offsets", (0, 1)),
@@ -166,13 +161,13 @@ def client_ends(query: Query, *, stable: bool) -> list[int]:
     return [found[part].offset for part in query.parts]
 
 
-@pytest.mark.parametrize(("method", "call", "after"), KILLS)
+@pytest.mark.parametrize(("operation", "call", "after"), KILLS)
 def test_each_row_is_written_once_wherever_a_micro_batch_is_killed(
-    query: Query, method: str, call: int, after: bool
+    query: Query, operation: str, call: int, after: bool
 ) -> None:
     query.run(0, ["a"])
     with pytest.raises(Killed):
-        query.run(1, *ROWS, client=Dying(query.client, method, call, after=after))
+        query.run(1, *ROWS, client=Dying(query.client, operation, call, after=after))
     query.run(1, *ROWS)
     query.run(2, ["e"])
     assert query.committed() == ["a", "b", "c", "d", "e"]
@@ -182,14 +177,14 @@ def test_each_row_is_written_once_wherever_a_micro_batch_is_killed(
     "others",
     [(["b"], ["c"], ["d"]), (["b", "c", "d"],), ([], ["b", "c"], ["d"]), ([], [], [], ["d", "b", "c"])],
 )
-@pytest.mark.parametrize(("method", "call", "after"), KILLS[-7:])
+@pytest.mark.parametrize(("operation", "call", "after"), KILLS[-7:])
 def test_a_replay_with_other_tasks_writes_no_row_twice(
-    tidelog_query: Query, method: str, call: int, after: bool, others: Tasks
+    tidelog_query: Query, operation: str, call: int, after: bool, others: Tasks
 ) -> None:
     query = tidelog_query
     with pytest.raises(Killed):
-        query.run(0, *ROWS, client=Dying(query.client, method, call, after=after))
-    is_begun = method == "commit_transaction" and (call, after) != (0, False)
+        query.run(0, *ROWS, client=Dying(query.client, operation, call, after=after))
+    is_begun = operation == "commit_transaction" and (call, after) != (0, False)
     if not is_begun:
         query.run(0, *others)
     else:
@@ -282,13 +277,13 @@ def test_abort_tasks_spends_no_time_on_a_cluster_that_cannot_be_reached(query: Q
     asked: list[object] = []
 
     class Unreachable:
-        def abort_transaction(self, producer: object) -> None:
-            asked.append(producer)
+        def run(self, operation: object, producer: object) -> None:
+            asked.append((operation, producer))
             raise BrokerUnreachable([])
 
     done = [query.prepare(0, [value], task=task) for task, value in enumerate("ab")]
     abort_tasks(Unreachable(), done)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
-    assert len(asked) == 1
+    assert asked == [(abort_transaction, done[0].producer)]
     abort_tasks(query.client, done)
 
 
@@ -303,16 +298,11 @@ def test_a_task_without_rows_needs_no_broker(query: Query) -> None:
 
 def test_a_commit_in_doubt_is_left_to_the_replay(query: Query) -> None:
     class InDoubt(Dying):
-        def __getattr__(self, name: str) -> Any:
-            found = getattr(self._client, name)
-            if name != "commit_transaction":
-                return found
-
-            def lost(producer: Any) -> None:
-                found(producer)
+        def run(self, operation: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+            found = self._client.run(operation, *args, **kwargs)
+            if operation is commit_transaction:
                 raise RequestTimedOut("EndTxn v4", 30.0)
-
-            return lost
+            return found
 
     with pytest.raises(ClientError):
         query.run(0, ["a"], client=InDoubt(query.client, "", after=False))
