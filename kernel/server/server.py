@@ -226,11 +226,15 @@ class Server:
             await trio.sleep(SWEEP_SECONDS)
             await self._memory.trim_if_worthwhile()
             self.request_memory.sweep()
-            for swept, connection in enumerate(tuple(self._idle_sweeps), 1):
-                if connection in self._idle_sweeps:
-                    self._sweep(connection)
-                if swept % SWEPT_BEFORE_YIELD == 0:
-                    await trio.lowlevel.checkpoint()
+            await self._sweep_all()
+
+    async def _sweep_all(self) -> None:
+        # Not within the loop above: that would keep the last connection, and its buffer, while it sleeps.
+        for swept, connection in enumerate(tuple(self._idle_sweeps), 1):
+            if connection in self._idle_sweeps:
+                self._sweep(connection)
+            if swept % SWEPT_BEFORE_YIELD == 0:
+                await trio.lowlevel.checkpoint()
 
     def _sweep(self, connection: Connection) -> None:
         if connection.sweep():

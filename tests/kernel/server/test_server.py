@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import socket
 import struct
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -335,6 +337,18 @@ async def test_an_idle_connection_gives_its_memory_back_once(clock: MockClock) -
         assert await ask(client, "echo hello") == "hello"
         await trio.sleep(30)
         assert connection.released == 2
+
+
+async def test_a_connection_that_has_ended_is_not_kept_by_the_sweep(clock: MockClock) -> None:
+    """It may have had the memory of a large request, and no other one may come for hours."""
+    async with running_server() as server:
+        async with await server.connect() as client:
+            assert await ask(client, "echo hello") == "hello"
+            await trio.sleep(3)
+        kept = weakref.ref(server.protocol.connections.pop())
+        await trio.sleep(3)
+        gc.collect()
+        assert kept() is None
 
 
 def test_has_left_detects_a_closed_connection_with_unread_bytes() -> None:
