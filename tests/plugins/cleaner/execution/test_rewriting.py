@@ -429,6 +429,30 @@ async def test_rewrite_of_a_log_that_is_truncated_in_the_survey_is_given_up(
         assert offsets(partition) == [*range(left)]
 
 
+async def test_run_says_that_a_rewrite_was_given_up_and_tries_it_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That the log was truncated meanwhile is no failure: there is nothing to wait for."""
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+
+        def truncate_and_make() -> EvenOffsets:
+            partition.truncate_to(9)
+            return EvenOffsets()
+
+        policy = Rewriting(truncate_and_make)
+        cleanup = Cleanup(broker, policy)
+        with caplog.at_level(logging.INFO):
+            statistics = await cleanup.run()
+        assert (statistics.aborted_rewrites, statistics.failures, statistics.rewrites) == (1, 0, 0)
+        (message,) = [each for each in caplog.messages if "given up for now" in each]
+        assert message.startswith("flights-0: rewriting is given up for now: ")
+        assert "truncated" in message
+        policy.make = EvenOffsets
+        assert (await cleanup.run()).rewrites == 1
+        assert offsets(partition) == [0, 2, 4, 6, 7, 8]
+
+
 async def test_rewrite_of_a_log_that_has_grown_again_after_a_truncation_is_given_up(tmp_path: Path) -> None:
     async with running(tmp_path, "file", **THROTTLED) as broker:
         partition = await filled(broker)
