@@ -121,8 +121,10 @@ def test_local_log_warns_of_an_index_that_cannot_be_read_but_not_of_one_that_is_
     assert ("what its files do not give" in caplog.text) is is_there
 
 
-def test_local_log_ends_at_what_it_cannot_read(directory: Path, tmp_path: Path) -> None:
-    """The broker is asked from there on."""
+def test_local_log_ends_at_what_it_cannot_read(
+    directory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The broker is asked from there on, with a warning unless the file is gone."""
     copied = copy_of(directory, tmp_path)
     first, second, *_ = sorted(copied.glob("*.log"))
     damaged = bytearray(second.read_bytes())
@@ -130,10 +132,14 @@ def test_local_log_ends_at_what_it_cannot_read(directory: Path, tmp_path: Path) 
     second.write_bytes(damaged)
     until = int(second.stem)
     assert read(copied, 0, COUNT) == ([*range(until)], until)
+    (warning,) = caplog.messages
+    assert "what its files do not give" in warning
+    caplog.clear()
     first.unlink()
     assert read(copied, 0, COUNT) == ([], 0)
     shutil.rmtree(copied)
     assert read(copied, 0, COUNT) == ([], 0)
+    assert not caplog.messages
 
 
 @pytest.fixture
