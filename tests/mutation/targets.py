@@ -64,6 +64,7 @@ NEAR_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "plugins/storage_file/recovery/log_loader.py",
         (
             "tests/plugins/storage_file/indexes/test_formats.py",
+            "tests/plugins/storage_file/indexes/test_transaction_index.py",
             "tests/plugins/storage_file/recovery/test_old_formats.py",
             "tests/plugins/storage_file/recovery/test_segment_recovery.py",
             "tests/plugins/storage_file/recovery/test_splitting.py",

@@ -148,14 +148,13 @@ class LogLoader:
         loaded = self._loaded
         if segment_file(segment.base_offset, TXN_INDEX_SUFFIX) not in self._files.names:
             return
-        if loaded.aborted_known_until is not None:
-            loaded.discard_aborted(segment)
-            return
-        try:
-            segment.aborted.load(segment.next_offset)
-        except CorruptTransactionIndex as error:
-            _log.warning("%s: %s; it is rebuilt from the log", self._label, error)
-            loaded.discard_aborted(segment)
+        if loaded.aborted_known_until is None:
+            try:
+                segment.aborted.load(segment.next_offset)
+                return
+            except CorruptTransactionIndex as error:
+                _log.warning("%s: %s; it is rebuilt from the log", self._label, error)
+        loaded.discard_aborted(segment)
 
     def _recover(self, base: int, following: int | None) -> int:
         """Recover a segment and rebuild its index; return the number of bytes that were cut off its end.

@@ -330,6 +330,21 @@ async def test_log_loader_takes_a_clean_log_as_it_is(
     assert caplog.messages == []
 
 
+async def test_log_loader_knows_how_old_each_segment_is(harness: LogDirectoryHarness) -> None:
+    """Retention goes by that where records have no timestamps, to the millisecond."""
+    store = await harness.open_store(**SETTINGS)
+    append_many(store, 60, 200)
+    await harness.storage.close()
+    ages = [START_MS - 86_400_000 * index for index, _ in enumerate(harness.log_files())]
+    for path, modified_ms in zip(harness.log_files(), ages, strict=True):
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+    harness.storage = harness.new_storage()
+    await harness.open()
+    store = await harness.open_store(**SETTINGS)
+    assert [view.last_modified_ms for view in store.segments()] == ages
+    assert len(ages) > 2
+
+
 @pytest.mark.parametrize("records", [1, 10])
 async def test_validate_batches_cuts_a_segment_that_overlaps_the_next_one(
     harness: LogDirectoryHarness, records: int

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import only_cause
 from tests.crash.interposers import Unsynced
-from tests.plugins.storage_file.files import CLEAN_MARK, LogDirectoryHarness, offset_entries
+from tests.plugins.storage_file.files import CLEAN_MARK, LogDirectoryHarness, offset_entries, overwrite
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS
@@ -88,6 +88,23 @@ async def test_split_segment_leaves_a_segment_in_front_of_a_gap(
     assert read_all(store) == content
     assert [view.base_offset for view in store.segments()] == [0, 3 * FAR + 1]
     assert "was split" not in caplog.text
+
+
+async def test_log_loader_checks_no_batch_of_a_segment_up_to_the_last_offset_that_fits(
+    harness: LogDirectoryHarness,
+) -> None:
+    store = await harness.open_store(**SETTINGS)
+    append(store, 100)
+    append(store, gap=FAR - 2)
+    append(store, gap=FAR)
+    assert [view.base_offset for view in store.segments()] == [0, 2 * FAR]
+    await harness.storage.close()
+    # A check would cut it off, and everything behind it.
+    overwrite(harness.log_files()[0], 100, b"\xaa\xaa")
+    harness.storage = harness.new_storage()
+    await harness.open()
+    store = await harness.open_store(**SETTINGS)
+    assert [view.next_offset for view in store.segments()] == [2 * FAR, 2 * FAR + 1]
 
 
 @pytest.mark.parametrize("clean", [True, False])
