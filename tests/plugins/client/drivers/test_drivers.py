@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -26,9 +27,12 @@ from tests.plugins.client.driven import (
 )
 from tests.plugins.client.fakes import ALL_VERSIONS, FakeBroker, metadata_message
 from tests.tables import for_each
+from tidelog.kernel.testing import make_batch
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client import BlockingClient, ClientSettings, TrioClient
 from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.drivers import blocking_driver
+from tidelog.plugins.client.drivers.blocking_connection import BlockingConnection
 from tidelog.plugins.client.drivers.trio_connection import TrioConnection
 from tidelog.plugins.client.errors import BrokerClosed, BrokerUnreachable, ClientClosed, RequestTimedOut
 from tidelog.plugins.client.settings import parse_addresses
@@ -147,6 +151,14 @@ def settings_of(connect_timeout_s: float) -> ClientSettings:
     return ClientSettings(operation_timeout_s=9, connect_timeout_s=connect_timeout_s)
 
 
+@pytest.mark.parametrize("left_s", [0.0, -0.001])
+async def test_an_address_for_which_the_others_have_left_no_time_is_unreachable(left_s: float) -> None:
+    async with server(saying(b"")) as silent:
+        (address,) = parse_addresses(silent)
+        with pytest.raises(BrokerUnreachable):
+            await trio.to_thread.run_sync(BlockingConnection, address, QUICK, left_s)
+
+
 @for_each(("connect_timeout_s", "refusing", "reasons"), SHARES)
 def test_addresses_share_the_time_of_a_blocking_operation(
     connect_timeout_s: float, refusing: int, reasons: list[str]
@@ -225,6 +237,42 @@ async def test_answers_are_not_kept(connect: Any) -> None:
 def answers_alive() -> int:
     gc.collect()
     return sum(type(each) is MetadataResponse for each in gc.get_objects())
+
+
+def log_of(batches: int) -> Callable[[FetchRequest], FetchResponse]:
+    """A log of batches with two records each, of which a fetch gets one."""
+
+    def answer(request: FetchRequest) -> FetchResponse:
+        (topic,) = request.topics
+        offset, end = topic.partitions[0].fetch_offset, 2 * batches
+        part = PartitionData(
+            partition_index=0,
+            error_code=0,
+            high_watermark=end,
+            last_stable_offset=end,
+            records=bytes(make_batch([b"one", b"two"], offset)) if offset < end else b"",
+        )
+        return FetchResponse(
+            responses=[FetchableTopicResponse(topic_id=topic.topic_id, topic=topic.topic, partitions=[part])]
+        )
+
+    return answer
+
+
+async def test_read_gets_one_response_after_the_other_up_to_the_end_of_the_log(connect: Any) -> None:
+    def metadata(_: MetadataRequest) -> MetadataResponse:
+        return metadata_message({"orders": [1]}, brokers={1: parse_addresses(address)[0]})
+
+    partition = TopicPartition("orders", 0)
+    async with (
+        server(honest(FakeBroker({"Metadata": metadata, "Fetch": log_of(3)}))) as address,
+        connect(address) as client,
+    ):
+        assert [record.offset for record in await client.read(partition, 0)] == [*range(6)]
+        assert [record.offset for record in await client.read(partition, 2, 4)] == [2, 3]
+        batches = await client.read_batches(partition, 0)
+        assert [header.base_offset for header, _ in batches] == [0, 2, 4]
+        assert await client.read_batches(partition, 6) == await client.read(partition, 6) == []
 
 
 async def test_request_all_returns_pipelined_responses_in_order(connect: Any) -> None:
