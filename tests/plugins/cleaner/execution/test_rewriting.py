@@ -178,6 +178,21 @@ async def test_rewrite_of_segments_that_do_not_fit_into_one(tmp_path: Path) -> N
         assert (offsets(partition)[:6], bases(partition)) == ([0, 2, 4, 6, 8, 10], [0, 6, 12])
 
 
+async def test_rewrite_reads_only_what_a_loss_of_power_cannot_take(tmp_path: Path) -> None:
+    """Otherwise the newer record of a key might be lost, and the older one would have been removed for it."""
+    durable: list[bool] = []
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        assert partition.has_unflushed
+
+        def note_and_make() -> EvenOffsets:
+            durable.append(not partition.has_unflushed)
+            return EvenOffsets()
+
+        assert (await Cleanup(broker, Rewriting(note_and_make)).run()).rewrites == 1
+    assert durable == [True]
+
+
 async def test_rewrite_needs_no_survey(tmp_path: Path) -> None:
     async with running(tmp_path, "file") as broker:
         partition = await filled(broker)
@@ -496,6 +511,18 @@ async def test_rewrite_is_given_up_when_segments_are_deleted(
         with pytest.raises(RewriteAborted, match=r"deleted|No such file"):
             await rewrite_meanwhile(broker, delete, surveys=surveys)
         assert (offsets(partition), bases(partition)) == ([*range(6, 18)], [6, 12])
+
+
+async def test_rewrite_of_segments_that_were_all_deleted_before_it_begins_is_given_up(tmp_path: Path) -> None:
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        await partition.delete_segments_before(12)
+        planned, config = Rewrite(12, 0.5, 0, _even_offsets), broker.topics.get(TOPIC).config
+        async with Workers(broker.config).worker() as worker:
+            with pytest.raises(RewriteAborted, match="deleted"):
+                await worker.rewrite(partition, planned, config, broker.clock())
+            assert not worker.works
+        assert offsets(partition) == [*range(12, 18)]
 
 
 async def test_rewrite_is_given_up_at_once_when_a_move_begins(tmp_path: Path) -> None:
