@@ -83,7 +83,7 @@ NEAR_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("plugins/cleaner/compaction/policy.py", ()),
     ("plugins/cleaner/execution/log_state.py", ("tests/plugins/cleaner/execution/test_policy_execution.py",)),
-    ("plugins/cleaner/execution/rewriting.py", ()),
+    ("plugins/cleaner/execution/rewriting.py", ("tests/plugins/cleaner/execution/test_workers.py",)),
     ("plugins/cleaner/execution/workers.py", ()),
     (
         "plugins/cleaner/execution/planning.py",

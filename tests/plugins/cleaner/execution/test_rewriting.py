@@ -41,6 +41,7 @@ from tidelog.plugins.cleaner.execution.log_cleanup import LogCleanup
 from tidelog.plugins.cleaner.execution.log_state import FIRST_BACKOFF_S, MOST_BACKOFF_S
 from tidelog.plugins.cleaner.execution.rewriting import Rewritten, Worker
 from tidelog.plugins.cleaner.execution.workers import Workers
+from tidelog.plugins.cleaner.worker.process import WorkerProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -580,6 +581,27 @@ async def test_rewrite_is_cancelled_when_the_broker_stops(tmp_path: Path) -> Non
         assert offsets(partition) == [*range(18)]
         assert (await Cleanup(broker, Rewriting(EvenOffsets)).run()).rewrites == 1
         assert offsets(partition)[:6] == [0, 2, 4, 6, 8, 10]
+
+
+async def test_worker_that_is_left_before_its_first_message_still_has_its_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be kept otherwise, and its messages taken for those of the next rewrite."""
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        planned, config = Rewrite(12, 0.5, 0, _even_offsets), broker.topics.get(TOPIC).config
+        async with Workers(broker.config).worker() as worker:
+            assert not worker.works
+            with trio.CancelScope() as scope:
+
+                async def leave(_: WorkerProcess) -> None:
+                    scope.cancel()
+                    await trio.sleep_forever()
+
+                monkeypatch.setattr(WorkerProcess, "receive", leave)
+                await worker.rewrite(partition, planned, config, broker.clock())
+            assert scope.cancelled_caught
+            assert worker.works
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
