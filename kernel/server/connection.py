@@ -123,6 +123,7 @@ class Connection:
             try:
                 count = sock.recv_into(buffer)
             except BlockingIOError:
+                del buffer  # the connection may release it meanwhile
                 if closed_loop.should_poll():
                     await let_others_run()
                 else:
@@ -147,6 +148,7 @@ class Connection:
             rounds += 1
             if was_quiet and answered == 1:
                 # A client that is quiet for the most part has sent its request: there is hardly ever more.
+                del buffer
                 await trio.lowlevel.wait_readable(sock)
                 rounds = 0
             elif rounds >= ROUNDS_BEFORE_YIELD:

@@ -129,8 +129,9 @@ class LineConnection:
         return [b"done\n"]
 
     def release_memory(self) -> None:
-        """Counted."""
+        """Counted; another buffer is used from now on."""
         self.released += 1
+        self._room = memoryview(bytearray(ROOM_BYTES))
 
     def close(self) -> None:
         """Counted."""

@@ -330,10 +330,11 @@ async def test_an_idle_connection_gives_its_memory_back_once(clock: MockClock) -
     async with running_server() as server, await server.connect() as client:
         assert await ask(client, "echo hello") == "hello"
         (connection,) = server.protocol.connections
+        buffer = weakref.ref(connection.receive_buffer())
         await trio.sleep(9)
-        assert connection.released == 0
+        assert (connection.released, buffer() is None) == (0, False)
         await trio.sleep(21)
-        assert connection.released == 1
+        assert (connection.released, buffer() is None) == (1, True)
         assert await ask(client, "echo hello") == "hello"
         await trio.sleep(30)
         assert connection.released == 2
