@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -93,6 +94,26 @@ async def test_a_pause_that_is_extra_postpones_the_deadline_of_an_operation(conn
         assert await client.call("run", operation) == "done"
 
 
+@pytest.mark.parametrize(
+    ("seconds", "waited_s", "outcome"), [(2.5, 2.5, nullcontext()), (100, 9, pytest.raises(RequestTimedOut))]
+)
+async def test_a_pause_takes_its_time_up_to_the_deadline_of_the_operation(
+    seconds: float,
+    waited_s: float,
+    outcome: AbstractContextManager[object],
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    def operation(_: Session) -> Steps[None]:
+        yield Pause(seconds)
+        yield Pause(0)
+
+    async with TrioClient("a:1", settings=settings_of(9)) as client:
+        began_s = trio.current_time()
+        with outcome:
+            await client.run(operation)
+        assert trio.current_time() - began_s == waited_s
+
+
 async def test_one_connection_serves_request_after_request(connect: Any) -> None:
     counting = Counting(honest(broker()))
     async with server(counting) as address, connect(address) as client:
@@ -138,6 +159,18 @@ async def test_connect_leaves_time_for_the_next_address_after_a_silent_one(conne
         assert (await client.call("request", ASK)).cluster_id == "a-cluster"
 
 
+async def test_a_connection_that_is_open_comes_before_an_address_that_has_failed(connect: Any) -> None:
+    failing = Counting(saying(b"", then_close=True))
+    async with (
+        server(failing) as first,
+        server(honest(broker())) as second,
+        connect(f"{first},{second}") as client,
+    ):
+        for _ in range(3):
+            await client.call("request", ASK)
+    assert failing.connections == 1
+
+
 SHARES = [
     (100.0, 0, ["no answer within 3 s"] * 3),
     (2.0, 0, ["no answer within 2 s"] * 3),
@@ -156,7 +189,7 @@ async def test_an_address_for_which_the_others_have_left_no_time_is_unreachable(
     async with server(saying(b"", then_close=True)) as closing:
         (address,) = parse_addresses(closing)
         # It is not even waited for that the server closes the connection.
-        with pytest.raises(BrokerUnreachable, match="no answer|timed out"):
+        with pytest.raises(BrokerUnreachable, match=r"no answer|timed out"):
             await trio.to_thread.run_sync(BlockingConnection, address, QUICK, left_s)
 
 
@@ -319,6 +352,24 @@ async def test_a_closed_client_is_of_no_more_use(connect: Any) -> None:
             await client.call("connect")
         with pytest.raises(ClientClosed):
             await client.call("request", ASK)
+
+
+async def test_a_connection_that_opens_after_the_client_was_closed_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[TrioConnection] = []
+    opens = TrioConnection.open
+
+    async def open_late(address: Address, settings: ClientSettings) -> TrioConnection:
+        opened.append(await opens(address, settings))
+        client.close()
+        return opened[0]
+
+    monkeypatch.setattr(TrioConnection, "open", open_late)
+    async with server(honest(broker())) as address, TrioClient(address, settings=QUICK) as client:
+        with pytest.raises(ClientClosed):
+            await client.connect()
+        assert not opened[0].is_usable
 
 
 async def test_many_tasks_share_one_connection() -> None:
