@@ -194,6 +194,23 @@ async def test_rewrite_reads_only_what_a_loss_of_power_cannot_take(tmp_path: Pat
     assert durable == [True]
 
 
+async def test_rewrite_reports_its_progress_from_nothing_to_all_bytes(tmp_path: Path) -> None:
+    """Each segment is read twice: for the survey, and to copy it."""
+    progress: list[tuple[int, int]] = []
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        size = sum(segment.size_bytes for segment in partition.store.segments()[:-1])
+        planned, config = Rewrite(12, 0.5, 0, _even_offsets), broker.topics.get(TOPIC).config
+        async with Workers(broker.config).worker() as worker:
+            await worker.rewrite(
+                partition, planned, config, broker.clock(), lambda _, *bytes_: progress.append(bytes_)
+            )
+    assert {total for _, total in progress} == {2 * size}
+    reads = [read for read, _ in progress]
+    assert reads == sorted(reads)
+    assert reads[-1] == 2 * size
+
+
 async def test_rewrite_needs_no_survey(tmp_path: Path) -> None:
     async with running(tmp_path, "file") as broker:
         partition = await filled(broker)

@@ -17,6 +17,7 @@ from tidelog.kernel.testing.installed import with_installed_keys
 from tidelog.kernel.testing.storage.harness import append, append_many, read_all, read_bytes
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins import index_memory, storage_file
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 SETTINGS = {"segment_bytes": 1000, "index_interval_bytes": 100}
 INDEX_SUFFIXES = {".index", ".timeindex"}
@@ -159,6 +160,21 @@ async def test_index_format_in_memory_finds_damage_behind_a_clean_stop(
     await harness.open()
     check(await harness.open_store(**SETTINGS), batches[:-1])
     assert "its segment is checked" in caplog.text
+    await harness.close()
+
+
+async def test_index_format_in_memory_leaves_nothing_to_check_behind_a_clean_stop(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
+    """Not even if the broker is killed before its next flush."""
+    harness = formats_harness(tmp_path, tasks, "memory")
+    await harness.open()
+    append_many(await harness.open_store(**SETTINGS), 20, 150)
+    await harness.reopen()
+    store = await harness.open_store(**SETTINGS)
+    assert isinstance(store, FilePartitionStore)
+    assert len(store.segments()) > 2
+    assert store.recovery_point == store.log_end_offset == 20
     await harness.close()
 
 

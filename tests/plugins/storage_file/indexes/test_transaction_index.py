@@ -19,6 +19,7 @@ from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.harness import append_many
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.storage_file.indexes.transaction_index import CorruptTransactionIndex, TransactionIndex
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 SETTINGS = {"segment_bytes": 500, "index_interval_bytes": 100}
 FIRST = AbortedTransaction(producer_id=4711, first_offset=1, last_offset=5, last_stable_offset=3)
@@ -197,6 +198,9 @@ async def test_transaction_index_that_is_torn_is_rebuilt_and_all_behind_it(
     await harness.open()
     store = await harness.open_store(**SETTINGS)
     assert store.aborted_known_until == bases[2]
+    # Until what is missing was written again, a crash is followed by a recovery of these segments.
+    assert isinstance(store, FilePartitionStore)
+    assert store.recovery_point == bases[2]
     assert [entry.last_offset for entry in store.aborted_transactions(0, 100, wait=True)] == bases[:2]
     assert len(list(harness.partition_dir.glob("*.txnindex"))) == 2
 
@@ -218,6 +222,7 @@ async def test_transaction_index_is_rebuilt_after_a_crash_if_the_log_has_markers
     store = await crashed.open_store()
     assert store.aborted_known_until == (0 if with_markers else 3)
     assert not list(store.aborted_transactions(0, 100, wait=True))
+    assert not list(crashed.partition_dir.glob("*.txnindex"))
     crashed.abandon()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.storage_file.files import (
+    CLEAN_MARK,
     LogDirectoryHarness,
     append_to,
     batches_in,
@@ -20,14 +21,14 @@ from tests.plugins.storage_file.files import (
     overwrite,
     time_entries,
 )
-from tidelog.kernel.records.batch import MAGIC_AT, stamp_offset
+from tidelog.kernel.records.batch import MAGIC_AT, BatchHeader, stamp_offset
 from tidelog.kernel.records.control import EndMarker, marker_batch
 from tidelog.kernel.seams.indexes import SegmentIndex
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.harness import append, append_many, headers_of, read_all
-from tidelog.plugins.storage_file.log_file import LogFile
+from tidelog.plugins.storage_file.log_file import LogFile, iter_headers
 from tidelog.plugins.storage_file.recovery import log_loader, segment_recovery
 from tidelog.plugins.storage_file.recovery.segment_recovery import validate_batches
 from tidelog.plugins.storage_file.segments.segment_builder import SegmentBuilder
@@ -343,6 +344,46 @@ async def test_log_loader_knows_how_old_each_segment_is(harness: LogDirectoryHar
     store = await harness.open_store(**SETTINGS)
     assert [view.last_modified_ms for view in store.segments()] == ages
     assert len(ages) > 2
+
+
+async def test_log_loader_reads_no_batches_of_segments_with_usable_indexes(
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start opens all segments of all partitions: what it reads of each of them adds up."""
+    append_many(await harness.open_store(**SETTINGS), 60, 200)
+    read: list[str] = []
+
+    def noting(log: LogFile, position: int, size: int) -> Iterator[tuple[int, BatchHeader]]:
+        read.append(log.path)
+        return iter_headers(log, position, size)
+
+    monkeypatch.setattr(log_loader, "iter_headers", noting)
+    await harness.reopen()
+    store = await harness.open_store(**SETTINGS)
+    assert len(store.segments()) > 2
+    assert read == []
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_log_loader_takes_a_segment_without_timestamps_for_as_old_as_its_file(
+    harness: LogDirectoryHarness, clean: bool
+) -> None:
+    """Otherwise it would not be rolled as long as the broker is started often enough."""
+    hourly = {**SETTINGS, "segment_ms": 3_600_000}
+    append(await harness.open_store(**hourly), timestamp=-1)
+    await harness.storage.close()
+    yesterday_ns = (START_MS - 86_400_000) * 1_000_000
+    for path in harness.log_files():
+        os.utime(path, ns=(yesterday_ns, yesterday_ns))
+    if not clean:
+        (harness.log_dir / CLEAN_MARK).unlink()
+        (harness.log_dir / "recovery-point-offset-checkpoint").unlink()
+    harness.storage = harness.new_storage()
+    await harness.open()
+    store = await harness.open_store(**hourly)
+    append(store, timestamp=-1)
+    append(store, timestamp=-1)
+    assert [view.base_offset for view in store.segments()] == [0, 1]
 
 
 @pytest.mark.parametrize("records", [1, 10])
