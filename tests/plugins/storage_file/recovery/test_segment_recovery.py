@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -362,6 +363,27 @@ async def test_log_loader_reads_no_batches_of_segments_with_usable_indexes(
     store = await harness.open_store(**SETTINGS)
     assert len(store.segments()) > 2
     assert read == []
+
+
+async def test_log_loader_reads_only_the_begin_of_segments_without_timestamps(
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their indexes have no times, which is right if the first batches have none."""
+    store = await harness.open_store(**SETTINGS)
+    for _ in range(60):
+        append(store, 200, timestamp=-1)
+    read: Counter[str] = Counter()
+
+    def noting(log: LogFile, position: int, size: int) -> Iterator[tuple[int, BatchHeader]]:
+        for found in iter_headers(log, position, size):
+            read[log.path] += 1
+            yield found
+
+    monkeypatch.setattr(log_loader, "iter_headers", noting)
+    await harness.reopen()
+    store = await harness.open_store(**SETTINGS)
+    assert len(read) == len(store.segments()) > 2
+    assert max(read.values()) <= 3
 
 
 @pytest.mark.parametrize("clean", [True, False])
