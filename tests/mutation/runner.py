@@ -36,6 +36,8 @@ _COPIED = (
 _PATIENCE = 4
 _PATIENCE_SECONDS = 10.0
 _WALL_PATIENCE = 20
+# A test that waits in vain, for what a mutant never does.
+_DEADLINE_S = "30"
 _TESTS_FAILED = 1
 _NO_TESTS = 5
 
@@ -95,6 +97,7 @@ def _environment(folder: Path) -> dict[str, str]:
         **inherited,
         "CI": "true",
         "HYPOTHESIS_PROFILE": "mutants",
+        "TEST_DEADLINE_S": os.environ.get("TEST_DEADLINE_S", _DEADLINE_S),
         "PYTHONPATH": str(folder / "tests" / "import_root"),
     }
 

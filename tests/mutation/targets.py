@@ -39,6 +39,13 @@ NEAR_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         )
         for name in ("batch_reader", "local_log", "options", "prefetching", "stream_reader")
     ),
+    (
+        "plugins/spark_sink/source/reading.py",
+        tuple(
+            f"tests/plugins/spark_sink/source/test_{name}.py"
+            for name in ("batch_reader", "compacted_topics", "stream_reader")
+        ),
+    ),
     *(
         (
             f"plugins/spark_sink/load/{name}.py",
@@ -49,6 +56,8 @@ NEAR_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         )
         for name in ("command", "planning")
     ),
+    ("plugins/spark_sink/load/progress.py", ()),
+    ("plugins/spark_sink/load/spark.py", ()),
     ("plugins/protocol_kafka/handlers/down_conversion.py", ()),
     ("plugins/retention/keys.py", ()),
     ("plugins/retention/policy.py", ()),
