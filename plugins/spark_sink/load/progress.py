@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from types import TracebackType
 
 import click
@@ -15,8 +14,8 @@ from tidelog.plugins.spark_sink.load.directory import Commit
 class LoadProgress:
     """Progress on standard error, of offsets: how many of them have records is known when they are read."""
 
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(file=sys.stderr)
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
