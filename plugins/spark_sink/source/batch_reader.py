@@ -10,7 +10,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.source.options import SourceOptions
-from tidelog.plugins.spark_sink.source.positions import EARLIEST
 from tidelog.plugins.spark_sink.source.tasks import RangeReader
 
 if TYPE_CHECKING:
@@ -52,12 +51,11 @@ class BatchReader(DataSourceReader):
                     f"{partition} is to be read from offset {start} ({options.start.option}) to {stop} "
                     f"({options.end.option}), which is below it"
                 )
-            if stop > latest.get(partition, EARLIEST):
+            end = latest.get(partition, 0)
+            if stop > end:
                 self._ranges.on_loss(
-                    f"{partition} is to be read to offset {stop} ({options.end.option}), and ends at "
-                    f"{latest.get(partition, 0)}"
+                    f"{partition} is to be read to offset {stop} ({options.end.option}), and ends at {end}"
                 )
-                stop = max(start, latest.get(partition, start))
-            if start < stop:
-                found.append(OffsetRange(partition, start, stop, log.topic_id(partition.topic)))
+                stop = max(start, end)
+            found.append(OffsetRange(partition, start, stop, log.topic_id(partition.topic)))
         return found

@@ -57,7 +57,7 @@ class Prefetcher:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._limits = FetchLimits(MOST_BYTES, 0, 0, read_committed=options.read_committed)
+        self._limits = FetchLimits(MOST_BYTES, max_wait_ms=0, read_committed=options.read_committed)
         # What fails is left to tasks, which have the time to try again.
         settings = attrs.evolve(options.client, retry=RetryPolicy(retries=0))
         self._client = BlockingDriver(options.bootstrap_servers, settings=settings)

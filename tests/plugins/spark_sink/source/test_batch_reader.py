@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from pyspark.sql.datasource import InputPartition
 
 from tests.plugins.spark_sink.queries import Topic, batch_rows, new_topic, ranges, source, values
+from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.source.errors import DataLost
+from tidelog.plugins.spark_sink.source.limits import Limit
+from tidelog.plugins.spark_sink.source.log_offsets import LogOffsets
 
 
 @pytest.fixture
@@ -42,10 +47,52 @@ def test_a_batch_query_reads_what_its_options_say(
     assert values(batch_rows(topic, **given)) == expected.split()
 
 
-def test_the_tasks_of_a_batch_query_are_those_of_its_partitions(topic: Topic) -> None:
-    data_source = source(topic)
-    tasks = data_source.reader(data_source.schema()).partitions()
-    assert ranges(tasks) == [(0, 0, 5), (1, 0, 3)]
+def planned_ranges(topic: Topic, **options: Any) -> list[tuple[int, int, int]]:
+    """Partition, start and stop of the tasks of a batch query."""
+    data_source = source(topic, **options)
+    return ranges(data_source.reader(data_source.schema()).partitions())
+
+
+def test_the_tasks_of_a_batch_query_are_those_of_partitions_with_offsets_to_read(topic: Topic) -> None:
+    assert planned_ranges(topic) == [(0, 0, 5), (1, 0, 3)]
+    starts = f'{{"{topic.name}": {{"0": 5, "1": 2}}}}'
+    assert planned_ranges(topic, startingOffsets=starts) == [(1, 2, 3)]
+
+
+def test_a_partition_that_is_added_while_a_batch_query_is_planned_is_left_out(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its starts and its ends, which are looked up one after the other."""
+    resolve = LogOffsets.resolve
+
+    def resolve_and_grow(log: LogOffsets, limit: Limit) -> dict[TopicPartition, int]:
+        found = resolve(log, limit)
+        if len(found) == 2:
+            topic.grow(3)
+        return found
+
+    monkeypatch.setattr(LogOffsets, "resolve", resolve_and_grow)
+    assert planned_ranges(topic) == [(0, 0, 5), (1, 0, 3)]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_topic_of_a_pattern_that_is_deleted_while_a_batch_query_is_planned_is_data_loss(
+    fails: bool, topic: Topic, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    latest = LogOffsets.latest
+
+    def delete_and_list(log: LogOffsets) -> dict[TopicPartition, int]:
+        topic.delete()
+        return latest(log)
+
+    monkeypatch.setattr(LogOffsets, "latest", delete_and_list)
+    message = f"{topic.name}-0 is to be read to offset 5 (endingOffsets), and ends at 0."
+    if fails:
+        with pytest.raises(DataLost, match=re.escape(message)):
+            planned_ranges(topic, subscribePattern=topic.name)
+    else:
+        assert planned_ranges(topic, subscribePattern=topic.name, failOnDataLoss=False) == []
+        assert message in caplog.text
 
 
 def test_a_reader_without_tasks_yields_nothing(topic: Topic) -> None:

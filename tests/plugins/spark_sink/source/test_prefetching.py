@@ -195,6 +195,17 @@ def test_what_fails_while_a_micro_batch_is_planned_is_reported_by_its_tasks(shar
                 assert is_prefetched(later)
 
 
+def test_offsets_that_the_log_does_not_have_are_left_to_tasks(shared_tidelog: str) -> None:
+    """As after a leader election that has lost some: a task waits for a while whether they come."""
+    with new_topic(shared_tidelog) as topic:
+        topic.produce(0, ["a", "b"])
+        ends = [json.dumps({topic.name: {"0": offset}}) for offset in (0, 3)]
+        with Query(topic, ends) as query:
+            assert not is_prefetched(query)
+            topic.produce(0, ["c"])
+            assert values(query.read()) == ["a", "b", "c"]
+
+
 def test_rows_of_a_topic_that_was_made_again_are_not_those_of_the_plan(shared_tidelog: str) -> None:
     with new_topic(shared_tidelog) as topic:
         topic.produce(0, ["a", "b"])
