@@ -634,3 +634,24 @@ async def test_a_worker_has_the_codecs_of_the_broker(tmp_path: Path, codec: int)
         assert offsets(partition) == [0, 2, 4, 6]
         first = next(iter(partition.store.headers(0)))
         assert (first.codec, first.record_count) == (codec, 3)
+
+
+async def test_rewrite_leaves_out_aborted_records_of_every_segment(tmp_path: Path) -> None:
+    async with running(tmp_path, "file") as broker:
+        topic = await broker.topics.create(NewTopic(TOPIC, 1, config={"cleanup.policy": "delete"}))
+        (partition,) = topic.partitions
+        for producer_id in (1, 2):
+            batch = make_batch(
+                [b"aborted"],
+                producer_id=producer_id,
+                producer_epoch=0,
+                base_sequence=0,
+                transactional=True,
+            )
+            partition.append_nowait(batch, in_transaction=True)
+            partition.append_marker(producer_id, 0, 0, commit=False)
+            partition.append_nowait(make_batch([b"plain"]))
+            assert await partition.roll()
+        partition.append_nowait(make_batch([b"active"]))
+        assert (await Cleanup(broker, Rewriting(Filter)).run()).rewrites == 1
+        assert b"aborted" not in [record.value for record in stored_records(partition)]
