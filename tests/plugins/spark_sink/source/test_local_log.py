@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import combinations_with_replacement
@@ -158,6 +159,14 @@ def test_local_log_begins_at_the_batch_that_the_index_names(
             assert read(copied, header.base_offset, header.next_offset)[0] == [header.base_offset]
             assert starts[0] == place
             place += len(data)
+
+
+def test_local_log_does_without_an_index_that_names_a_later_batch(copied: Path) -> None:
+    for segment in copied.glob("*.log"):
+        *_, (_, last) = iter_batches(memoryview(segment.read_bytes()))
+        place = segment.stat().st_size - len(last)
+        segment.with_suffix(".index").write_bytes(struct.pack(">ii", 1, place))
+    assert read(copied, 11, COUNT) == ([*range(11, COUNT)], COUNT)
 
 
 def replacement(directory: Path) -> list[Callable[[], object]]:
