@@ -23,10 +23,10 @@ from tidelog.kernel.errors import (
     OffsetOutOfRange,
     StorageError,
     UnknownLeaderEpoch,
-    UnknownTopicOrPartition,
 )
 from tidelog.kernel.partition import lookup
 from tidelog.kernel.partition.appends import Appends, LogWriter
+from tidelog.kernel.partition.availability import Availability
 from tidelog.kernel.partition.epochs import LeaderEpochFileCache
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.log_changes import LogChanges
@@ -66,10 +66,10 @@ class Partition:
 
     __slots__ = (
         "_appends",
+        "availability",
         "changes",
         "commit",
         "epochs",
-        "offline",
         "producers",
         "side_writes",
         "store",
@@ -100,29 +100,41 @@ class Partition:
         self.topic_id = topic_id
         self.store = store
         self.unpacking = unpacking or Unpacking()
-        self.offline: BrokerError | None = None
         name, resolved = str(topic_partition), config.derive(PartitionConfig.of)
-        # The topic may be deleted by then, and created again under the same name.
-        self.side_writes = SideWrites(store, in_thread, lambda: self.offline is None)
+        self.side_writes = SideWrites(store, in_thread)
         self.epochs = LeaderEpochFileCache(name, store, self.side_writes)
         self.producers = ProducerStateManager(name, store, self.side_writes)
         self.watermarks = Watermarks(
             store.log_start_offset, store.log_end_offset, self.producers.transactions
         )
+        availability = Availability(topic_partition, self.side_writes, self.watermarks)
+        self.availability = availability
         self.commit = GroupCommit(
             name,
             store,
             self.watermarks,
             resolved.flush_messages,
             partial(run_shielded, f"flush {topic_partition}"),
-            self.take_offline,
+            availability.take_offline,
         )
         derived = (self.epochs, self.producers, self.watermarks, self.commit)
-        self.writer = LogWriter(name, store, *derived, self.take_offline)
-        self.changes = LogChanges(name, store, self.side_writes, *derived, self.check_online)
+        self.writer = LogWriter(name, store, *derived, availability.take_offline)
+        self.changes = LogChanges(name, store, self.side_writes, *derived, availability.check)
         self._appends = Appends(
-            name, resolved, clock, self.producers, self.writer, self.commit, self.unpacking, self.check_online
+            name,
+            resolved,
+            clock,
+            self.producers,
+            self.writer,
+            self.commit,
+            self.unpacking,
+            availability.check,
         )
+
+    @property
+    def offline(self) -> BrokerError | None:
+        """Why it is offline, None while it is not."""
+        return self.availability.reason
 
     @property
     def log_start_offset(self) -> int:
@@ -267,8 +279,7 @@ class Partition:
 
     def read(self, offset: int, max_bytes: int, isolation: Isolation, *, wait: bool = False) -> LogSlice:
         """Return batches from the one that holds `offset` on, below the end for readers of that isolation."""
-        if self.offline is not None:
-            raise self.offline.with_traceback(None)
+        self.availability.check()
         watermarks, store = self.watermarks, self.store
         limit = watermarks.last_stable_offset if isolation else watermarks.high_watermark
         if offset == limit:
@@ -312,8 +323,7 @@ class Partition:
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Compare a client's leader epoch with the partition's; -1 is not checked."""
-        if self.offline is not None:
-            raise self.offline.with_traceback(None)
+        self.availability.check()
         if epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return
         described = f"{self.topic_partition} has leader epoch {self.leader_epoch}, the client says {epoch}"
@@ -341,13 +351,11 @@ class Partition:
 
     def check_online(self) -> None:
         """Raise why the partition was taken offline, if it was."""
-        if self.offline is not None:
-            raise self.offline.with_traceback(None)
+        self.availability.check()
 
     def take_offline(self, reason: BrokerError | None = None) -> None:
         """Refuse every append and read from now on (by default: it was deleted), and wake the waiters."""
-        self.offline = reason or UnknownTopicOrPartition(f"{self.topic_partition} is gone")
-        self.watermarks.abandon_waiters()
+        self.availability.take_offline(reason)
 
     def close(self) -> None:
         """Blocking: write the producer snapshot of the log end, as a clean stop does, and close the store.

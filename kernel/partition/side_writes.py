@@ -19,20 +19,22 @@ T = TypeVar("T")
 
 
 class SideWrites:
-    """The background work of one partition; `soon` and `run_soon` never wait for a disk."""
+    """The background work of one partition; `soon` and `run_soon` never wait for a disk.
 
-    __slots__ = ("_closed", "_in_thread", "_naming", "_newest", "_numbers", "_store", "_wanted", "_writing")
+    Nothing is written unless it is `wanted` when its time comes.
+    """
+
+    __slots__ = ("_closed", "_in_thread", "_naming", "_newest", "_numbers", "_store", "_writing", "wanted")
 
     def __init__(
         self,
         store: PartitionStore,
         in_thread: Callable[[str, Callable[[], object]], None],
-        wanted: Callable[[], bool],
     ) -> None:
-        """`in_thread(name, job)` runs a job soon; nothing is written unless `wanted()` is true then."""
+        """`in_thread(name, job)` runs a job soon."""
+        self.wanted = True
         self._store = store
         self._in_thread = in_thread
-        self._wanted = wanted
         self._writing = threading.Lock()
         self._naming = threading.Lock()
         self._numbers = itertools.count()
@@ -53,14 +55,14 @@ class SideWrites:
     def run(self, change: Callable[[], T]) -> T | None:
         """Blocking: change files of the partition; return None without doing it if the partition is gone."""
         with self._writing:
-            return change() if not self._closed and self._wanted() else None
+            return change() if not self._closed and self.wanted else None
 
     def _write(self, name: str, content: bytes, number: int) -> None:
         with self._writing:
             if self._newest.get(name) != number:
                 return
             # If the disk is full it stays the newest, and the job comes again.
-            if not self._closed and self._wanted():
+            if not self._closed and self.wanted:
                 self._store.write_side_file(name, content)
             with self._naming:
                 if self._newest.get(name) == number:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import attrs
@@ -19,12 +20,12 @@ ALWAYS = -1
 
 @attrs.frozen
 class LogConfig:
-    """Values that appends, rolling and deletion use, looked up once at each change; `topic` has all of them.
+    """Values that appends, rolling and deletion use, looked up once at each change; `topic_values` has all.
 
     Source: Apache Kafka's class of this name.
     """
 
-    topic: TopicConfig
+    topic_values: Mapping[str, object]
     segment_bytes: int
     segment_ms: int
     segment_jitter_ms: int
@@ -37,7 +38,7 @@ class LogConfig:
     def of(cls, config: TopicConfig) -> LogConfig:
         """Return the values for a topic with this configuration."""
         return cls(
-            config,
+            config.values,
             config[SEGMENT_BYTES],
             max_segment_ms(config),
             config[keys.SEGMENT_JITTER_MS],

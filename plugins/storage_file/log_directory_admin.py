@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import trio
 
 from tidelog.kernel import disk
+from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.storage import LogDirectoryView, PartitionSpec, StoredPartition, TopicPartition
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
@@ -58,7 +59,7 @@ class FileLogDirectoryAdmin:
             self._moves.cancel([partition])
             return
         store = source.stores[partition]
-        spec = self._spec_of(partition)._replace(config=store.config.topic)
+        spec = self._spec_of(partition)._replace(config=TopicConfig(store.config.topic_values))
         self._moves.begin(ReplicaMove(spec, store, source, target, future_directory(partition)))
 
 

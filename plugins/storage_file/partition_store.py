@@ -74,7 +74,7 @@ class FilePartitionStore:
         self.future_replica: FutureReplica | None = None
         self.checkpointed_high_watermark = 0
         self.rewritten: dict[str, int] = {}
-        self._reads = LogReads(str(topic_partition), log, lambda: self.log_start_offset)
+        self._reads = LogReads(str(topic_partition), log)
         self._drafts = Drafts(self.operations)
         self._noting_rewritten = threading.Lock()
         self._start_offset = log_start_offset
@@ -231,7 +231,7 @@ class FilePartitionStore:
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
         """Return batches from the one that holds `offset` on. See `PartitionStore` for errors."""
-        return self._reads.read(offset, max_bytes, limit_offset, wait=wait)
+        return self._reads.read(offset, max_bytes, limit_offset, lambda: self.log_start_offset, wait=wait)
 
     def aborted_transactions(
         self, from_offset: int, to_offset: int, *, wait: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidelog.kernel.config import Config, keys
+from tidelog.kernel.config import Config, TopicConfig, keys
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.plugins import builtin
 from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
@@ -93,4 +93,4 @@ def shrink(topic: Topic) -> None:
 def configure(partition: Partition, changes: Mapping[str, object]) -> None:
     """Change a partition's configuration, without regard to the ranges that users are held to."""
     assert isinstance(partition.store, FilePartitionStore)
-    partition.configure(partition.store.config.topic | changes)
+    partition.configure(TopicConfig({**partition.store.config.topic_values, **changes}))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
@@ -25,20 +26,17 @@ PARTITIONS_PER_BATCH: Final = 5_000
 """Targets that are written at once, which takes some milliseconds; a single member may have more."""
 
 
+Present: TypeAlias = "Callable[[], ConsumerGroup | None]"
+"""Returns the state of the group, None if it is gone."""
+Write: TypeAlias = "Callable[[Callable[[ConsumerGroup], Generator[None, None, Draft]]], Awaitable[None]]"
+"""Appends and applies a draft of the group's state."""
+
+
 class BackgroundAssignment:
     """Computes the assignment of one group, at most one at a time."""
 
-    def __init__(
-        self,
-        group_id: str,
-        shared: Shared,
-        state: Callable[[], ConsumerGroup | None],
-        write: Callable[[Callable[[ConsumerGroup], Generator[None, None, Draft]]], Awaitable[None]],
-    ) -> None:
-        """`state()` is that of the group, None if it is gone; `write` appends and applies a draft of it."""
+    def __init__(self, group_id: str, shared: Shared) -> None:
         self._group_id = group_id
-        self._state = state
-        self._write_draft = write
         self._shared = shared
         self._done: trio.Event | None = None
 
@@ -47,22 +45,24 @@ class BackgroundAssignment:
         """Whether an assignment is being computed."""
         return self._done is not None
 
-    def is_due(self) -> bool:
-        """Return whether an assignment is to be computed: no heartbeat has, since it takes long."""
-        state = self._state()
-        return state is not None and may_assign(state, self._shared.context(self._group_id))
+    def start_if_due(self, present: Present, write: Write) -> trio.Event | None:
+        """Compute an assignment if no heartbeat has, since it takes long; return the event of its end.
 
-    def start(self) -> trio.Event:
-        """Compute an assignment, if none is being computed; return the event of its end."""
-        done = self._done
-        if done is None:
-            done = self._done = trio.Event()
-            self._shared.tasks.once(f"assignment of group {self._group_id}", self._run)
-        return done
+        There is no other while one is computed, whose event that is then. None if none is due.
+        """
+        state = present()
+        if state is None or not may_assign(state, self._shared.context(self._group_id)):
+            return None
+        if self._done is None:
+            self._done = trio.Event()
+            self._shared.tasks.once(
+                f"assignment of group {self._group_id}", partial(self._run, present, write)
+            )
+        return self._done
 
-    async def _run(self) -> None:
+    async def _run(self, present: Present, write: Write) -> None:
         try:
-            await self._assign()
+            await self._assign(present, write)
         except BrokerError as error:
             _log.warning("group %s is not assigned yet: %s", self._group_id, error)
         finally:
@@ -70,31 +70,36 @@ class BackgroundAssignment:
                 self._done.set()
             self._done = None
 
-    async def _assign(self) -> None:
+    async def _assign(self, present: Present, write: Write) -> None:
         """Compute the assignment of the group as it is now, and write it even if the group changes meanwhile.
 
         Members may join and leave all the time. Those that left get nothing, those that came have to wait for
         the next assignment, which is due at once.
         """
-        state, context = self._state(), self._shared.context(self._group_id)
+        state, context = present(), self._shared.context(self._group_id)
         if state is None or not may_assign(state, context):
             return
         changes = await target_changes(state, context)
         for some in _batches(changes):
-            await self._write(some)
-        await self._write([TargetEpochChange(state.group_id, state.epoch, self._shared.clock())])
+            await write(_draft_with(some))
+            await trio.lowlevel.checkpoint()
+        await write(_draft_with([TargetEpochChange(state.group_id, state.epoch, self._shared.clock())]))
         _log.info("group %s: assignment of epoch %d in the background", state.group_id, state.epoch)
 
-    async def _write(self, changes: Sequence[TargetChange | TargetEpochChange]) -> None:
-        def draft_of(state: ConsumerGroup) -> Generator[None, None, Draft]:
-            draft = Draft(state)
-            for change in changes:
-                if not isinstance(change, TargetChange) or change.member_id in draft.group.members:
-                    yield from draft.apply_in_steps(change)
-            return draft
 
-        await self._write_draft(draft_of)
-        await trio.lowlevel.checkpoint()
+def _draft_with(
+    changes: Sequence[TargetChange | TargetEpochChange],
+) -> Callable[[ConsumerGroup], Generator[None, None, Draft]]:
+    """Return what makes a draft with these changes, those of members that are still there."""
+
+    def draft_of(state: ConsumerGroup) -> Generator[None, None, Draft]:
+        draft = Draft(state)
+        for change in changes:
+            if not isinstance(change, TargetChange) or change.member_id in draft.group.members:
+                yield from draft.apply_in_steps(change)
+        return draft
+
+    return draft_of
 
 
 def _batches(changes: Sequence[TargetChange]) -> Iterator[Sequence[TargetChange]]:

@@ -70,7 +70,7 @@ class LiveConsumerGroup:
         self.state = state
         self._shared = shared
         self._timers = Timers(shared.deadlines, state.group_id, self._expired)
-        self.assignment = BackgroundAssignment(self.group_id, shared, self._present, self._write)
+        self._assignment = BackgroundAssignment(self.group_id, shared)
         self._turn = trio.Semaphore(1)
         self._removing = False
         self._settings = shared.settings.of_broker
@@ -187,6 +187,15 @@ class LiveConsumerGroup:
         if result is not None and result.flush_due:
             await self._shared.log.committed(self.partition, result)
 
+    @property
+    def is_being_assigned(self) -> bool:
+        """Whether an assignment is computed in the background."""
+        return self._assignment.is_running
+
+    def assign_if_due(self) -> trio.Event | None:
+        """Compute an assignment in the background if one is due; see `BackgroundAssignment.start_if_due`."""
+        return self._assignment.start_if_due(self._present, self._write)
+
     def join(self, request: JoinRequest) -> Awaitable[Joined]:
         """Join as a member of the classic protocol; an empty group becomes a classic one for that."""
         return self._join(request)
@@ -203,8 +212,7 @@ class LiveConsumerGroup:
         self._restart_session(member)
         self._timers.start(member, Timer.SYNC, request.rebalance_timeout_ms)
         await self.committed(result)
-        if self.assignment.is_due():
-            self.assignment.start()
+        self.assign_if_due()
         return answer
 
     async def _make_classic(self, request: JoinRequest) -> bool:

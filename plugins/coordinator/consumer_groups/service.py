@@ -83,10 +83,8 @@ class ConsumerGroups:
     ) -> HeartbeatAnswer:
         """Have a large group assigned; return the answer, which waits for that if offloading is disabled."""
         shared, group_id = self._shared, request.group_id
-        if not group.assignment.is_due():
-            return answer
-        done = group.assignment.start()
-        if shared.settings.of(group_id).assignor_offload:
+        done = group.assign_if_due()
+        if done is None or shared.settings.of(group_id).assignor_offload:
             return answer
         await done.wait()
         again = attrs.evolve(request, member_id=answer.member_id, member_epoch=answer.member_epoch)
@@ -97,7 +95,7 @@ class ConsumerGroups:
         self, group: LiveConsumerGroup, request: ConsumerGroupHeartbeat, context: Context
     ) -> HeartbeatAnswer:
         def decide(state: ConsumerGroup) -> Generator[None, None, heartbeats.Decision]:
-            assigning = group.assignment.is_running
+            assigning = group.is_being_assigned
             return heartbeats.heartbeat(state, request, attrs.evolve(context, assigning=assigning))
 
         return await group.heartbeat_decided(decide)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
+from weakref import WeakMethod
 
 from tidelog.plugins.coordinator.consumer_groups.member import Member, MemberState
 from tidelog.plugins.coordinator.deadlines import Deadlines
@@ -33,7 +34,8 @@ class Timers:
     def __init__(self, deadlines: Deadlines, group_id: str, expired: Callable[[], None]) -> None:
         self._deadlines = deadlines
         self._group_id = group_id
-        self._report = expired
+        # The group has them, and is freed at once when it is removed if nothing refers back to it.
+        self._report = WeakMethod(expired)
         self._overdue: dict[tuple[str, Timer], None] = {}
 
     def start(self, member: Member, timer: Timer, duration_ms: int) -> None:
@@ -92,4 +94,5 @@ class Timers:
 
     def _expired(self, member_id: str, timer: Timer) -> None:
         self._overdue[member_id, timer] = None
-        self._report()
+        if (report := self._report()) is not None:
+            report()

@@ -33,13 +33,12 @@ class LogReads:
     `log` is replaced when a replica move ends: what meets files that are gone is then read from the new one.
     """
 
-    __slots__ = ("_log_start", "_name", "log")
+    __slots__ = ("_name", "log")
 
-    def __init__(self, name: str, log: LocalLog, log_start: Callable[[], int]) -> None:
-        """`name` of the partition is for messages; `log_start()` returns its log start offset."""
+    def __init__(self, name: str, log: LocalLog) -> None:
+        """`name` of the partition is for messages."""
         self.log = log
         self._name = name
-        self._log_start = log_start
 
     def segments(self) -> Sequence[SegmentView]:
         """Blocking: return a view of each segment for cleanup policies, oldest first.
@@ -60,8 +59,19 @@ class LogReads:
         """Blocking: return the largest timestamp of the first batch of a segment, -1 without one."""
         return self._look_up(lambda segments: segments.first_timestamp(base_offset))
 
-    def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
-        """Return batches from the one that holds `offset` on. See `PartitionStore` for errors."""
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        limit_offset: int,
+        log_start: Callable[[], int],
+        *,
+        wait: bool = False,
+    ) -> LogSlice:
+        """Return batches from the one that holds `offset` on. See `PartitionStore` for errors.
+
+        `log_start()` returns the log start offset, which may be raised meanwhile.
+        """
         if offset >= limit_offset:
             return EMPTY_SLICE
         log = self.log
@@ -70,7 +80,7 @@ class LogReads:
             if offset >= active.base_offset:
                 found = active.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
             else:
-                found = self._read_inactive(log, offset, max_bytes, limit_offset, wait)
+                found = self._read_inactive(log, offset, max_bytes, limit_offset, log_start, wait)
             for region in found.regions:
                 if isinstance(region, FileRegion) and isinstance(region.file, LogFile):
                     # The region is read or sent later, and the disk may refuse then.
@@ -79,12 +89,18 @@ class LogReads:
         except OSError as error:
             if isinstance(error, FileNotFoundError) and self.log.segments.active is not active:
                 # The partition has moved to another log directory meanwhile.
-                return self.read(offset, max_bytes, limit_offset, wait=wait)
+                return self.read(offset, max_bytes, limit_offset, log_start, wait=wait)
             log.report_disk_error(error)
             raise
 
     def _read_inactive(
-        self, log: LocalLog, offset: int, max_bytes: int, limit_offset: int, wait: bool
+        self,
+        log: LocalLog,
+        offset: int,
+        max_bytes: int,
+        limit_offset: int,
+        log_start: Callable[[], int],
+        wait: bool,
     ) -> LogSlice:
         changes = log.segments.changes
         try:
@@ -94,13 +110,13 @@ class LogReads:
                     return found
         except FileNotFoundError:
             # The segment was removed between taking the list and opening its file.
-            if offset < self._log_start():
+            if offset < log_start():
                 raise OffsetOutOfRange(f"{self._name}: offset {offset} was deleted") from None
             if not wait:
                 raise WouldBlock from None
             if not self._has_changed(log, changes):
                 raise
-            return self.read(offset, max_bytes, limit_offset, wait=wait)
+            return self.read(offset, max_bytes, limit_offset, log_start, wait=wait)
         return EMPTY_SLICE
 
     def aborted_transactions(

@@ -184,6 +184,6 @@ def test_remove_snapshots_below_and_above_bounds_keeps_the_newest_below(
     store = new_store()
     for offset in (0, 1, 3, 7, 9, LARGEST):
         store.write_side_file(snapshot_name(offset), b"")
-    side_writes = SideWrites(store, lambda _, job: None, lambda: True)
+    side_writes = SideWrites(store, lambda _, job: None)
     ProducerStateManager("topic-0", store, side_writes).remove_snapshots(**bounds)
     assert snapshot_offsets(store.side_files()) == left
