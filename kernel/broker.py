@@ -354,7 +354,7 @@ async def serve(
         async with broker.running():
             loading.cancel()
             with frozen_survivors():
-                broker.tasks.start(thaw_task())
+                broker.tasks.start(thaw_task(lambda: not broker.server.connection_count))
                 on_ready(broker)
                 await broker.wait_stop_requested()
         nursery.cancel_scope.cancel()

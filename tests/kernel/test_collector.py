@@ -5,27 +5,28 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
 import trio
-from trio.testing import MockClock
 
-from tests.deadlines import DEADLINE_S
+from tests.deadlines import DEADLINE_S, until
 from tidelog.kernel.broker import Broker, serve
 from tidelog.kernel.cli.main import tidelog
 from tidelog.kernel.collector import (
     FEW_COLLECTIONS,
     RARE_OBJECTS,
-    THAW_INTERVAL_MS,
     Thaw,
     frozen_survivors,
     rare_collections,
+    thaw_task,
 )
 from tidelog.kernel.config import Sources, settings_from_mapping
 from tidelog.kernel.plugins import configure
+from tidelog.kernel.seams.tasks import PeriodicTask
 
 MANY = 200_000
 
@@ -136,66 +137,56 @@ def test_frozen_survivors_has_no_garbage_among_them() -> None:
 
 
 @pytest.mark.usefixtures("collector")
-async def test_thaw_frees_what_became_garbage_while_it_was_frozen() -> None:
-    thaw, last = thaw_with_garbage()
+def test_thaw_frees_what_became_garbage_while_it_was_frozen() -> None:
+    thaw, last = thaw_with_garbage(lambda: True)
     gc.collect()
     assert last() is not None
-    await thaw.run()
+    thaw.run()
     assert last() is None
 
 
 @pytest.mark.usefixtures("collector")
-async def test_thaw_does_nothing_before_much_was_frozen() -> None:
+def test_thaw_does_nothing_before_much_was_frozen() -> None:
     gc.freeze()
-    thaw = Thaw()
+    thaw = Thaw(lambda: True)
     frozen = Cycle()
     last = weakref.ref(frozen)
     gc.freeze()
     del frozen
-    await thaw.run()
+    thaw.run()
     assert last() is not None
 
 
 @pytest.mark.usefixtures("collector")
-async def test_thaw_waits_for_an_idle_moment() -> None:
-    thaw, last = thaw_with_garbage()
-    alive: list[bool] = []
-
-    async def answer() -> None:
-        for _ in range(1000):
-            await trio.lowlevel.checkpoint()
-            alive.append(last() is not None)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(answer)
-        await thaw.run()
-    assert last() is None
-    assert alive == [True] * 1000
+def test_thaw_compares_with_what_was_left_by_the_last_one() -> None:
+    thaw, _ = thaw_with_garbage(lambda: True)
+    alive = [Cycle() for _ in range(sys.getallocatedblocks())]
+    thaw.run()
+    frozen = Cycle()
+    last = weakref.ref(frozen)
+    gc.freeze()
+    del frozen
+    thaw.run()
+    assert alive
+    assert last() is not None
 
 
 @pytest.mark.usefixtures("collector")
-async def test_thaw_waits_half_its_interval_for_a_busy_broker(mock_clock: MockClock) -> None:
-    thaw, last = thaw_with_garbage()
-
-    async def answer() -> None:
-        for _ in range(1000):
-            await trio.lowlevel.checkpoint()
-        assert last() is not None
-        mock_clock.jump(THAW_INTERVAL_MS / 2000)
-        while last() is not None:
-            await trio.lowlevel.checkpoint()
-
-    with trio.fail_after(THAW_INTERVAL_MS / 1000):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(answer)
-            await thaw.run()
+def test_thaw_waits_until_there_are_no_clients() -> None:
+    clients = [1]
+    thaw, last = thaw_with_garbage(lambda: not clients)
+    thaw.run()
+    assert last() is not None
+    clients.clear()
+    thaw.run()
+    assert last() is None
 
 
-def thaw_with_garbage() -> tuple[Thaw, weakref.ref[Cycle]]:
+def thaw_with_garbage(is_unused: Callable[[], bool]) -> tuple[Thaw, weakref.ref[Cycle]]:
     """It, when as much again was frozen and became garbage; and a reference to some of that."""
     gc.freeze()
-    thaw = Thaw()
-    alive = [Cycle() for _ in range(gc.get_freeze_count())]
+    thaw = Thaw(is_unused)
+    alive = [Cycle() for _ in range(sys.getallocatedblocks())]
     last = weakref.ref(alive[-1])
     gc.freeze()
     return thaw, last
@@ -206,9 +197,11 @@ def number_of_cycles() -> int:
     return sum(isinstance(found, Cycle) for found in gc.get_objects())
 
 
+SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "storage": "memory"}
+
+
 async def test_serve_freezes_survivors_until_it_ends() -> None:
-    settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "storage": "memory"}
-    config, plugins = configure(Sources().over(settings_from_mapping(settings)))
+    config, plugins = configure(Sources().over(settings_from_mapping(SETTINGS)))
     alive: list[Cycle] = []
     visited: list[int] = []
 
@@ -230,3 +223,34 @@ async def test_serve_freezes_survivors_until_it_ends() -> None:
         gc.unfreeze()
     assert visited == [0, 1]
     assert gc.callbacks == before
+
+
+async def test_a_broker_that_serves_is_unused_while_no_client_is_connected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    conditions: list[Callable[[], bool]] = []
+
+    def noting_condition(is_unused: Callable[[], bool]) -> PeriodicTask:
+        conditions.append(is_unused)
+        return thaw_task(is_unused)
+
+    async def use(port: int) -> None:
+        (is_unused,) = conditions
+        assert is_unused()
+        async with await trio.open_tcp_stream("127.0.0.1", port):
+            await until(lambda: not is_unused(), "the client is connected")
+        await until(is_unused, "the client has left")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("tidelog.kernel.broker.thaw_task", noting_condition)
+    config, plugins = configure(Sources().over(settings_from_mapping(SETTINGS)))
+    with trio.fail_after(DEADLINE_S):
+        async with trio.open_nursery() as nursery:
+            await serve(
+                config,
+                plugins,
+                on_ready=lambda broker: nursery.start_soon(
+                    use, int(broker.listeners["PLAINTEXT"].rsplit(":")[-1])
+                ),
+            )
+    gc.unfreeze()
