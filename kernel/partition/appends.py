@@ -49,6 +49,7 @@ from tidelog.kernel.seams.partition import AppendOrigin, AppendResult
 
 if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock
+    from tidelog.kernel.partition.availability import Availability
     from tidelog.kernel.partition.epochs import LeaderEpochFileCache
     from tidelog.kernel.partition.group_commit import GroupCommit
     from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
@@ -67,7 +68,7 @@ class Appends:
     """
 
     __slots__ = (
-        "_check_online",
+        "_availability",
         "_clock",
         "_commit",
         "_name",
@@ -86,9 +87,9 @@ class Appends:
         writer: LogWriter,
         commit: GroupCommit,
         unpacking: Unpacking,
-        check_online: Callable[[], None],
+        availability: Availability,
     ) -> None:
-        """`name` of the partition is for messages; `check_online` raises why it is offline, if it is."""
+        """`name` of the partition is for messages."""
         self.config = config
         self._name = name
         self._clock = clock
@@ -96,7 +97,7 @@ class Appends:
         self._writer = writer
         self._commit = commit
         self._unpacking = unpacking
-        self._check_online = check_online
+        self._availability = availability
 
     def append(
         self, batch: bytearray | memoryview, verify: Callable[[], int] | None = None
@@ -172,7 +173,9 @@ class Appends:
             ChecksTakeLong: with `RecordChecks.QUICK`; nothing was appended.
             BrokerError: see `append`.
         """
-        self._check_online()
+        # Looked at here, since it is nearly always None, and this is done for each batch.
+        if self._availability.reason is not None:
+            self._availability.check()
         config = self.config
         header = checked.header if checked else validate_batch(batch, config, sequenced=sequenced)
         if header.attributes & TRANSACTIONAL_BIT and transaction_version == NO_TRANSACTION:
@@ -209,7 +212,7 @@ class Appends:
         transaction_version: int = 1,
     ) -> AppendResult:
         """End the producer's transaction in this partition with a control batch."""
-        self._check_online()
+        self._availability.check()
         self._producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         marker, now_ms = EndMarker(commit, coordinator_epoch), self._clock()
         batch, header = marker_batch(producer_id, producer_epoch, marker, now_ms)

@@ -128,7 +128,7 @@ class Partition:
             self.writer,
             self.commit,
             self.unpacking,
-            availability.check,
+            availability,
         )
 
     @property
@@ -279,7 +279,8 @@ class Partition:
 
     def read(self, offset: int, max_bytes: int, isolation: Isolation, *, wait: bool = False) -> LogSlice:
         """Return batches from the one that holds `offset` on, below the end for readers of that isolation."""
-        self.availability.check()
+        if self.availability.reason is not None:
+            self.availability.check()
         watermarks, store = self.watermarks, self.store
         limit = watermarks.last_stable_offset if isolation else watermarks.high_watermark
         if offset == limit:
@@ -323,7 +324,8 @@ class Partition:
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Compare a client's leader epoch with the partition's; -1 is not checked."""
-        self.availability.check()
+        if self.availability.reason is not None:
+            self.availability.check()
         if epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return
         described = f"{self.topic_partition} has leader epoch {self.leader_epoch}, the client says {epoch}"

@@ -270,6 +270,33 @@ async def test_a_classic_group_that_changes_while_it_is_upgraded_stays_as_it_is(
     assert coordinator.base.log.batches == []
 
 
+async def test_of_two_that_upgrade_a_classic_group_at_once_one_tries_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidelog.kernel.pace.STEP_SECONDS", 0.0)
+    refused: list[str] = []
+    async with trio.open_nursery() as nursery:
+        coordinator = coordinator_of(nursery, 1, LARGE)
+        classic_group_of(coordinator, LARGE)
+
+        async def join(member_id: str) -> None:
+            try:
+                await coordinator.join(member_id, topic_names=frozenset(("t00000",)))
+            except CoordinatorLoadInProgress:
+                refused.append(member_id)
+
+        async with trio.open_nursery() as joining:
+            for member_id in ("one", "other"):
+                joining.start_soon(join, member_id)
+        nursery.cancel_scope.cancel()
+    group = coordinator.base.registry.get("g")
+    assert isinstance(group, LiveConsumerGroup)
+    assert len(refused) == 1
+    assert group.state.members.keys() - {f"c{number}" for number in range(LARGE)} == {"one", "other"} - {
+        *refused
+    }
+
+
 async def test_members_of_a_large_group_that_fell_silent_are_removed_together(
     autojump_clock: MockClock,
 ) -> None:

@@ -93,14 +93,14 @@ _WORK: Final = (
     Removal(
         "Background work on a deleted partition does not affect a new one of its name",
         f"{_PARTITION}/side_writes.py",
-        "if not self._closed and self._wanted():\n                self._store",
+        "if not self._closed and self.wanted:\n                self._store",
         "if self._store:\n                self._store",
         "kernel/topics/test_deleting_under_work.py",
     ),
     Removal(
         "Background work on a deleted partition does not affect a new one of its name",
         f"{_PARTITION}/side_writes.py",
-        "return change() if not self._closed and self._wanted() else None",
+        "return change() if not self._closed and self.wanted else None",
         "return change()",
         f"{_PARTITION}/test_side_writes.py::test_side_writes_write_nothing_beside_a_partition_that_is_gone",
     ),

@@ -214,8 +214,8 @@ _PROCESSES: Final = (
     ),
     Removal(
         _STOPS,
-        f"{_PARTITION}/partition.py",
-        'is gone")\n        self.watermarks.abandon_waiters()',
+        f"{_PARTITION}/availability.py",
+        'is gone")\n        self._watermarks.abandon_waiters()',
         'is gone")',
         f"{_PARTITION}/test_watermarks.py",
     ),
