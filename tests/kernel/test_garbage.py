@@ -20,6 +20,17 @@ from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from tidelog.plugins.protocol_kafka.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from tidelog.plugins.protocol_kafka.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from tidelog.plugins.protocol_kafka.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from tidelog.plugins.protocol_kafka.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
 
 KEPT = TopicPartition("kept", 0)
 RECORDS = [NewRecord(b"value", key=b"key")]
@@ -56,6 +67,42 @@ def groups(client: BlockingClient) -> None:
     assert [each.error_code for each in deleted.results] == [0, 0]
 
 
+def classic_groups(client: BlockingClient) -> None:
+    or_raise(client.commit_offsets("classic", {KEPT: GroupOffset(1)}))
+
+    def join(member_id: str) -> JoinGroupResponse:
+        protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
+        response: JoinGroupResponse = client.request(
+            JoinGroupRequest(
+                group_id="classic",
+                session_timeout_ms=10_000,
+                rebalance_timeout_ms=10_000,
+                member_id=member_id,
+                protocol_type="consumer",
+                protocols=protocols,
+            )
+        )
+        return response
+
+    joined = join(join("").member_id)  # the first answer has the id to join with
+    synced: SyncGroupResponse = client.request(
+        SyncGroupRequest(
+            group_id="classic",
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all")],
+        )
+    )
+    assert synced.assignment == b"all"
+    client.request(
+        LeaveGroupRequest(group_id="classic", members=[MemberIdentity(member_id=joined.member_id)])
+    )
+    deleted: DeleteGroupsResponse = client.request(DeleteGroupsRequest(groups_names=["classic"]))
+    assert [each.error_code for each in deleted.results] == [0]
+
+
 def connections(client: BlockingClient) -> None:
     (broker,) = client.metadata([]).brokers.values()
     length = struct.pack(">i", 100_000)
@@ -65,11 +112,12 @@ def connections(client: BlockingClient) -> None:
 
 
 @pytest.mark.parametrize("storage", ["memory", "file"])
-@pytest.mark.parametrize("use", [topics, transactions, groups, connections])
+@pytest.mark.parametrize("use", [topics, transactions, groups, classic_groups, connections])
 def test_nothing_is_left_to_the_garbage_collector(
     storage: str, use: Callable[[BlockingClient], None], tmp_path: Path
 ) -> None:
-    settings = {"storage": storage, **({"log.dirs": str(tmp_path)} if storage == "file" else {})}
+    settings: dict[str, object] = {"storage": storage, "group.initial.rebalance.delay.ms": 0}
+    settings |= {"log.dirs": str(tmp_path)} if storage == "file" else {}
     with broker_in_thread(settings) as running, BlockingClient(running.bootstrap) as client:
         or_raise(client.create_topics([NewTopic("kept")]))
         use(client)  # what it imports makes cycles
