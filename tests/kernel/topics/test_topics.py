@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -24,7 +25,8 @@ from tidelog.kernel.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from tidelog.kernel.partition import AppendWaiter, Isolation
+from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
+from tidelog.kernel.partition.loading import load_partition
 from tidelog.kernel.partition.validation import PartitionConfig
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, StorageContext, TopicPartition
@@ -32,7 +34,7 @@ from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topic_names import check_topic_name
-from tidelog.kernel.topics import NewTopic, Topics
+from tidelog.kernel.topics import NewTopic, Topics, partitions
 from tidelog.plugins import storage_memory
 from tidelog.plugins.metadata_memory.store import MemoryMetadata
 from tidelog.plugins.storage_memory.storage import MemoryStorage
@@ -477,6 +479,31 @@ async def test_load_restores_all_topics_after_a_restart(harness: TopicsHarness) 
         assert [p.topic_partition for p in after.partitions] == [p.topic_partition for p in before.partitions]
 
 
+async def test_load_takes_a_partition_offline_that_finds_the_disk_full_and_serves_the_others(
+    harness: TopicsHarness, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await harness.topics.create(NewTopic("flights", 3))
+    await harness.topics.close()
+    await harness.storage.close()
+    refusal = NO_SPACE
+
+    def refused_once(partition: Partition, *, clean_start: bool) -> None:
+        if partition.topic_partition.partition == 1:
+            raise refusal
+        load_partition(partition, clean_start=clean_start)
+
+    monkeypatch.setattr(partitions, "load_partition", refused_once)
+    topics = harness.again()
+    await topics.load()
+    assert [each.offline is None for each in topics.get("flights").partitions] == [True, False, True]
+    assert "flights-1 is offline until a restart with room: [Errno 28] No space left" in caplog.text
+    await topics.close()
+    await harness.storage.close()
+    refusal = OSError(errno.EIO, "the disk is broken")
+    with pytest.raises(OSError, match="the disk is broken"):
+        await harness.again().load()
+
+
 async def test_load_of_a_topic_with_unknown_keys(
     harness: TopicsHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -516,7 +543,9 @@ async def test_close_of_a_partition_that_fails_closes_the_others(
         partition.store.close = close  # type: ignore[method-assign]
     await harness.topics.close()
     assert sorted(closed) == [0, 2]
-    assert "flights-1 could not be closed properly: [Errno 28]" in caplog.text
+    assert [(each.levelno, each.message) for each in caplog.records] == [
+        (logging.WARNING, f"flights-1 could not be closed properly: {NO_SPACE}")
+    ]
 
 
 async def test_is_internal_of_internal_topics(harness: TopicsHarness) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 from collections.abc import Generator
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.storage_file.directories.checkpoints import RECOVERY_POINT_CHECKPOINT
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+from tidelog.plugins.storage_file.segments.segment import Segment
 from tidelog.plugins.storage_file.testing import FailingDisk
 
 TAKES_ROOM = ["pwrite", "preallocate", "mkdir"]
@@ -225,6 +228,28 @@ async def test_write_forgotten_on_a_full_disk_is_owed_before_a_topic_gets_the_na
         failing.recover()
         await broker.topics.create(NewTopic("t", 1))
         assert "t 0" not in checkpoint.read_text()
+
+
+async def test_a_flush_does_not_need_the_indexes_of_older_segments_to_be_completed(
+    settings: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(settings) as broker:
+        partition = await with_topic(broker)
+        await partition.roll()
+        append(partition)
+        with monkeypatch.context() as patch:
+            patch.setattr(Segment, "finish", refuse_for_want_of_room)
+            await partition.flush()
+        assert not broker.storage.failed_partitions
+        assert not partition.has_unflushed
+        append(partition)
+        await partition.flush()
+        assert isinstance(partition.store, FilePartitionStore)
+        assert not partition.store.log.segments.all[0].unfinished
+
+
+def refuse_for_want_of_room(_: Segment) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 async def test_a_flush_that_finds_the_disk_full_takes_the_directory_down(

@@ -57,7 +57,7 @@ _CRASHES: Final = (
         f"{_FILE}/log/durability.py",
         "        if self._directory_changed:\n            self._sync_names(directory)\n",
         "",
-        "crash/test_power_cut.py::test_the_power_may_fail_again_while_a_log_is_recovered",
+        "crash/test_power_cut.py::test_what_was_durable_survives_the_loss_of_power",
     ),
     Removal(
         _POWER,
