@@ -8,7 +8,7 @@ durable end. Source: Apache Kafka's `UnifiedLog` (`truncateTo`, `maybeIncrementL
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from tidelog.kernel.leader_epochs import CHECKPOINT_NAME
 from tidelog.kernel.records.batch import NO_PRODUCER_ID
 
 if TYPE_CHECKING:
+    from tidelog.kernel.partition.availability import Availability
     from tidelog.kernel.partition.epochs import LeaderEpochFileCache
     from tidelog.kernel.partition.group_commit import GroupCommit
     from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
@@ -31,7 +32,7 @@ class LogChanges:
     """The changes of one log. The coroutines run on the event loop, and their work on files in a thread."""
 
     __slots__ = (
-        "_check_online",
+        "_availability",
         "_commit",
         "_epochs",
         "_name",
@@ -52,9 +53,9 @@ class LogChanges:
         producers: ProducerStateManager,
         watermarks: Watermarks,
         commit: GroupCommit,
-        check_online: Callable[[], None],
+        availability: Availability,
     ) -> None:
-        """`name` of the partition is for messages; `check_online` raises why it is offline, if it is."""
+        """`name` of the partition is for messages."""
         self._name = name
         self._store = store
         self._side_writes = side_writes
@@ -62,7 +63,7 @@ class LogChanges:
         self._producers = producers
         self._watermarks = watermarks
         self._commit = commit
-        self._check_online = check_online
+        self._availability = availability
         # Each number is drawn once, so that two threads never leave the same one behind.
         self._revisions = itertools.count(1)
         self.revision = 0
@@ -148,10 +149,10 @@ class LogChanges:
             BrokerError: the partition is offline; says why.
             StorageError: the disk refused; the log is as before.
         """
-        self._check_online()
+        self._availability.check()
         try:
             await trio.to_thread.run_sync(self._side_writes.run, self._store.prepare_roll)
-            self._check_online()
+            self._availability.check()
             rolled = self._store.roll()
         except OSError as error:
             raise StorageError(f"{self._name}: no new segment: {error}") from error
@@ -168,7 +169,7 @@ class LogChanges:
             BrokerError: the partition is offline; says why.
             StorageError: the disk refused; some segments may be deleted.
         """
-        self._check_online()
+        self._availability.check()
         self.raise_log_start(offset)
         delete = partial(self._delete_segments_before, self._watermarks.log_start_offset)
         try:
@@ -183,7 +184,7 @@ class LogChanges:
             BrokerError: the partition is offline or gone; says why.
             StaleDraft, ValueError, OSError: see there.
         """
-        self._check_online()
+        self._availability.check()
         replace = partial(self._replace_segments, drafts, replaced)
         if not await trio.to_thread.run_sync(self._side_writes.run, replace):
             raise LogBusy(f"{self._name}: the partition was deleted")

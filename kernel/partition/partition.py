@@ -119,7 +119,7 @@ class Partition:
         )
         derived = (self.epochs, self.producers, self.watermarks, self.commit)
         self.writer = LogWriter(name, store, *derived, availability.take_offline)
-        self.changes = LogChanges(name, store, self.side_writes, *derived, availability.check)
+        self.changes = LogChanges(name, store, self.side_writes, *derived, availability)
         self._appends = Appends(
             name,
             resolved,
