@@ -336,8 +336,9 @@ async def test_an_idle_connection_gives_its_memory_back_once(clock: MockClock) -
         await trio.sleep(21)
         assert (connection.released, buffer() is None) == (1, True)
         assert await ask(client, "echo hello") == "hello"
+        buffer = weakref.ref(connection.receive_buffer())
         await trio.sleep(30)
-        assert connection.released == 2
+        assert (connection.released, buffer() is None) == (2, True)
 
 
 async def test_a_connection_that_has_ended_is_not_kept_by_the_sweep(clock: MockClock) -> None:

@@ -244,23 +244,26 @@ async def test_a_large_classic_group_becomes_a_consumer_group_in_steps(
         nursery.cancel_scope.cancel()
 
 
+async def join_noting_refusal(
+    coordinator: ConsumerGroupCoordinator, member_id: str, refused: list[str]
+) -> None:
+    """Join by the consumer protocol, and note a member that has to try again."""
+    try:
+        await coordinator.join(member_id, topic_names=frozenset(("t00000",)))
+    except CoordinatorLoadInProgress:
+        refused.append(member_id)
+
+
 async def test_a_classic_group_that_changes_while_it_is_upgraded_stays_as_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tidelog.kernel.pace.STEP_SECONDS", 0.0)
-    refused: list[CoordinatorLoadInProgress] = []
+    refused: list[str] = []
     async with trio.open_nursery() as nursery:
         coordinator = coordinator_of(nursery, 1, LARGE)
         group = classic_group_of(coordinator, LARGE)
-
-        async def join() -> None:
-            try:
-                await coordinator.join("new", topic_names=frozenset(("t00000",)))
-            except CoordinatorLoadInProgress as error:
-                refused.append(error)
-
         async with trio.open_nursery() as joining:
-            joining.start_soon(join)
+            joining.start_soon(join_noting_refusal, coordinator, "new", refused)
             for _ in range(LARGE):
                 await trio.lowlevel.checkpoint()
             await coordinator.base.groups.leave("g", [LeavingMember("c0")])
@@ -278,16 +281,9 @@ async def test_of_two_that_upgrade_a_classic_group_at_once_one_tries_again(
     async with trio.open_nursery() as nursery:
         coordinator = coordinator_of(nursery, 1, LARGE)
         classic_group_of(coordinator, LARGE)
-
-        async def join(member_id: str) -> None:
-            try:
-                await coordinator.join(member_id, topic_names=frozenset(("t00000",)))
-            except CoordinatorLoadInProgress:
-                refused.append(member_id)
-
         async with trio.open_nursery() as joining:
             for member_id in ("one", "other"):
-                joining.start_soon(join, member_id)
+                joining.start_soon(join_noting_refusal, coordinator, member_id, refused)
         nursery.cancel_scope.cancel()
     group = coordinator.base.registry.get("g")
     assert isinstance(group, LiveConsumerGroup)
