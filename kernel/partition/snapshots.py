@@ -17,8 +17,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from crc32c import crc32c
-
+from tidelog.kernel.checksum import crc32c
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.partition.producers import NO_OFFSET, ProducerEntry, SentBatch
 from tidelog.kernel.records.batch import NO_SEQUENCE

@@ -25,8 +25,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
-from crc32c import crc32c
-
+from tidelog.kernel.checksum import crc32c
 from tidelog.kernel.errors import CorruptBatch, UnsupportedMessageFormat
 
 HEADER_BYTES = 61

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
-from crc32c import crc32c
 
+from tidelog.kernel.checksum import crc32c
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
     CODEC_MASK,

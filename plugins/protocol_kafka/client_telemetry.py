@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import trio
 
+from tidelog.kernel.checksum import crc32c
 from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
@@ -179,8 +180,6 @@ async def _subscription(
     instance_id: bytes, attributes: Mapping[str, str], configs: ResourceConfigs
 ) -> Subscription:
     """Return the union of all subscriptions that match the client, with their shortest interval."""
-    from crc32c import crc32c
-
     metrics: set[str] = set()
     interval_ms = keys.CLIENT_METRICS_INTERVAL_MS.default
     for name in configs.names("client-metrics"):

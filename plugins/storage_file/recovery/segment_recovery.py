@@ -13,8 +13,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TypeAlias
 
-from crc32c import crc32c
-
+from tidelog.kernel.checksum import crc32c
 from tidelog.kernel.records.batch import (
     CONTROL_BIT,
     CRC_COVERS_FROM,

@@ -13,14 +13,16 @@ OF_SPARK = (
     " pyspark.sql.worker.write_into_data_source"
 )
 TASKS = {
-    "tidelog.plugins.spark_sink.source.batch_reader": 155,
-    "tidelog.plugins.spark_sink.source.stream_reader": 160,
-    "tidelog.plugins.spark_sink.writer.writers": 155,
+    "tidelog.plugins.spark_sink.source.batch_reader": 141,
+    "tidelog.plugins.spark_sink.source.stream_reader": 144,
+    "tidelog.plugins.spark_sink.writer.writers": 140,
 }
 """Modules that the process of a task may import more, by the module of what is unpickled there."""
 OF_THE_BROKER = (
+    "argparse",
     "asyncio",
     "click",
+    "crc32c",
     "trio",
     "tidelog.kernel.config",
     "tidelog.kernel.seams",
