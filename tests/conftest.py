@@ -26,7 +26,7 @@ from tests.spark_session import running_spark
 from tidelog.kernel.plugins.discovery import ENTRY_POINT_GROUP
 from tidelog.kernel.records import compression
 from tidelog.kernel.records.compression import register_codecs
-from tidelog.plugins.compression import tidelog_compression_codecs
+from tidelog.plugins.compression import kafka_codecs
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -55,7 +55,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any speed"))
 install_patient_clocks(pytest.MonkeyPatch())
 
 # Most tests use parts of a broker that has loaded no plugins.
-register_codecs(tidelog_compression_codecs())
+register_codecs(kafka_codecs())
 
 
 def only_cause(error: BaseException) -> BaseException:

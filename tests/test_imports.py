@@ -13,6 +13,7 @@ from tests.tables import for_each
 EVENT_LOOPS = {"asyncio", "trio"}
 COMMAND_LINE = {"click", "rich"}
 COMPRESSION = {"cramjam", "lz4", "zlib_ng", "zstandard"}
+PLUGINS = {"pluggy", "importlib.metadata"}
 ARRAYS = {"numpy"}
 """Only processes that rewrite logs need it; its import takes as long as a whole start."""
 
@@ -24,13 +25,15 @@ LIGHT = {
     "tidelog.plugins.cleaner.execution.log_cleanup": COMMAND_LINE | COMPRESSION | ARRAYS,
     # Where it is imported on the event loop; a thread imports what starts a process.
     "tidelog.plugins.cleaner.execution.rewriting": COMMAND_LINE | COMPRESSION | ARRAYS | {"multiprocessing"},
-    "tidelog.plugins.cleaner.worker.__main__": EVENT_LOOPS | COMMAND_LINE | COMPRESSION,
+    "tidelog.plugins.cleaner.worker.__main__": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS,
     "tidelog.kernel.partition": COMMAND_LINE | COMPRESSION | ARRAYS,
-    "tidelog.kernel.records": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | ARRAYS,
+    "tidelog.kernel.records": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS | ARRAYS,
     "tidelog.plugins.cleaner.compaction.policy": COMMAND_LINE | COMPRESSION | ARRAYS,
-    "tidelog.plugins.protocol_kafka.codecs": EVENT_LOOPS | COMMAND_LINE | COMPRESSION,
+    "tidelog.plugins.client.drivers.blocking_driver": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS,
+    "tidelog.plugins.client.drivers.trio_client": COMMAND_LINE | COMPRESSION | PLUGINS | ARRAYS,
+    "tidelog.plugins.protocol_kafka.codecs": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS,
     "tidelog.plugins.protocol_kafka.connection": COMMAND_LINE | COMPRESSION,
-    "tidelog.plugins.protocol_kafka.messages": EVENT_LOOPS | COMMAND_LINE | COMPRESSION,
+    "tidelog.plugins.protocol_kafka.messages": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS,
 }
 
 

@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.tables import for_each
+from tidelog.kernel.version import VERSION
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -120,6 +121,10 @@ def test_a_wheel_holds_every_module_and_the_type_markers(wheel: zipfile.Path) ->
     expected = {str(installed_path(path)) for path in python_files()}
     expected |= {f"tidelog/{source}/py.typed" for source in SOURCES}
     assert expected <= set(wheel.root.namelist())
+
+
+def test_the_version_in_the_code_is_that_of_the_distribution() -> None:
+    assert PROJECT["project"]["version"] == VERSION
 
 
 def test_a_plain_install_needs_no_spark(wheel: zipfile.Path) -> None:

@@ -17,7 +17,7 @@ from benchmarks.procfs import Usage, as_usage
 from tidelog.kernel.records.compression import compress, register_codecs
 from tidelog.kernel.records.message_set import MAGIC_V1, Message, encode_message
 from tidelog.plugins.client.batches import NewRecord, build_batch
-from tidelog.plugins.compression import tidelog_compression_codecs
+from tidelog.plugins.compression import kafka_codecs
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.plugins.protocol_kafka.messages.header import encode_request
@@ -82,7 +82,7 @@ def old_produce(spec: OldClientSpec) -> OldClientResult:
 
     Raises RuntimeError when the broker answers with an error code.
     """
-    register_codecs(tidelog_compression_codecs())
+    register_codecs(kafka_codecs())
     count = records_per_batch(spec.value_bytes, spec.batch_bytes)
     partition = PartitionProduceData(index=0, records=memoryview(_set_of(spec, count)))
     topic = TopicProduceData(name=spec.topic, partition_data=[partition])

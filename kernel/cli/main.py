@@ -11,6 +11,7 @@ import click
 from tidelog.kernel.cli.failures import report
 from tidelog.kernel.cli.group import CommandGroup
 from tidelog.kernel.cli.options import DEBUG_VARIABLE, debug_wanted
+from tidelog.kernel.version import VERSION
 
 _EPILOG = f"""\b
 Examples:
@@ -28,7 +29,7 @@ Errors are one sentence each; with --debug or {DEBUG_VARIABLE}=1 they come with 
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(package_name="tidelog", prog_name="tidelog")
+@click.version_option(VERSION, prog_name="tidelog")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def tidelog(context: click.Context, debug: bool) -> None:

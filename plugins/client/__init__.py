@@ -104,9 +104,9 @@ _HOMES: Final = {
 
 
 def _codecs() -> Iterable[CompressionCodec]:
-    from tidelog.plugins.compression import tidelog_compression_codecs
+    from tidelog.plugins.compression import kafka_codecs
 
-    return tidelog_compression_codecs()
+    return kafka_codecs()
 
 
 # A program that is only a client loads no plugins.

@@ -7,12 +7,11 @@ answers in version 0 with UNSUPPORTED_VERSION and, if it is not too old, with th
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import attrs
 
+from tidelog.kernel.version import VERSION
 from tidelog.plugins.client.errors import ErrorResponse, UnsupportedByBroker
 from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, Api
@@ -177,7 +176,7 @@ class BrokerVersions:
 
 def versions_request() -> ApiVersionsRequest:
     """Return the first request of every connection."""
-    return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=_software_version())
+    return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=VERSION)
 
 
 def version_to_retry(peer: str, answer: ApiVersionsResponse, sent: int) -> int | None:
@@ -195,11 +194,3 @@ def version_to_retry(peer: str, answer: ApiVersionsResponse, sent: int) -> int |
         raise ErrorResponse(code, f"{API_VERSIONS.name} v{sent} of {peer}")
     theirs = BrokerVersions.from_response(peer, answer).ranges.get(API_VERSIONS.key, (0, 0))
     return max(0, min(theirs[1], sent - 1))
-
-
-@cache
-def _software_version() -> str:
-    try:
-        return version("tidelog")
-    except PackageNotFoundError:
-        return "unknown"

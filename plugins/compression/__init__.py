@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.config import declared_keys
-from tidelog.kernel.hookspecs import hookimpl
-from tidelog.plugins.compression import keys
-
 if TYPE_CHECKING:
-    from tidelog.kernel.config import ConfigKey
     from tidelog.kernel.seams.compression import CompressionCodec
 
 
-@hookimpl
-def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
-    """Return the keys of compression levels."""
-    return declared_keys(keys)
-
-
-@hookimpl
-def tidelog_compression_codecs() -> Iterable[CompressionCodec]:
-    """Offer the four codecs."""
-    # Not at the top: the module is imported to list plugins, too.
+def kafka_codecs() -> tuple[CompressionCodec, ...]:
+    """Return the four codecs, with their libraries: for the plugin, and for clients, which load no plugin."""
     from tidelog.plugins.compression.gzip import GzipCodec
     from tidelog.plugins.compression.lz4 import Lz4Codec
     from tidelog.plugins.compression.snappy import SnappyCodec

@@ -1,33 +1,4 @@
 """Spark: queries over topics, pipelines that the broker runs, and the commands `spark` and `load`.
 
-Nothing of Spark, Arrow or numpy is imported here: a broker that has the plugin does not need them.
+Nothing is imported here: a broker needs no Spark, and the Python processes of Spark's tasks no plugin.
 """
-
-from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-from tidelog.kernel.hookspecs import hookimpl
-
-if TYPE_CHECKING:
-    import click
-
-    from tidelog.kernel.seams.sinks import SinkKind
-
-
-@hookimpl
-def tidelog_commands() -> Iterable[click.Command]:
-    """Return the commands `spark` and `load`."""
-    from tidelog.plugins.spark_sink.command import spark
-    from tidelog.plugins.spark_sink.load.command import load
-
-    return [load, spark]
-
-
-@hookimpl
-def tidelog_sinks() -> Iterable[SinkKind]:
-    """Return the kind `spark`."""
-    from tidelog.plugins.spark_sink.pipelines.kind import SparkKind
-
-    return [SparkKind()]

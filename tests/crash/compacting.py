@@ -19,7 +19,7 @@ from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.seams.cleanup import LogView, Plan
 from tidelog.kernel.testing import FakeClock
-from tidelog.plugins import cleaner
+from tidelog.plugins.cleaner import plugin as cleaner
 from tidelog.plugins.cleaner.compaction.keep_newest import KeepNewest
 from tidelog.plugins.cleaner.compaction.offset_map import SLOT_BYTES
 from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy

@@ -13,8 +13,10 @@ from tidelog.kernel.seams.storage import StorageContext
 from tidelog.kernel.testing import FakeClock
 from tidelog.kernel.testing.tasks import ManualTasks
 from tidelog.kernel.topics import NewTopic, Topic, Topics
-from tidelog.plugins import metadata_kraft, retention, storage_file
+from tidelog.plugins.metadata_kraft import plugin as metadata_kraft
 from tidelog.plugins.metadata_kraft.store import KraftMetadata
+from tidelog.plugins.retention import plugin as retention
+from tidelog.plugins.storage_file import plugin as storage_file
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.storage import FileStorage
 

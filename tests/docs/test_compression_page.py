@@ -9,7 +9,7 @@ import pytest
 
 from tests.docs.examples import DOCS, Example, examples_of, run_example
 from tests.kernel.config.bundle import BUNDLE
-from tidelog.plugins.compression import tidelog_compression_codecs
+from tidelog.plugins.compression import kafka_codecs
 
 EXAMPLES = examples_of("compression.md")
 PAGE = (DOCS / "compression.md").read_text()
@@ -22,7 +22,7 @@ def test_the_example_works(example: Example, tmp_path: Path) -> None:
 
 def test_the_table_has_the_codecs_of_the_plugin() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (\d) \|", PAGE, flags=re.MULTILINE)
-    assert rows == [(codec.name, str(codec.id)) for codec in tidelog_compression_codecs()]
+    assert rows == [(codec.name, str(codec.id)) for codec in kafka_codecs()]
 
 
 def test_the_keys_of_the_page_are_keys_of_topics_and_of_the_broker() -> None:

@@ -45,9 +45,9 @@ _LARGEST_MEMORY_MB = 6000
 def new_target(name: str) -> Target:
     """Return a target, not entered yet; this process has the codecs that a broker has."""
     from tidelog.kernel.records.compression import register_codecs
-    from tidelog.plugins.compression import tidelog_compression_codecs
+    from tidelog.plugins.compression import kafka_codecs
 
-    register_codecs(tidelog_compression_codecs())
+    register_codecs(kafka_codecs())
     target: Target = getattr(importlib.import_module(f"tests.fuzzing.{name}"), TARGETS[name])()
     return target
 

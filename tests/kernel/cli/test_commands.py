@@ -173,7 +173,7 @@ def test_plugins_lists_the_default_bundle_and_what_is_in_use() -> None:
     assert "storage file," in rows["storage_file"]
     assert rows["storage_file"].split()[1] == "idle"
     assert "wire codec kafka*" in rows["protocol_kafka"]
-    assert "tidelog.plugins.protocol_kafka" in rows["protocol_kafka"]
+    assert "tidelog.plugins.protocol_kafka.plugin" in rows["protocol_kafka"]
 
 
 def test_plugins_as_json_tells_a_strangers_plugin_too(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topic_names import check_topic_name
 from tidelog.kernel.topics import NewTopic, Topics, partitions
-from tidelog.plugins import storage_memory
 from tidelog.plugins.metadata_memory.store import MemoryMetadata
+from tidelog.plugins.storage_memory import plugin as storage_memory
 from tidelog.plugins.storage_memory.storage import MemoryStorage
 
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tidelog.kernel.testing.compression import CompressionCodecConformance
-from tidelog.plugins import compression
+from tidelog.plugins.compression import plugin as compression
 
 
 class TestGzip(CompressionCodecConformance, plugin=compression):

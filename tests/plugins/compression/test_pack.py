@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tests.tables import for_each
 from tidelog.kernel.errors import UnsupportedCompression
 from tidelog.kernel.records.compression import compress, decompress
-from tidelog.plugins.compression import tidelog_compression_codecs
+from tidelog.plugins.compression import kafka_codecs
 
 GZIP = 1
-PACKING_CODECS = [codec.id for codec in tidelog_compression_codecs()]
+PACKING_CODECS = [codec.id for codec in kafka_codecs()]
 
 
 @pytest.mark.parametrize("codec", PACKING_CODECS)
@@ -78,7 +78,7 @@ def test_gzip_of_a_level_is_as_small_as_that_of_zlib(level: int) -> None:
     ],
 )
 def test_packs_quickly_up_to_a_level(name: str, level: int | None, quickly: bool) -> None:
-    codec = next(codec for codec in tidelog_compression_codecs() if codec.name == name)
+    codec = next(codec for codec in kafka_codecs() if codec.name == name)
     assert codec.packs_quickly(level) == quickly
 
 

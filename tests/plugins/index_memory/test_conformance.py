@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.kernel.testing.indexes import IndexFormatConformance
-from tidelog.plugins import index_memory
+from tidelog.plugins.index_memory import plugin as index_memory
 
 
 class TestMemoryFormat(IndexFormatConformance, plugin=index_memory): ...

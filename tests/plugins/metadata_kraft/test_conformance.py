@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.kernel.testing.metadata import MetadataConformance
-from tidelog.plugins import metadata_kraft
+from tidelog.plugins.metadata_kraft import plugin as metadata_kraft
 
 
 class TestKraftMetadata(MetadataConformance, plugin=metadata_kraft): ...

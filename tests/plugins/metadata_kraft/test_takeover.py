@@ -18,13 +18,13 @@ from tidelog.kernel.config import Config
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.seams.metadata import TopicRecord
-from tidelog.plugins import storage_file
 from tidelog.plugins.metadata_kraft.encoding import data_batch, frame
 from tidelog.plugins.metadata_kraft.image import MetadataImage, credential_record
 from tidelog.plugins.metadata_kraft.records import cluster, control, topics
 from tidelog.plugins.metadata_kraft.records.settings import BROKER_RESOURCE
 from tidelog.plugins.metadata_kraft.snapshots import write_snapshot
 from tidelog.plugins.metadata_kraft.takeover import foreign_settings
+from tidelog.plugins.storage_file import plugin as storage_file
 
 UNKNOWN = bytes.fromhex("016e02deadbeef")
 TOPIC = bytes(range(16))

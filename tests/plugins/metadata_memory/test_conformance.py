@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.kernel.testing.metadata import MetadataConformance
-from tidelog.plugins import metadata_memory
+from tidelog.plugins.metadata_memory import plugin as metadata_memory
 
 
 class TestMemoryMetadata(MetadataConformance, plugin=metadata_memory): ...

@@ -17,7 +17,7 @@ from tidelog.kernel.seams.cleanup import LogView, Plan
 from tidelog.kernel.seams.storage import SegmentView, TopicPartition
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.testing.clock import START_MS
-from tidelog.plugins import retention
+from tidelog.plugins.retention import plugin as retention
 from tidelog.plugins.retention.policy import RetentionPolicy
 
 HOUR_MS = 3_600_000

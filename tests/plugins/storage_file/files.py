@@ -18,7 +18,7 @@ from tidelog.kernel.records.batch import BatchHeader, parse_header
 from tidelog.kernel.seams.storage import LogDirectoryAdmin, Storage
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage import StorageHarness
-from tidelog.plugins import storage_file
+from tidelog.plugins.storage_file import plugin as storage_file
 from tidelog.plugins.storage_file.storage import FileStorage
 
 PARTITION = "topic-0"

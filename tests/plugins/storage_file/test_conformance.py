@@ -8,7 +8,8 @@ from typing import ClassVar
 import pytest
 
 from tidelog.kernel.testing.storage import StorageConformance
-from tidelog.plugins import index_memory, storage_file
+from tidelog.plugins.index_memory import plugin as index_memory
+from tidelog.plugins.storage_file import plugin as storage_file
 
 
 class TestFileStorage(StorageConformance, plugin=storage_file): ...

@@ -36,9 +36,9 @@ from tidelog.kernel.testing.storage.harness import (
     headers_of,
     slice_bytes,
 )
-from tidelog.plugins import storage_file
 from tidelog.plugins.metadata_kraft.records.control import SnapshotHeaderRecord
 from tidelog.plugins.metadata_kraft.snapshots import snapshot_time, write_snapshot
+from tidelog.plugins.storage_file import plugin as storage_file
 from tidelog.plugins.storage_file.indexes.transaction_index import ENTRY, TransactionIndex
 from tidelog.plugins.storage_file.segments.segment_files import holds_batches
 from tidelog.plugins.storage_file.testing import ShortDisk

@@ -16,7 +16,8 @@ from tidelog.kernel.records.batch import parse_header, verify_crc
 from tidelog.kernel.seams.storage import PartitionStore, WouldBlock
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.harness import StorageHarness, append, read_all, slice_bytes
-from tidelog.plugins import index_memory, storage_file
+from tidelog.plugins.index_memory import plugin as index_memory
+from tidelog.plugins.storage_file import plugin as storage_file
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 APPENDS = 1500

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.kernel.testing.storage import StorageConformance
-from tidelog.plugins import storage_memory
+from tidelog.plugins.storage_memory import plugin as storage_memory
 
 
 class TestMemoryStorage(StorageConformance, plugin=storage_memory): ...

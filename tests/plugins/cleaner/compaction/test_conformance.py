@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
-from tidelog.plugins import cleaner
+from tidelog.plugins.cleaner import plugin as cleaner
 
 
 class TestCompaction(CleanupPolicyConformance, plugin=cleaner):

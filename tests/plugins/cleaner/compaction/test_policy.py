@@ -18,7 +18,7 @@ from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, check_plan
 from tidelog.kernel.seams.storage import SegmentView, TopicPartition
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance, random_log
 from tidelog.kernel.testing.clock import START_MS
-from tidelog.plugins import cleaner
+from tidelog.plugins.cleaner import plugin as cleaner
 from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy
 
 HOUR_MS = 3_600_000

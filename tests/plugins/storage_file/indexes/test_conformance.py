@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.kernel.testing.indexes import IndexFormatConformance
-from tidelog.plugins import storage_file
+from tidelog.plugins.storage_file import plugin as storage_file
 
 
 class TestSparseFormat(IndexFormatConformance, plugin=storage_file): ...

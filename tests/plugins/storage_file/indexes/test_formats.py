@@ -16,7 +16,8 @@ from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.installed import with_installed_keys
 from tidelog.kernel.testing.storage.harness import append, append_many, read_all, read_bytes
 from tidelog.kernel.topics import NewTopic
-from tidelog.plugins import index_memory, storage_file
+from tidelog.plugins.index_memory import plugin as index_memory
+from tidelog.plugins.storage_file import plugin as storage_file
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 SETTINGS = {"segment_bytes": 1000, "index_interval_bytes": 100}

@@ -47,7 +47,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "A broker warns of cleanup policies that nothing carries out",
-        "plugins/cleaner/__init__.py",
+        "plugins/cleaner/plugin.py",
         "    broker.register_log_cleaner(cleanup)\n",
         "",
         "kernel/topics/test_policy_warnings.py::test_nothing_is_logged_of_policies_that_are_carried_out",

@@ -1,0 +1,39 @@
+"""Hooks of the wire protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from tidelog.kernel.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import ConfigKey, UnsupportedKey
+    from tidelog.kernel.seams.broker import PluginHooks
+    from tidelog.kernel.seams.wire import WireCodec
+
+
+@hookimpl
+def tidelog_hookspecs() -> Iterable[ModuleType]:
+    """Declare the hooks by which other plugins add APIs and receive metrics of clients."""
+    from tidelog.plugins.protocol_kafka import hookspecs
+
+    return [hookspecs]
+
+
+@hookimpl
+def tidelog_wire_codecs(plugins: PluginHooks) -> Iterable[WireCodec]:
+    """Return the codec `kafka`."""
+    from tidelog.plugins.protocol_kafka.connection import KafkaCodec
+
+    return [KafkaCodec(plugins)]
+
+
+@hookimpl
+def tidelog_config_keys() -> Iterable[ConfigKey[object] | UnsupportedKey]:
+    """Return the keys of this plugin, and Kafka's keys that are unsupported or without meaning here."""
+    from tidelog.kernel.config import declared_keys
+    from tidelog.plugins.protocol_kafka import kept_keys, keys
+
+    return (*declared_keys(keys), *kept_keys.KEPT_KEYS, *keys.UNSUPPORTED)

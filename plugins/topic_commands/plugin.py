@@ -1,0 +1,19 @@
+"""Hook of the command `tidelog topics`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tidelog.kernel.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    import click
+
+
+@hookimpl
+def tidelog_commands() -> Iterable[click.Command]:
+    """Return the command group `topics`."""
+    from tidelog.plugins.topic_commands.group import topics
+
+    return [topics]
