@@ -29,13 +29,12 @@ _log = logging.getLogger(__name__)
 
 @attrs.define
 class LoadedSegments:
-    """Segments in order, and whether any file was changed while opening them.
+    """Segments in order, whose files are as a clean stop leaves them, but may not be durable.
 
     Entries of transaction indexes may be missing from `aborted_known_until` on, None: nowhere.
     """
 
     segments: list[Segment]
-    changed: bool = False
     aborted_known_until: int | None = None
 
     def discard_aborted(self, segment: Segment) -> None:
@@ -188,7 +187,6 @@ class LogLoader:
             segment.aborted.discard()
         self._take_status(segment, status)
         self._loaded.segments.append(segment)
-        self._loaded.changed = True
         return cut
 
     def _split(self, place: IndexPlace, log: LogFile, size: int, following: int | None) -> None:

@@ -101,7 +101,7 @@ def _load(
     _remove_segments_below(log_start, path, loaded)
     created = not loaded.segments
     if created:
-        loaded = LoadedSegments([create_segment(path, log_start, settings)], changed=config.preallocate)
+        loaded = LoadedSegments([create_segment(path, log_start, settings)])
         # Thousands of new partitions would be as many open files; an append opens it again.
         loaded.segments[0].sleep()
     end = loaded.segments[-1].next_offset
@@ -115,7 +115,7 @@ def _load(
         LogSegments(loaded.segments),
         SideFiles(path, files.side_files),
         Durability(durable, names_durable=recover_from is None and not created),
-        touched=loaded.changed,
+        touched=created and config.preallocate,
     )
     return FilePartitionStore(spec.topic_partition, log, log_start, loaded.aborted_known_until)
 

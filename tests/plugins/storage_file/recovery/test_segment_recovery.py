@@ -591,6 +591,41 @@ async def test_log_loader_changes_nothing_in_a_second_recovery(harness: LogDirec
     assert contents[0] == contents[1] == contents[2]
 
 
+class IndexWrites(Interposer):
+    """Notes which indexes below `folder` are written or truncated."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+        self.noted: list[str] = []
+
+    def call(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        path = Path(self.path_of(name, arguments))
+        if name in ("ftruncate", "pwrite") and path.parent == self._folder and path.suffix.endswith("index"):
+            self.noted.append(path.name)
+        return perform(*arguments)
+
+
+async def test_log_loader_leaves_indexes_as_a_clean_stop_does(
+    harness: LogDirectoryHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """To stop a broker that has recovered thousands of logs, none of their indexes is written again."""
+    store = await harness.open_store(**SETTINGS)
+    batches = append_many(store, 60, 200)
+    crashed = harness.crash(harness.log_dir.parent / "crashed")
+    await crashed.open()
+    await crashed.open_store(**SETTINGS)
+    writes = IndexWrites(crashed.partition_dir)
+    with writes.installed():
+        await crashed.storage.close()
+    assert writes.noted == []
+    caplog.set_level(logging.INFO, log_loader.__name__)
+    crashed.storage = crashed.new_storage()
+    await crashed.open()
+    assert_indexed_like_new(await crashed.open_store(**SETTINGS), batches)
+    assert caplog.messages == []
+
+
 async def test_validate_batches_checks_a_batch_larger_than_the_read_buffer(
     harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
