@@ -11,11 +11,7 @@ import pytest
 
 from tests.peers import run_kafka_tool
 
-from .kafka_tools import running_tools
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from .brokers import Broker
 
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
@@ -29,28 +25,27 @@ Run = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def run(broker: Broker) -> Iterator[Run]:
+def run(broker: Broker) -> Run:
+    """Return a function that returns what a tool prints, as `_run`."""
+    return lambda tool, *arguments: _run(tool, broker, *arguments)
+
+
+def _run(tool: str, broker: Broker, *arguments: str, stdin: str | None = None) -> str:
     """Return what a tool prints, which has to end well."""
-    with running_tools() as tools:
-        yield lambda tool, *arguments: tools.run(tool, "--bootstrap-server", broker.bootstrap, *arguments)
-
-
-def _run_alone(tool: str, broker: Broker, *arguments: str, stdin: str | None = None) -> str:
-    """Return what a tool prints that reads its input, or counts in static fields, in a JVM of its own."""
     ended = run_kafka_tool(tool, ["--bootstrap-server", broker.bootstrap, *arguments], stdin=stdin)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 
 
 def _produce(broker: Broker, topic: str) -> None:
-    _run_alone(PRODUCER, broker, "--topic", topic, stdin=LINES)
+    _run(PRODUCER, broker, "--topic", topic, stdin=LINES)
 
 
 def test_lines_through_console_producer_and_console_consumer(broker: Broker, topic: str) -> None:
     _produce(broker, topic)
     asked = ["--topic", topic, "--partition", "0", "--offset", "earliest", "--max-messages", "3"]
-    assert _run_alone(CONSUMER, broker, *asked) == LINES
-    told = _run_alone(CONSUMER, broker, *asked, "--formatter-property", "print.offset=true").splitlines()
+    assert _run(CONSUMER, broker, *asked) == LINES
+    told = _run(CONSUMER, broker, *asked, "--formatter-property", "print.offset=true").splitlines()
     assert told == ["Offset:0\tone", "Offset:1\ttwo", "Offset:2\tthree"]
 
 

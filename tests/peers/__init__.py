@@ -6,6 +6,7 @@ Development only, never part of the wheel. Everything fetched lives in one cache
 
 from .cache import CACHE_VARIABLE, exclusive, peers_cache
 from .java import QUICK_JVM_OPTIONS, find_java
+from .java_classes import compiled
 from .kafka import NEWEST_KAFKA, OLD_PROTOCOLS_KAFKA, KafkaDistribution, find_kafka, run_kafka_tool
 from .kafka_format import find_kafka_format
 from .kafka_messages import ask_kafka_messages
@@ -32,6 +33,7 @@ __all__ = [
     "TidelogServer",
     "answers_api_versions",
     "ask_kafka_messages",
+    "compiled",
     "exclusive",
     "find_java",
     "find_kafka",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,9 @@ from tests.deadlines import DEADLINE_S
 
 from .class_archive import ClassArchive
 from .java import QUICK_JVM_OPTIONS, find_java
+from .java_classes import compiled
 from .maven import resolve_jars
+from .tool_process import SOURCE, ToolProcess, ToolProcessEndedError, tool_process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +24,7 @@ NEWEST_KAFKA = "4.4.0"
 # The last line that still serves Produce and Fetch from version 0 and converts old message formats.
 OLD_PROTOCOLS_KAFKA = "3.9.1"
 _SLF4J_SIMPLE = "org.slf4j:slf4j-simple:1.7.36"
+_COUNT_IN_STATIC_FIELDS = frozenset({"org.apache.kafka.tools.consumer.ConsoleConsumer"})
 _QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
@@ -47,8 +51,13 @@ class KafkaDistribution:
         """Run one of Kafka's tools to its end: its output and exit status, whatever that is.
 
         `class_name` is the class behind a script of Kafka's `bin` folder, such as
-        `org.apache.kafka.tools.TopicCommand`. Raises subprocess.TimeoutExpired after `timeout_s`.
+        `org.apache.kafka.tools.TopicCommand`. Those of the newest release share a JVM if they can.
+        Raises subprocess.TimeoutExpired after `timeout_s`.
         """
+        words = (class_name, *args)
+        if stdin is None and self._can_share_a_jvm(words):
+            with contextlib.suppress(ToolProcessEndedError):
+                return self._tool_process().run(words, timeout_s)
         return subprocess.run(
             self.command(class_name, args, ("-Xmx512M", *QUICK_JVM_OPTIONS, *self.archive.options())),
             input=stdin,
@@ -58,6 +67,16 @@ class KafkaDistribution:
             timeout=timeout_s,
             check=False,
         )
+
+    def _can_share_a_jvm(self, words: Sequence[str]) -> bool:
+        plain = not any("\t" in word or "\n" in word for word in words)
+        return self.version == NEWEST_KAFKA and plain and words[0] not in _COUNT_IN_STATIC_FIELDS
+
+    def _tool_process(self) -> ToolProcess:
+        options = ("-Xmx512M", *QUICK_JVM_OPTIONS, *self.archive.options(), _QUIET)
+        # The jars come first: an archive serves only what they are the beginning of.
+        classes = f"{self.jars}/*:{compiled([SOURCE], self.jars)}"
+        return tool_process(self.java, *options, "-cp", classes, SOURCE.stem)
 
 
 def find_kafka(version: str = NEWEST_KAFKA) -> KafkaDistribution:

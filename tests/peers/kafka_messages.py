@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .java import QUICK_JVM_OPTIONS
+from .java_classes import compiled
 from .kafka import find_kafka
 
 if TYPE_CHECKING:
@@ -23,8 +24,11 @@ def ask_kafka_messages(requests: Sequence[Sequence[Any]]) -> list[str]:
     Raises PeerUnavailableError without Java or the jars, AssertionError with the stack trace when it fails.
     """
     kafka = find_kafka()
+    # The jars come first: an archive serves only what they are the beginning of.
+    classes = f"{kafka.jars}/*:{compiled([_SOURCE], kafka.jars)}"
+    options = ("-Xmx512M", *QUICK_JVM_OPTIONS, *kafka.archive.options())
     ended = subprocess.run(
-        kafka.command(str(_SOURCE), (), ("-Xmx512M", *QUICK_JVM_OPTIONS, *kafka.archive.options())),
+        [kafka.java, *options, "-cp", classes, _SOURCE.stem],
         input="".join(f"{json.dumps(request)}\n" for request in requests),
         capture_output=True,
         text=True,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.clients.java_programs import JVM_OPTIONS, SLF4J, SOURCES, compiled
+from tests.clients.java_programs import JVM_OPTIONS, SLF4J, SOURCES
 from tests.interop import tool_scenarios
 from tests.interop.client import DRIVERS, Client, DriverCommand
-from tests.peers import NEWEST_KAFKA, OLD_PROTOCOLS_KAFKA, find_java, find_kafka, resolve_jars
+from tests.peers import NEWEST_KAFKA, OLD_PROTOCOLS_KAFKA, compiled, find_java, find_kafka, resolve_jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable
