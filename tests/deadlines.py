@@ -16,7 +16,10 @@ T = TypeVar("T")
 # With other work a machine may need a hundred times as long, and a deadline that is met costs nothing.
 # Commands that expect tests to fail set a shorter one.
 DEADLINE_S: Final = float(os.environ.get("TEST_DEADLINE_S", "300"))
-_PAUSE_S: Final = 0.01
+# What comes at once is seen at once, and a wait of minutes leaves the processor to what it is for.
+_SHORTEST_PAUSE_S: Final = 0.01
+_LONGEST_PAUSE_S: Final = 0.05
+_PART_OF_WAIT: Final = 0.02
 _REFUSED_PAUSE_S: Final = 0.1
 
 
@@ -26,10 +29,11 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
     Raises:
         AssertionError: it does not within `DEADLINE_S`; the message names `what`.
     """
-    deadline = time.monotonic() + DEADLINE_S
+    began = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come true within {DEADLINE_S:.0f} s"
-        time.sleep(_PAUSE_S)
+        waited_s = time.monotonic() - began
+        assert waited_s < DEADLINE_S, f"{what} did not come true within {DEADLINE_S:.0f} s"
+        time.sleep(min(_SHORTEST_PAUSE_S + waited_s * _PART_OF_WAIT, _LONGEST_PAUSE_S))
 
 
 async def until(condition: Callable[[], object], what: str) -> None:
@@ -40,7 +44,7 @@ async def until(condition: Callable[[], object], what: str) -> None:
     """
     with trio.move_on_after(DEADLINE_S):
         while not condition():  # noqa: ASYNC110 there is no event, as said
-            await trio.sleep(_PAUSE_S)
+            await trio.sleep(_SHORTEST_PAUSE_S)
         return
     raise AssertionError(f"{what} did not come true within {DEADLINE_S:.0f} s")
 
