@@ -112,13 +112,13 @@ def request_of(repeated: Repeated, client: RawClient) -> Sent:
     element = _first(owner, name)
     setattr(owner, name, [])
     size = len(encode(message, repeated.version))
-    one = _element(element, 0, repeated.elements)
+    (one,) = _elements(element, 1, repeated.elements)
     setattr(owner, name, [one])
     each = len(encode(message, repeated.version)) - size
     in_each = 1 + _elements_in(one)
     count = (LARGEST - size) // (each + 3)
     count = min(LARGE_REQUEST.most_elements(size + count * each) // in_each - 10, count)
-    setattr(owner, name, [_element(element, number, repeated.elements) for number in range(count)])
+    setattr(owner, name, _elements(element, count, repeated.elements))
     return ask(repeated.api, repeated.version, message)
 
 
@@ -155,25 +155,37 @@ def _plain(kind: Kind) -> Any:
     return b"" if kind in (BYTES, RECORDS) else 0
 
 
-def _element(element: Any, number: int, elements: Elements) -> Any:
+def _elements(element: Any, count: int, elements: Elements) -> list[Any]:
     if elements is Elements.SAME:
-        return element
+        return [element] * count
     if not attrs.has(type(element)):
-        return _another(element, number, elements)
-    changed = copy.copy(element)
-    for field in attrs.fields(type(changed)):
-        value = getattr(changed, field.name)
-        if field.name in KINDS:
-            continue
-        if isinstance(value, str | int) and not isinstance(value, bool):
-            setattr(changed, field.name, _another(value, number, elements))
-            break
-        if spec_of(field).kind is UUID and value != ZERO_UUID:
-            setattr(changed, field.name, number.to_bytes(16, "big"))
+        return [_another(element, number, elements) for number in range(count)]
+    names = _telling_fields(element)
+    first = [(name, getattr(element, name)) for name in names]
+    changed = [copy.copy(element) for _ in range(count)]
+    for number, each in enumerate(changed):
+        for name, value in first:
+            setattr(each, name, _another(value, number, elements))
     return changed
 
 
+def _telling_fields(element: Any) -> list[str]:
+    """Names of the fields that tell elements apart: an id, and the first text or number."""
+    names: list[str] = []
+    for field in attrs.fields(type(element)):
+        value = getattr(element, field.name)
+        if field.name in KINDS:
+            continue
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            return [*names, field.name]
+        if spec_of(field).kind is UUID and value != ZERO_UUID:
+            names.append(field.name)
+    return names
+
+
 def _another(value: Any, number: int, elements: Elements) -> Any:
+    if isinstance(value, bytes):
+        return number.to_bytes(16, "big")
     if isinstance(value, str):
         return f"{value}-{number}{LONG_TEXT if elements is Elements.LONG else ''}"
     return value + number

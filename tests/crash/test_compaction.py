@@ -50,7 +50,7 @@ from tidelog.plugins.storage_file.testing import (
 )
 
 SHORT_STRIDE = 45
-STRIDE = int(os.environ.get("TIDELOG_COMPACTION_STRIDE", "9"))
+STRIDE = int(os.environ.get("TIDELOG_COMPACTION_STRIDE", "18"))
 MARKS = (".cleaned", ".swap", ".deleted")
 CUTS = [
     PowerCut(data, names, seed)

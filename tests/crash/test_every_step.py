@@ -16,7 +16,7 @@ from tests.crash.workload import record
 from tidelog.plugins.storage_file.testing import PROCESS_ENDS, Device
 
 SHORT_STRIDE = 96
-STRIDE = int(os.environ.get("TIDELOG_CRASH_STRIDE", "8"))
+STRIDE = int(os.environ.get("TIDELOG_CRASH_STRIDE", "24"))
 COMMON = {"append_some", "roll_before_any_job"}
 """Phases of which a part is enough."""
 

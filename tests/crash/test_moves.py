@@ -36,7 +36,7 @@ from tidelog.plugins.storage_file.testing import (
 )
 
 SHORT_STRIDE = 15
-STRIDE = int(os.environ.get("TIDELOG_MOVE_STRIDE", "2"))
+STRIDE = int(os.environ.get("TIDELOG_MOVE_STRIDE", "4"))
 BATCHES = 40
 MOST_MEANWHILE = 80
 """Batches appended during a move at most: each makes recording slower, and the copy has to catch up."""
@@ -216,7 +216,7 @@ async def test_the_power_may_fail_at_any_step_of_a_move(
 
 @pytest.mark.parametrize(
     ("cut", "stride"),
-    [(CUTS[0], 5), *(pytest.param(cut, 1, marks=pytest.mark.long) for cut in CUTS)],
+    [(CUTS[0], 5), *(pytest.param(cut, (STRIDE + 1) // 2, marks=pytest.mark.long) for cut in CUTS)],
     ids=name_of,
 )
 async def test_a_log_that_nobody_flushes_meanwhile_is_durable_where_it_moves_to(

@@ -19,7 +19,7 @@ from tests.crash.workload import STEPS, Recording, record, record_second_life
 from tidelog.plugins.storage_file.testing import PROCESS_ENDS, DataFate, NameFate, PowerCut
 
 SHORT_CUTS = 24
-CUTS = int(os.environ.get("TIDELOG_POWER_CUTS", "210"))
+CUTS = int(os.environ.get("TIDELOG_POWER_CUTS", "105"))
 SEED = int(os.environ.get("TIDELOG_CRASH_SEED", "0"))
 CUTS_OF_SECOND_LIVES = 6
 RARE = {

@@ -173,13 +173,23 @@ def interrupt(written: Path, data: Path, work: Path, start: Starter, end: str) -
     raise AssertionError("compaction was never slow enough to be interrupted")
 
 
+@pytest.fixture(scope="module")
+def long_log(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A directory with a log that takes long to compact, and a copy in which it is compacted."""
+    place = tmp_path_factory.mktemp("long")
+    written, whole = place / "written", place / "whole"
+    write(Histories({"long": LONG}), 0, written, place / "writer")
+    shutil.copytree(written, whole)
+    compact(whole, place / "work", tidelog_on, ["long"])
+    return written, whole
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_the_other_finishes_what_was_interrupted(tmp_path: Path, end: str) -> None:
-    written, whole = tmp_path / "written", tmp_path / "whole"
-    write(Histories({"long": LONG}), 0, written, tmp_path / "writer")
-    shutil.copytree(written, whole)
-    compact(whole, tmp_path / "work", tidelog_on, ["long"])
+def test_the_other_finishes_what_was_interrupted(
+    tmp_path: Path, long_log: tuple[Path, Path], end: str
+) -> None:
+    written, whole = long_log
     for (name, start), (_, other) in (KAFKA_AND_TIDELOG, KAFKA_AND_TIDELOG[::-1]):
         data = tmp_path / name
         interrupt(written, data, tmp_path / f"{name}-begins", start, end)

@@ -180,7 +180,7 @@ async def test_resolve_with_a_second_crash_at_every_step(tmp_path: Path, tasks: 
             again.abandon()
             last = again.crash(tmp_path / f"{step}.{second}.last")
             assert await content_after_a_crash(last, thoroughly=False) == expected
-        step += 9
+        step += 18
     await template.close()
 
 
