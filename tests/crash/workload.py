@@ -161,6 +161,13 @@ class Workload:
         while len(partition.store.segments()) == segments:
             await self.append(partition)
 
+    async def roll_everything(self) -> None:
+        """Every log continues in a new segment, by its age; nothing was appended to the one before."""
+        for topic in self.core.topics:
+            for partition in topic.partitions:
+                await partition.roll()
+        self.core.tasks.run_jobs()
+
     def log(self, topic: str) -> Partition:
         """The first partition of a topic."""
         return self.core.topics.get(topic).partitions[0]
