@@ -79,11 +79,10 @@ class PolicyExecution:
         """Look at every log once, and do the rewrites that the policy wants, the most urgent first."""
         wanted = await self._look_at_all()
         self.statistics.most_urgency = max([each.rewrite.urgency for each in wanted], default=0)
-        if wanted and self._workers.most:
-            waiting = sorted(wanted, key=lambda each: each.rewrite.urgency)
-            async with trio.open_nursery() as nursery:
-                for _ in range(min(self._workers.most, len(waiting))):
-                    nursery.start_soon(self._rewrite_all, waiting)
+        waiting = sorted(wanted, key=lambda each: each.rewrite.urgency)
+        async with trio.open_nursery() as nursery:
+            for _ in range(min(self._workers.most, len(waiting))):
+                nursery.start_soon(self._rewrite_all, waiting)
 
     async def _look_at_all(self) -> list[_Wanted]:
         """Carry out the plans for all logs but rewrites; return those."""

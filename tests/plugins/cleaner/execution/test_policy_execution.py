@@ -22,6 +22,8 @@ from tests.plugins.cleaner.filters import (
     TooShort,
 )
 from tests.tables import for_each
+from tests.turns import turns_of_another_task
+from tidelog.kernel import pace
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.errors import InvalidTopicConfig, StorageError
@@ -441,6 +443,24 @@ async def test_run_asks_nothing_of_idle_logs(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(trio.to_thread, "run_sync", None)
         statistics = await run()
     assert [each.failures for each in statistics.values()] == [0, 0]
+
+
+@pytest.mark.parametrize(("topics", "partitions"), [(1, 100), (100, 1)])
+async def test_run_lets_other_tasks_run_while_it_looks_at_idle_logs(
+    topics: int, partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether one topic has many partitions, or many topics have another policy."""
+    async with running_broker() as broker:
+        policies = "delete" if topics == 1 else "compact"
+        for number in range(topics):
+            new = NewTopic(f"{TOPIC}{number}", partitions, config={"cleanup.policy": policies})
+            await broker.topics.create(new)
+        run = cleanup_of(broker, RetentionPolicy())
+        await run()
+        monkeypatch.setattr(pace, "STEP_SECONDS", 0.0)
+        async with turns_of_another_task() as turns:
+            await run()
+            assert turns.count > 90
 
 
 async def test_run_has_one_call_of_a_thread_for_many_logs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,6 +161,26 @@ async def test_rewrite_is_done_once_and_then_for_what_is_new(tmp_path: Path) -> 
         assert offsets(partition) == [*range(0, 18, 2)]
 
 
+@attrs.define
+class Aging(Rewriting):
+    """Its second plan deletes the oldest segment, which has become old since the first one."""
+
+    plans: int = 0
+
+    def plan(self, log: LogView, now_ms: int, config: TopicConfig) -> Plan:
+        self.plans += 1
+        if self.plans == 2:
+            return Plan(log.segments[1].base_offset, reason="it is old")
+        return Rewriting.plan(self, log, now_ms, config)
+
+
+async def test_rewrite_deletes_what_has_become_old_since_the_log_was_looked_at(tmp_path: Path) -> None:
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        statistics = await Cleanup(broker, Aging(EvenOffsets)).run()
+        assert (statistics.deleted_segments, statistics.rewrites, bases(partition)) == (1, 0, [6, 12])
+
+
 async def test_rewrite_goes_on_until_a_filter_with_little_room_has_seen_all(tmp_path: Path) -> None:
     async with running(tmp_path, "file") as broker:
         partition = await filled(broker)
