@@ -181,6 +181,26 @@ async def test_rewrite_deletes_what_has_become_old_since_the_log_was_looked_at(t
         assert (statistics.deleted_segments, statistics.rewrites, bases(partition)) == (1, 0, [6, 12])
 
 
+@attrs.define
+class Deleting(Rewriting):
+    """Its plans delete the oldest segment as well."""
+
+    def plan(self, log: LogView, now_ms: int, config: TopicConfig) -> Plan:
+        plan = Rewriting.plan(self, log, now_ms, config)
+        return attrs.evolve(plan, delete_before=log.segments[0].next_offset)
+
+
+async def test_rewrite_now_rewrites_the_active_segment_too_and_deletes_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        policies = {"delete": Deleting(EvenOffsets)}
+        cleanup = LogCleanup(policies, broker.config, broker.topics, broker.clock)
+        outcome = await cleanup.rewrite_now((), lambda *_: None)
+        assert (outcome.done, outcome.failed) == ([partition.topic_partition], [])
+        assert cleanup.statistics()["delete"].deleted_segments == 0
+        assert offsets(partition) == [*range(0, 18, 2)]
+
+
 async def test_rewrite_goes_on_until_a_filter_with_little_room_has_seen_all(tmp_path: Path) -> None:
     async with running(tmp_path, "file") as broker:
         partition = await filled(broker)
