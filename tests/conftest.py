@@ -102,6 +102,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """Collect the whole suite in another order in each process of xdist: they share what pytest compiles."""
+    # Hardly anything of what collection makes is garbage, and each run would look at all of it.
+    gc.disable()
     config = session.config
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker is not None and config.args == config.getini("testpaths"):
@@ -126,6 +128,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 def pytest_collection_finish() -> None:
     """Hide what was made so far from the garbage collector, whose every run would look at it again."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Mapping
 from email.parser import HeaderParser
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -34,8 +36,11 @@ OPTIONAL_IMPORTS = {
     "plugins/spark_sink": {"pyarrow", "pyspark"},
 }
 
-# Import name → the installed distributions that bring it.
-DISTRIBUTIONS = packages_distributions()
+
+@cache
+def distributions() -> Mapping[str, list[str]]:
+    """Import name → the installed distributions that bring it."""
+    return packages_distributions()
 
 
 def python_files() -> list[Path]:
@@ -85,7 +90,7 @@ def test_a_file_imports_only_what_the_plain_install_brings(path: Path) -> None:
         if path.is_relative_to(ROOT / folder):
             allowed |= optional
     for module in third_party_imports(path):
-        providers = {canonicalize_name(name) for name in DISTRIBUTIONS.get(module, [module])}
+        providers = {canonicalize_name(name) for name in distributions().get(module, [module])}
         assert providers & allowed, f"{module} is imported but not in [project] dependencies"
 
 
