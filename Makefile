@@ -9,8 +9,8 @@ ROUNDS ?= 10
 KILLS ?= 50
 MINUTES ?= 5
 # Files of tests are shared out among so many processes, a file never among several: it may have a broker of its own.
-# Their order is that of tests/order.py. Half of their time they wait for peers, so there are two for each of two cores.
-PYTEST_WORKERS ?= 4
+# Their order is that of tests/order.py. Two thirds of their time they wait for peers, so there are three for each of two cores.
+PYTEST_WORKERS ?= 6
 # Tools of single targets, fetched when they are first asked for: most people never need them.
 TOOLS := .tools
 JOBS ?= 1
@@ -46,7 +46,7 @@ run: $(INSTALLED) ## start a broker on 127.0.0.1 (PORT=9092) with its data in ./
 run-spark: $(SPARK_INSTALLED) ## start PySpark with the format tidelog, or a script (ARGS="script.py ..."); brings Java if there is none
 	@$(BIN)/tidelog spark $(ARGS)
 
-test: $(DEV_INSTALLED) ## install what the tests need and run those of each change (PYTEST_WORKERS=4 PYTEST_ARGS=...)
+test: $(DEV_INSTALLED) ## install what the tests need and run those of each change (PYTEST_WORKERS=6 PYTEST_ARGS=...)
 	@scripts/install_peers.sh
 	$(RUN_PYTEST) -m 'not long' $(PYTEST_ARGS)
 

@@ -214,7 +214,10 @@ def test_delete_command_deletes_existing_topics_and_fails_for_missing_ones(
         "tidelog: There is no topic 'zzz'. `tidelog topics list` lists those there are. With --if-exists "
         "this is no error.\n"
     )
-    assert not {f"{name}-a", f"{name}-b"} & set(client.metadata().topics)
+    # Apache Kafka applies a change soon after it is acknowledged.
+    wait_until(
+        lambda: not {f"{name}-a", f"{name}-b"} & set(client.metadata().topics), "the topics are not there"
+    )
 
 
 @once
