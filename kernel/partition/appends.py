@@ -17,7 +17,9 @@ from tidelog.kernel.errors import BrokerError, InvalidTransactionState, StorageE
 from tidelog.kernel.partition.record_checks import (
     CheckedAppend,
     CheckedBatch,
+    ChecksTakeLong,
     RecordChecks,
+    check_for_a_turn,
     check_records,
     finish,
     recompress,
@@ -25,12 +27,10 @@ from tidelog.kernel.partition.record_checks import (
 from tidelog.kernel.partition.storage_failure import storage_failure
 from tidelog.kernel.partition.validation import (
     LOG_APPEND_TIME,
-    ChecksTakeLong,
     PartitionConfig,
-    needs_record_checks,
     recompressed_in_steps,
     validate_batch,
-    validate_records,
+    validate_in_steps,
 )
 from tidelog.kernel.records.batch import (
     NO_PRODUCER_ID,
@@ -106,7 +106,7 @@ class Appends:
         try:
             return self._append(batch, RecordChecks.QUICK, verify() if verify else NO_TRANSACTION)
         except ChecksTakeLong as checks:
-            return CheckedAppend(partial(self._append_checked, batch, checks.header, verify))
+            return CheckedAppend(partial(self._append_checked, batch, checks, verify))
 
     def append_nowait(
         self,
@@ -142,13 +142,12 @@ class Appends:
         return self._append(batch, RecordChecks.DONE, NO_TRANSACTION, checked=checked)
 
     async def _append_checked(
-        self, batch: bytearray | memoryview, header: BatchHeader, verify: Callable[[], int] | None
+        self, batch: bytearray | memoryview, checks: ChecksTakeLong, verify: Callable[[], int] | None
     ) -> AppendResult:
         """Check the records step by step, and append the batch."""
-        config, now_ms = self.config, self._clock()
-        max_timestamp = header.max_timestamp
-        if needs_record_checks(header, config, now_ms):
-            max_timestamp = await check_records(batch, header, config, now_ms, self._unpacking)
+        config, header = self.config, checks.header
+        steps = checks.steps or validate_in_steps(batch, header, config, self._clock())
+        max_timestamp = await check_records(batch, steps, header, self._unpacking)
         if config.recompresses(header):
             batch = await recompress(batch, header, config, self._unpacking)
             header = parse_header(batch)
@@ -188,10 +187,10 @@ class Appends:
                 return self._as_answered_then(sent)
         now_ms = self._clock()
         max_timestamp = checked.max_timestamp if checked else header.max_timestamp
-        if checks is not RecordChecks.DONE and needs_record_checks(header, config, now_ms):
-            max_timestamp = validate_records(
-                batch, header, config, now_ms, quick=checks is RecordChecks.QUICK
-            )
+        if checks is RecordChecks.QUICK:
+            max_timestamp = check_for_a_turn(batch, header, config, now_ms)
+        elif checks is RecordChecks.ALL:
+            max_timestamp = finish(validate_in_steps(batch, header, config, now_ms))
             if config.recompresses(header):
                 batch = finish(recompressed_in_steps(batch, header, config))
                 header = parse_header(batch)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.partition.record_checks import finish, take_steps
+from tidelog.kernel.partition.record_checks import LOOP_MEMORY_BYTES, finish, take_steps
 from tidelog.kernel.partition.validation import LOG_APPEND_TIME, PartitionConfig, record_rules
 from tidelog.kernel.records.batch import LEAST_MESSAGE_BYTES, Buffer
-from tidelog.kernel.records.compression import comes_in_pieces, memory_for, packs_quickly
+from tidelog.kernel.records.compression import memory_for, packs_quickly
 from tidelog.kernel.records.up_conversion import (
     MAX_WRAPPED_BYTES,
     UpConversion,
@@ -41,14 +41,14 @@ async def convert_in_steps(
 ) -> bytearray:
     """Return the batch for a message set as `convert` does, step by step or in a thread."""
     conversion, codec = _conversion(config, now_ms), source_codec(messages)
-    memory_bytes = memory_for(codec, memoryview(messages)[LEAST_MESSAGE_BYTES[0] :])
-    memory_bytes += conversion.max_bytes + MAX_WRAPPED_BYTES * bool(codec)
+    unpacking_bytes = memory_for(codec, memoryview(messages)[LEAST_MESSAGE_BYTES[0] :])
+    memory_bytes = unpacking_bytes + conversion.max_bytes + MAX_WRAPPED_BYTES * bool(codec)
     target = codec if conversion.codec_id is None else conversion.codec_id
     return await take_steps(
         up_convert_in_steps(messages, conversion),
         memory_bytes,
         unpacking,
-        on_event_loop=packs_quickly(target, conversion.level) and comes_in_pieces(codec),
+        on_event_loop=packs_quickly(target, conversion.level) and unpacking_bytes <= LOOP_MEMORY_BYTES,
     )
 
 

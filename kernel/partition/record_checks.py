@@ -1,10 +1,10 @@
-"""Checking and recompressing the records of a large batch: step by step on the event loop, then in a thread.
+"""Checking and recompressing the records of a batch: step by step on the event loop, then in a thread.
 
-As long as no other task is ready, the event loop checks them itself, a fraction of a millisecond in each of
-its turns. That is the fastest: a thread has to be woken, finds the processor's caches cold, and wakes the
-loop in the end. As soon as other tasks are served, a thread continues. Unpacking releases the interpreter's
-lock, and between steps other threads get it too. Two threads at most: each may hold what a snappy block
-unpacks to.
+The event loop checks them itself for a turn, and as long as no other task is ready for further ones, a
+fraction of a millisecond each. That is the fastest: a thread has to be woken, finds the processor's caches
+cold, and wakes the loop in the end. As soon as other tasks are served, a thread continues. Unpacking releases
+the interpreter's lock, and between steps other threads get it too. Two threads at most: each may hold what a
+snappy block unpacks to.
 """
 
 from __future__ import annotations
@@ -22,15 +22,19 @@ from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.partition.unpacking import MemoryBudget, Unpacking
 from tidelog.kernel.partition.validation import PartitionConfig, recompressed_in_steps, validate_in_steps
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, BatchHeader, Buffer
-from tidelog.kernel.records.compression import comes_in_pieces, memory_for
+from tidelog.kernel.records.compression import LEAST_MEMORY_BYTES, memory_for
 from tidelog.kernel.seams.partition import AppendResult
 
 T = TypeVar("T")
 
 OTHERS_SECONDS = 100e-6
 """A turn of the event loop that takes more of its thread's processor time has served other tasks."""
+FIRST_TURN_SECONDS = 1e-3
+"""Steps are taken for so long before other tasks are looked at: enough for most batches."""
 TURN_SECONDS = 250e-6
-"""Steps are taken for so long before other tasks get a turn, which takes a tenth of that even without any."""
+"""The same for the further turns; looking at other tasks takes a tenth of that even without any."""
+LOOP_MEMORY_BYTES = 4 * 1024 * 1024
+"""A batch that takes more to be decompressed is checked in a thread: its steps may be as long."""
 
 
 class RecordChecks(enum.Enum):
@@ -39,9 +43,19 @@ class RecordChecks(enum.Enum):
     ALL = enum.auto()
     """Check them at once, however long that takes."""
     QUICK = enum.auto()
-    """Check them at once if they are few and small."""
+    """Check them at once if that takes a turn of the event loop."""
     DONE = enum.auto()
     """Do not check them."""
+
+
+class ChecksTakeLong(Exception):
+    """The records of a batch take more than a turn of the event loop to check or to recompress."""
+
+    def __init__(self, header: BatchHeader, steps: Generator[None, None, int] | None = None) -> None:
+        """Keep the `header`, which is valid, and the `steps` that are left of checking, None for all."""
+        super().__init__()
+        self.header = header
+        self.steps = steps
 
 
 class CheckedBatch(NamedTuple):
@@ -63,14 +77,35 @@ class CheckedAppend(Awaitable[AppendResult]):
         return self._run().__await__()
 
 
-async def check_records(
-    batch: Buffer, header: BatchHeader, config: PartitionConfig, now_ms: int, unpacking: Unpacking
-) -> int:
-    """Check the records of a batch; see `validate_in_steps` for what is returned and raised."""
+def check_for_a_turn(batch: Buffer, header: BatchHeader, config: PartitionConfig, now_ms: int) -> int:
+    """Check the records of a batch for a turn of the event loop.
+
+    See `validate_in_steps` for what is returned and raised.
+
+    Raises:
+        ChecksTakeLong: that is not enough.
+    """
+    if config.recompresses(header) or _memory_for(batch, header) > LOOP_MEMORY_BYTES:
+        raise ChecksTakeLong(header)
     steps = validate_in_steps(batch, header, config, now_ms)
+    try:
+        _take_for_a_turn(steps, FIRST_TURN_SECONDS)
+    except StopIteration as end:
+        return cast("int", end.value)
+    raise ChecksTakeLong(header, steps)
+
+
+async def check_records(
+    batch: Buffer, steps: Generator[None, None, int], header: BatchHeader, unpacking: Unpacking
+) -> int:
+    """Take the steps that are left of checking a batch; see `validate_in_steps`."""
+    memory_bytes = _memory_for(batch, header)
+    return await take_steps(steps, memory_bytes, unpacking, on_event_loop=memory_bytes <= LOOP_MEMORY_BYTES)
+
+
+def _memory_for(batch: Buffer, header: BatchHeader) -> int:
     codec = header.attributes & CODEC_MASK
-    memory_bytes = memory_for(codec, memoryview(batch)[HEADER_BYTES:])
-    return await take_steps(steps, memory_bytes, unpacking, on_event_loop=comes_in_pieces(codec))
+    return memory_for(codec, memoryview(batch)[HEADER_BYTES:]) if codec else LEAST_MEMORY_BYTES
 
 
 async def recompress(
@@ -78,7 +113,7 @@ async def recompress(
 ) -> bytearray:
     """Recompress a batch whose records were checked; see `recompressed_in_steps`."""
     steps = recompressed_in_steps(batch, header, config)
-    memory_bytes = memory_for(header.codec, memoryview(batch)[HEADER_BYTES:]) + config.max_message_bytes
+    memory_bytes = _memory_for(batch, header) + config.max_message_bytes
     # Compressing a piece may take milliseconds.
     return await take_steps(steps, memory_bytes, unpacking, on_event_loop=False)
 
@@ -98,7 +133,9 @@ async def take_steps(
                     partial(_wait_and_finish, steps, unpacking.memory, memory_bytes)
                 )
             try:
-                return await _take(steps, unpacking, on_event_loop=on_event_loop)
+                if on_event_loop:
+                    return await _take(steps, unpacking)
+                return await unpacking.check_in_thread(partial(finish, steps))
             finally:
                 steps.close()
                 unpacking.memory.release(memory_bytes)
@@ -106,19 +143,17 @@ async def take_steps(
             unpacking.checks.release()
 
 
-async def _take(steps: Generator[None, None, T], unpacking: Unpacking, *, on_event_loop: bool) -> T:
-    if on_event_loop:
-        try:
-            _take_for_a_turn(steps)
-            while not await _others_were_served():
-                _take_for_a_turn(steps)
-        except StopIteration as end:
-            return cast("T", end.value)
+async def _take(steps: Generator[None, None, T], unpacking: Unpacking) -> T:
+    try:
+        while not await _others_were_served():
+            _take_for_a_turn(steps, TURN_SECONDS)
+    except StopIteration as end:
+        return cast("T", end.value)
     return await unpacking.check_in_thread(partial(finish, steps))
 
 
-def _take_for_a_turn(steps: Generator[None, None, T]) -> None:
-    end = time.perf_counter() + TURN_SECONDS
+def _take_for_a_turn(steps: Generator[None, None, T], seconds: float) -> None:
+    end = time.perf_counter() + seconds
     next(steps)
     while time.perf_counter() < end:
         next(steps)

@@ -1,15 +1,12 @@
-"""Validation of a client's batch before it is appended.
+"""Validation of a client's batch before it is appended: its header, and each of its records.
 
-The records of uncompressed batches are not decoded: header, lengths and CRC are all that the produce path
-needs (Kafka documentation, "Record Batch"; Apache Kafka's `LogValidator`). Those of compressed ones are,
-those of compacted topics, and those whose header cannot be right.
+Sources: Kafka documentation, "Record Batch"; Apache Kafka's `LogValidator`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from itertools import count
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import attrs
 
@@ -28,7 +25,6 @@ from tidelog.kernel.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     NO_PRODUCER_ID,
-    NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
     Buffer,
@@ -43,12 +39,6 @@ from tidelog.kernel.records.record import MAX_RECORDS_BYTES
 LOG_APPEND_TIME = "LogAppendTime"
 MIN_RECORD_BYTES = 7
 """An uncompressed record's length, attributes, two deltas, two lengths and number of headers, a byte each."""
-QUICK_RECORDS = 160
-"""Records that are checked in a tenth of a millisecond, about as long as starting a job in a thread takes."""
-QUICK_BYTES = 64 * 1024
-"""Limit of the decompressed size of a batch on the event loop."""
-QUICK_STEPS = 16
-"""Steps on the event loop: one or two, unless the records or their compression are unusual."""
 
 
 class TargetCompression(NamedTuple):
@@ -118,15 +108,6 @@ class PartitionConfig:
         """Return whether a batch with this header is stored with another codec."""
         target = self.compression
         return target is not None and target.codec_id != header.attributes & CODEC_MASK
-
-
-class ChecksTakeLong(Exception):
-    """The records are too many to be checked in one turn of the event loop: check them in steps."""
-
-    def __init__(self, header: BatchHeader) -> None:
-        """Keep the `header` of the batch, which is valid."""
-        super().__init__()
-        self.header = header
 
 
 def validate_batch(batch: Buffer, config: PartitionConfig, *, sequenced: bool = True) -> BatchHeader:
@@ -208,69 +189,24 @@ def _validate_counts(header: BatchHeader, records_bytes: int) -> None:
         raise InvalidRecord("clients may not write control batches")
 
 
-def needs_record_checks(header: BatchHeader, config: PartitionConfig, now_ms: int) -> bool:
-    """Return whether the records have to be checked one by one, since the header is not enough.
-
-    Compressed ones always, those that need keys, and those of a topic with a codec of its own. Any others if
-    the header's timestamps are beyond the limits, so that the records at fault can be named, or if the
-    largest is below that of the first record.
-    """
-    if header.attributes & CODEC_MASK or config.is_compacted or config.compression is not None:
-        return True
-    base, newest = header.base_timestamp, header.max_timestamp
-    if config.message_timestamp_type == LOG_APPEND_TIME or base == newest == NO_TIMESTAMP:
-        return False
-    return (
-        newest < base
-        or newest - now_ms > config.message_timestamp_after_max_ms
-        or now_ms - base > config.message_timestamp_before_max_ms
-    )
-
-
-def validate_records(
-    batch: Buffer, header: BatchHeader, config: PartitionConfig, now_ms: int, *, quick: bool
-) -> int:
-    """Check the records of a batch that `validate_batch` accepts, at once; return their largest timestamp.
-
-    Raises:
-        ChecksTakeLong: `quick`, and there are too many records, or bytes, or steps, or the batch is to be
-            recompressed.
-        BrokerError: see `validate_in_steps`.
-    """
-    if quick and (config.recompresses(header) or header.record_count > QUICK_RECORDS):
-        raise ChecksTakeLong(header)
-    steps = validate_in_steps(batch, header, config, now_ms, quick=quick)
-    try:
-        for _ in range(QUICK_STEPS) if quick else count():
-            next(steps)
-    except StopIteration as end:
-        return cast("int", end.value)
-    except MessageTooLarge:
-        if not quick:
-            raise
-    raise ChecksTakeLong(header) from None
-
-
 def validate_in_steps(
-    batch: Buffer, header: BatchHeader, config: PartitionConfig, now_ms: int, *, quick: bool = False
+    batch: Buffer, header: BatchHeader, config: PartitionConfig, now_ms: int
 ) -> Generator[None, None, int]:
-    """Unpack and check the records of a batch, for a fraction of a millisecond at each step.
+    """Unpack and check the records of a valid batch, for less than a millisecond at each step.
 
     `now_ms` is the time that timestamps are compared with. Returns the largest timestamp of the records.
 
     Raises:
-        MessageTooLarge: it unpacks to more than 256 MiB, or if it has to be `quick` than 64 KiB.
-        InvalidRecord: it does not have the number of records in its header, or some of them have no key in a
+        MessageTooLarge: it unpacks to more than 256 MiB.
+        InvalidRecord: it is not exactly the records that its header counts, or some of them have no key in a
             compacted topic.
         InvalidTimestamp: some of the records are too far in the past or in the future.
     """
     packed = memoryview(batch)[HEADER_BYTES:]
     codec = header.attributes & CODEC_MASK
-    pieces = (
-        unpack(codec, packed, QUICK_BYTES if quick else MAX_RECORDS_BYTES) if codec else in_pieces(packed)
-    )
+    pieces = unpack(codec, packed, MAX_RECORDS_BYTES) if codec else in_pieces(packed)
     rules = record_rules(header.base_timestamp, config, now_ms)
-    if header.attributes & CODEC_MASK:
+    if codec:
         # As in Kafka, a record that came uncompressed is only limited by its batch.
         rules = rules._replace(most_bytes=config.max_decompressed_message_bytes)
     try:

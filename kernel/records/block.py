@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 
 import numpy as np
+from librt.strings import BytesWriter
 
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
@@ -19,12 +20,11 @@ from tidelog.kernel.records.batch import (
     BatchHeader,
     Buffer,
 )
-from tidelog.kernel.records.columns import Column, Mask, Varints
+from tidelog.kernel.records.columns import Column, Mask
 from tidelog.kernel.records.compression import unpack
 from tidelog.kernel.records.placed import PlacedBatch, PlacedBatches
-from tidelog.kernel.records.record import ATTRIBUTES_BYTES, MAX_RECORDS_BYTES, Record, decode_record
-from tidelog.kernel.records.record_starts import record_starts
-from tidelog.kernel.records.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, read_varint
+from tidelog.kernel.records.record import MAX_RECORDS_BYTES, Record, RecordPlaces
+from tidelog.kernel.records.scanner import FIELDS, Scanner
 
 NEVER = 2**63 - 1
 _COLUMNS = (
@@ -37,6 +37,8 @@ _COLUMNS = (
     "key_size",
     "value_start",
     "value_size",
+    "header_start",
+    "header_count",
 )
 
 
@@ -46,8 +48,9 @@ class RecordBlock:
     `data` holds them uncompressed. For record i: `batch[i]` is the index of its batch in `batches`,
     `data[start[i]:end[i]]` are its bytes with the length in front, `offset[i]` and `timestamp[i]` its offset
     and milliseconds since the epoch, `key_start[i]` and `value_start[i]` the positions of its key and value,
-    `key_size[i]` and `value_size[i]` their sizes in bytes, -1 for null. The headers follow the value. The
-    records of the batch b are those from `first[b]` to `first[b + 1]`.
+    `key_size[i]` and `value_size[i]` their sizes in bytes, -1 for null, `header_start[i]` the position of the
+    first of its `header_count[i]` headers. The records of the batch b are those from `first[b]` to
+    `first[b + 1]`.
     """
 
     __slots__ = (
@@ -56,6 +59,8 @@ class RecordBlock:
         "data",
         "end",
         "first",
+        "header_count",
+        "header_start",
         "key_size",
         "key_start",
         "offset",
@@ -75,10 +80,7 @@ class RecordBlock:
         placed = PlacedBatches.of(batches)
         self.data, areas = _uncompressed(content, placed, most_bytes)
         self.batches: PlacedBatches = placed[: len(areas)]
-        try:
-            self._decode(areas)
-        except (CorruptBatch, IndexError) as error:
-            raise self._error_of_batch(areas) from error
+        self._decode(areas)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -91,7 +93,8 @@ class RecordBlock:
     @property
     def is_tombstone(self) -> Mask:
         """Whether each record has no value."""
-        return self.value_size < 0
+        is_null: Mask = self.value_size < 0
+        return is_null
 
     @property
     def delete_horizon(self) -> Column:
@@ -112,49 +115,40 @@ class RecordBlock:
         chosen.first = np.concatenate(([0], np.cumsum(mask)))[self.first]
         return chosen
 
-    def _decode(self, areas: Column) -> None:
-        counts = self.batches.record_count
-        varints = Varints(self.data)
-        self.start: Column = record_starts(self.data, varints, areas[:, 0], areas[:, 1], counts)
+    def _decode(self, areas: Sequence[tuple[int, int]]) -> None:
+        batches = self.batches
+        counts = batches.record_count
+        noted = self._scan(areas, counts.tolist())
+        (
+            self.start, self.end, timestamp_delta, offset_delta, self.key_start, self.key_size,
+            self.value_start, self.value_size, self.header_start, self.header_count,
+        ) = np.ascontiguousarray(np.frombuffer(noted, "<i8").reshape(-1, FIELDS).T)  # fmt: skip
         self.first: Column = np.concatenate(([0], np.cumsum(counts)))
-        self.end: Column = np.empty_like(self.start)
-        self.end[:-1] = self.start[1:]
-        self.end[self.first[1:][counts > 0] - 1] = areas[:, 1][counts > 0]
-        self.batch: Column = np.repeat(np.arange(len(areas)), counts)
-        _, position = varints.read(self.start, MAX_VARINT_BYTES)
-        timestamp_delta, position = varints.read(position + ATTRIBUTES_BYTES, MAX_VARLONG_BYTES)
-        offset_delta, position = varints.read(position, MAX_VARINT_BYTES)
-        self.key_size, self.key_start = varints.read(position, MAX_VARINT_BYTES)
-        position = self.key_start + np.maximum(self.key_size, 0)
-        self._check(position < self.end)
-        self.value_size, self.value_start = varints.read(position, MAX_VARINT_BYTES)
-        self._check(self.value_start + np.maximum(self.value_size, 0) < self.end)
+        self.batch: Column = np.repeat(np.arange(len(batches)), counts)
 
         def of_batches(field: str) -> Column:
-            return np.repeat(self.batches.column(field), counts)
+            return np.repeat(batches.column(field), counts)
 
-        self._check((offset_delta >= 0) & (offset_delta <= of_batches("last_offset_delta")))
+        beyond = np.flatnonzero((offset_delta < 0) | (offset_delta > of_batches("last_offset_delta")))
+        if beyond.size:
+            raise self._error(int(self.batch[beyond[0]]), "a record has an offset beyond it")
         self.offset = of_batches("base_offset") + offset_delta
         appended = (of_batches("attributes") & TIMESTAMP_TYPE_BIT) != 0
         created = of_batches("base_timestamp") + timestamp_delta
         self.timestamp = np.where(appended, of_batches("max_timestamp"), created)
 
-    def _check(self, holds: Mask) -> None:
-        if not holds.all():
-            raise CorruptBatch("a record has a malformed field")
+    def _scan(self, areas: Sequence[tuple[int, int]], counts: Sequence[int]) -> bytes:
+        """Return `FIELDS` of all records, those of each batch in its area."""
+        fields, scanner, stop = BytesWriter(), Scanner(), 0
+        scan = scanner.scan
+        for index, ((begin, end), count) in enumerate(zip(areas, counts, strict=True)):
+            stop += count
+            if count < 0 or scan(self.data, begin, stop, fields) != end or scanner.index != stop:
+                raise self._error(index, "its records are malformed, or do not end where it does")
+        return fields.getvalue()
 
-    def _error_of_batch(self, areas: Column) -> CorruptBatch:
-        """Return what is wrong with the first batch that cannot be decoded by itself."""
-        batches = self.batches
-        for index, base_offset in enumerate(batches.base_offset.tolist()):
-            self.batches = batches[index : index + 1]
-            try:
-                self._decode(areas[index : index + 1])
-            except IndexError:
-                return CorruptBatch(f"the batch at offset {base_offset}: a record reaches beyond it")
-            except CorruptBatch as error:
-                return CorruptBatch(f"the batch at offset {base_offset}: {error}")
-        return CorruptBatch(f"records reach beyond the batch at offset {batches.base_offset[-1]}")
+    def _error(self, index: int, message: str) -> CorruptBatch:
+        return CorruptBatch(f"the batch at offset {self.batches.base_offset[index]}: {message}")
 
     def keys(self, mask: Mask) -> list[bytes]:
         """Return the keys of the records in `mask`, none of which is null."""
@@ -165,20 +159,25 @@ class RecordBlock:
 
     def record(self, index: int) -> Record:
         """Return one record."""
-        start, end = int(self.start[index]), int(self.end[index])
-        _, start = read_varint(self.data, start)
-        return decode_record(memoryview(self.data)[start:end], self.batches.header(int(self.batch[index])))
+        fields = (
+            self.key_start, self.key_size, self.value_start, self.value_size,
+            self.header_start, self.header_count,
+        )  # fmt: skip
+        places = RecordPlaces(*(int(field[index]) for field in fields))
+        return places.record(self.data, int(self.offset[index]), int(self.timestamp[index]))
 
     def records(self) -> Iterator[Record]:
         """Iterate over all records."""
         return map(self.record, range(len(self)))
 
 
-def _uncompressed(content: bytes, batches: PlacedBatches, most_bytes: int | None) -> tuple[bytes, Column]:
+def _uncompressed(
+    content: bytes, batches: PlacedBatches, most_bytes: int | None
+) -> tuple[bytes, Sequence[tuple[int, int]]]:
     """Return bytes with the records of the first batches, and where those of each one begin and end."""
     begins, ends = batches.position + HEADER_BYTES, batches.position + batches.size
     if not batches.codec.any():
-        return content, np.stack((begins, ends), axis=1)
+        return content, [*zip(begins.tolist(), ends.tolist(), strict=True)]
     pieces: list[Buffer] = []
     areas: list[tuple[int, int]] = []
     position = 0
@@ -192,4 +191,4 @@ def _uncompressed(content: bytes, batches: PlacedBatches, most_bytes: int | None
         position += size
         if most_bytes is not None and position >= most_bytes:
             break
-    return b"".join(pieces), np.array(areas, np.int64)
+    return b"".join(pieces), areas

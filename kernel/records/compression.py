@@ -51,8 +51,6 @@ class CompressionCodec(ABC):
     """The name that `compression.type` chooses it by."""
     level_key: ConfigKey[int] | None = None
     """The topic key with the level to compress at, None for a codec without levels."""
-    comes_in_pieces = True
-    """Whether `unpack` returns small pieces, and not all records at once."""
 
     def packs_quickly(self, level: int | None) -> bool:
         """Return whether compressing 16 KB at `level` takes a fraction of a millisecond.
@@ -92,6 +90,7 @@ class CompressionCodec(ABC):
     def memory_for(self, data: Buffer) -> int:
         """Return how many bytes of memory `unpack` takes at most, without the pieces it has returned.
 
+        A step of it may take about a millisecond per MB. Where it takes more than 4 MiB, it runs in a thread.
         For bytes that are not of this codec any number may be returned: `unpack` refuses them at once.
         """
         del data
@@ -202,12 +201,6 @@ def memory_for(codec_id: int, data: Buffer) -> int:
     """Return how much memory `unpack` takes at most for `data`; see `CompressionCodec.memory_for`."""
     codec = _codecs.get(codec_id)
     return LEAST_MEMORY_BYTES if codec is None else codec.memory_for(data)
-
-
-def comes_in_pieces(codec_id: int) -> bool:
-    """Return whether each piece is small; a snappy block may be as large as all records together."""
-    codec = _codecs.get(codec_id)
-    return codec is None or codec.comes_in_pieces
 
 
 def packs_quickly(codec_id: int, level: int | None) -> bool:

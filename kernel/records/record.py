@@ -1,26 +1,22 @@
-"""Decoding and encoding of the records in a batch.
-
-    length          varint     bytes of the record after this field
-    attributes      int8
-    timestampDelta  varlong    to the batch's baseTimestamp
-    offsetDelta     varint     to the batch's baseOffset
-    keyLength       varint     -1: null; then the key
-    valueLength     varint     -1: null; then the value
-    headers         varint count, then for each: key length and key, value length (-1: null) and value
+"""Decoding and encoding of the records in a batch, whose layout is drawn in `scanner`.
 
 Source: Kafka documentation, "Record". Nothing here runs on the produce or fetch path.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 import attrs
+from librt.strings import BytesWriter
 
 from tidelog.kernel.errors import CorruptBatch, MessageTooLarge
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, Buffer
 from tidelog.kernel.records.compression import unpack
 from tidelog.kernel.records.pieces import PieceReader
+from tidelog.kernel.records.scanner import FIELDS, HEADER_FIELDS, Scanner, note_headers
 from tidelog.kernel.records.varint import (
     MAX_VARINT_BYTES,
     MAX_VARLONG_BYTES,
@@ -35,8 +31,8 @@ ATTRIBUTES_BYTES = 1
 OFFSET_AND_TIMESTAMP_BYTES = ATTRIBUTES_BYTES + MAX_VARLONG_BYTES + MAX_VARINT_BYTES
 """Bytes of a record, at most, up to the end of its timestamp and offset."""
 MIN_TIMESTAMP = -(2**63)
-MIN_RECORD_BYTES = 7
-"""Of a record without key, value and headers: each of its fields has one byte."""
+_FIELDS: Final = struct.Struct(f"<{FIELDS}q")
+_HEADER_FIELDS: Final = struct.Struct(f"<{HEADER_FIELDS}q")
 
 
 @attrs.frozen
@@ -50,6 +46,23 @@ class Record:
     headers: Sequence[tuple[str, bytes | None]] = ()
 
 
+class RecordPlaces(NamedTuple):
+    """Where the parts of a record are in some bytes: `FIELDS` of a scanner from the key on."""
+
+    key_start: int
+    key_size: int
+    value_start: int
+    value_size: int
+    header_start: int
+    header_count: int
+
+    def record(self, data: bytes, offset: int, timestamp: int) -> Record:
+        """Return the record, with this offset and timestamp."""
+        headers = _headers(data, self.header_start, self.header_count) if self.header_count else ()
+        key, value = _part(data, *self[:2]), _part(data, *self[2:4])
+        return Record(offset, timestamp, key, value, headers)
+
+
 def iter_records(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
     """Iterate over all records of a batch, decompressed.
 
@@ -57,8 +70,9 @@ def iter_records(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
         CorruptBatch: the records are malformed or decompress to more than 256 MiB.
         UnsupportedCompression: the codec is unknown.
     """
-    for content in _split(batch, header):
-        yield decode_record(content, header)
+    for data, (_, _, timestamp_delta, offset_delta, *places) in _scanned(batch, header, MAX_RECORDS_BYTES):
+        offset, timestamp = _offset_and_timestamp(offset_delta, timestamp_delta, header)
+        yield RecordPlaces(*places).record(data, offset, timestamp)
 
 
 def iter_contents(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[Record]:
@@ -67,20 +81,17 @@ def iter_contents(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterat
     Raises:
         MessageTooLarge: the next one has more than `most_bytes`; it is not decompressed as a whole.
     """
-    for content in _split(batch, header, most_bytes + 1):
-        if len(content) > most_bytes:
-            raise MessageTooLarge(f"a record has more than {most_bytes} bytes")
-        offset, timestamp, position = _decode_offset_and_timestamp(content, header)
-        key, position = _read_bytes(content, position)
-        value, _ = _read_bytes(content, position)
-        yield Record(offset, timestamp, key, value)
+    for data, (_, _, timestamp_delta, offset_delta, *places) in _scanned(batch, header, most_bytes):
+        offset, timestamp = _offset_and_timestamp(offset_delta, timestamp_delta, header)
+        yield Record(offset, timestamp, _part(data, *places[:2]), _part(data, *places[2:4]))
 
 
 def iter_timestamps(batch: Buffer, header: BatchHeader) -> Iterator[tuple[int, int]]:
     """Iterate over (offset, timestamp) of all records; skips keys and values. Raises as `iter_records`."""
     for content in _split(batch, header, OFFSET_AND_TIMESTAMP_BYTES):
-        offset, timestamp, _ = _decode_offset_and_timestamp(content, header)
-        yield offset, timestamp
+        timestamp_delta, position = read_varlong(content, ATTRIBUTES_BYTES)
+        offset_delta, _ = read_varint(content, position)
+        yield _offset_and_timestamp(offset_delta, timestamp_delta, header)
 
 
 def encode_record(out: bytearray, record: Record, base_offset: int, base_timestamp: int) -> None:
@@ -98,11 +109,60 @@ def encode_record(out: bytearray, record: Record, base_offset: int, base_timesta
     out += body
 
 
-def _split(batch: Buffer, header: BatchHeader, most_bytes: int = MAX_RECORDS_BYTES) -> Iterator[memoryview]:
-    """Iterate over the bytes of each record, without its length, or the first `most_bytes` of them."""
+def _scanned(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[tuple[bytes, tuple[int, ...]]]:
+    """Iterate over `FIELDS` of each record, with the bytes that they are in.
+
+    Raises:
+        MessageTooLarge: the next one has more than `most_bytes`.
+    """
+    scanner = Scanner(most_bytes=most_bytes)
+    held: list[bytes] = []
+    there = needed = 0
+    for piece in _pieces(batch, header):
+        held.append(bytes(piece))
+        there += len(piece)
+        if there < needed:
+            continue
+        data, fields = b"".join(held) if len(held) > 1 else held[0], BytesWriter()
+        position = scanner.scan(data, 0, header.record_count, fields)
+        for noted in _FIELDS.iter_unpack(fields.getvalue()):
+            yield data, noted
+        if scanner.index == header.record_count:
+            return
+        held = [data[position:]]
+        there, needed = len(held[0]), _needed(scanner, data, position, most_bytes)
+    if scanner.index < header.record_count:
+        raise CorruptBatch(f"the records end early: {header.record_count} are counted in the header")
+
+
+def _needed(scanner: Scanner, data: bytes, position: int, most_bytes: int) -> int:
+    """Return how many bytes the record at `position`, which the scanner stopped before, needs at least.
+
+    Raises:
+        MessageTooLarge: more than `most_bytes`.
+        CorruptBatch: it is whole, so it is malformed.
+    """
+    if position == len(data):
+        return 0
+    if scanner.end > position + MAX_VARINT_BYTES + most_bytes or 0 < scanner.end <= len(data):
+        length, start = read_varint(data, position)
+        if length > most_bytes:
+            raise MessageTooLarge(f"a record has more than {most_bytes} bytes")
+        if start + length <= len(data):
+            raise CorruptBatch(f"record {scanner.index} is malformed")
+    elif scanner.end <= 0 and len(data) - position >= MAX_VARINT_BYTES:
+        raise CorruptBatch(f"record {scanner.index} cannot have such a length")
+    return scanner.end - position
+
+
+def _pieces(batch: Buffer, header: BatchHeader) -> Iterator[Buffer]:
     packed = memoryview(batch)[HEADER_BYTES : header.size]
-    pieces = unpack(header.codec, packed, MAX_RECORDS_BYTES) if header.codec else iter((packed,))
-    cut = _Cut(pieces)
+    return unpack(header.codec, packed, MAX_RECORDS_BYTES) if header.codec else iter((packed,))
+
+
+def _split(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[memoryview]:
+    """Iterate over the first `most_bytes` of each record, without its length."""
+    cut = _Cut(_pieces(batch, header))
     for _ in range(header.record_count):
         length = cut.length()
         yield cut.take(min(length, most_bytes))
@@ -121,55 +181,31 @@ class _Cut(PieceReader):
         return length
 
 
-def decode_record(content: memoryview, header: BatchHeader) -> Record:
-    """Return the record of a batch with that header; `content` are its bytes without the length.
+def _offset_and_timestamp(offset_delta: int, timestamp_delta: int, header: BatchHeader) -> tuple[int, int]:
+    """Return a record's offset and timestamp.
 
     Raises:
-        CorruptBatch: it is malformed.
+        CorruptBatch: the offset is none of the batch.
     """
-    offset, timestamp, position = _decode_offset_and_timestamp(content, header)
-    key, position = _read_bytes(content, position)
-    value, position = _read_bytes(content, position)
-    headers, position = _decode_headers(content, position)
-    if position != len(content):
-        raise CorruptBatch(f"{len(content) - position} bytes follow the headers of the record at {offset}")
-    return Record(offset, timestamp, key, value, headers)
-
-
-def _decode_offset_and_timestamp(content: memoryview, header: BatchHeader) -> tuple[int, int, int]:
-    """Return a record's offset, its timestamp and the position of its key."""
-    timestamp_delta, position = read_varlong(content, ATTRIBUTES_BYTES)
-    offset_delta, position = read_varint(content, position)
     if not 0 <= offset_delta <= header.last_offset_delta:
         raise CorruptBatch(f"offset delta {offset_delta} is beyond the batch's {header.last_offset_delta}")
     if header.is_append_time:
-        return header.base_offset + offset_delta, header.max_timestamp, position
+        return header.base_offset + offset_delta, header.max_timestamp
     timestamp = (header.base_timestamp + timestamp_delta - MIN_TIMESTAMP) % 2**64 + MIN_TIMESTAMP  # as Java
-    return header.base_offset + offset_delta, timestamp, position
+    return header.base_offset + offset_delta, timestamp
 
 
-def _decode_headers(content: memoryview, position: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    count, position = read_varint(content, position)
-    if count < 0:
-        raise CorruptBatch(f"a record cannot have {count} headers")
-    headers: list[tuple[str, bytes | None]] = []
-    for _ in range(count):
-        name, position = _read_bytes(content, position)
-        if name is None:
-            raise CorruptBatch("a record has a header without a key")
-        value, position = _read_bytes(content, position)
-        headers.append((name.decode(errors="replace"), value))
-    return tuple(headers), position
+def _headers(data: bytes, start: int, count: int) -> tuple[tuple[str, bytes | None], ...]:
+    fields = BytesWriter()
+    note_headers(data, start, count, fields)
+    return tuple(
+        (data[key : key + key_size].decode(errors="replace"), _part(data, value, value_size))
+        for key, key_size, value, value_size in _HEADER_FIELDS.iter_unpack(fields.getvalue())
+    )
 
 
-def _read_bytes(content: memoryview, position: int) -> tuple[bytes | None, int]:
-    length, position = read_varint(content, position)
-    if length < 0:
-        return None, position
-    end = position + length
-    if end > len(content):
-        raise CorruptBatch(f"a field of {length} bytes does not fit its record")
-    return bytes(content[position:end]), end
+def _part(data: bytes, start: int, size: int) -> bytes | None:
+    return None if size < 0 else data[start : start + size]
 
 
 def _write_bytes(out: bytearray, content: bytes | None) -> None:

@@ -10,8 +10,10 @@ Source: org.xerial.snappy, `SnappyOutputStream`; Google's format description of 
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.seams.compression import (
@@ -27,6 +29,8 @@ XERIAL_VERSIONS = struct.pack(">ii", 1, 1)
 XERIAL_BLOCK_BYTES = 32 * 1024
 """Uncompressed bytes of a block, as in the Java library."""
 MAX_SNAPPY_PREAMBLE_BYTES = 5
+MOST_MEASURED = 256
+"""Blocks that are looked at to know how much memory they take; a batch of 1 MB has 64."""
 EMPTY_BLOCKS_PER_STEP = 64
 """Empty blocks that are skipped in one step."""
 MOST_SNAPPY_RATIO = 22
@@ -39,11 +43,18 @@ class SnappyCodec(CompressionCodec):
 
     id = 2
     name = "snappy"
-    comes_in_pieces = False
 
     def memory_for(self, data: Buffer) -> int:
-        """Return what a single raw block may take; see `CompressionCodec.memory_for`."""
-        return MOST_SNAPPY_RATIO * len(data) + LEAST_MEMORY_BYTES
+        """Return what the largest raw block may take; see `CompressionCodec.memory_for`."""
+        sizes: list[int] = []
+        with contextlib.suppress(CorruptBatch):
+            sizes = [
+                _unpacked_length(block) for block in islice(_blocks(memoryview(data)), MOST_MEASURED + 1)
+            ]
+        most_bytes = MOST_SNAPPY_RATIO * len(data)
+        if 0 < len(sizes) <= MOST_MEASURED:
+            most_bytes = min(max(sizes), most_bytes)
+        return most_bytes + LEAST_MEMORY_BYTES
 
     def packs_quickly(self, level: int | None) -> bool:
         """Return True; see `CompressionCodec.packs_quickly`."""
@@ -64,24 +75,34 @@ class SnappyCodec(CompressionCodec):
 
     def unpack(self, data: memoryview, max_bytes: int) -> Iterator[bytes]:
         """Iterate over the decompressed records; see `CompressionCodec.unpack`."""
-        if bytes(data[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
-            yield _unpacked_block(data, 0, max_bytes)
-            return
-        if len(data) < XERIAL_HEAD_BYTES:
-            raise CorruptBatch("the head of the snappy blocks ends early")
-        unpacked = blocks = 0
-        position = XERIAL_HEAD_BYTES
-        while position < len(data):
-            (length,) = _BLOCK_LENGTH.unpack_from(data, position)
-            position += _BLOCK_LENGTH.size
-            if not 0 < length <= len(data) - position:
-                raise CorruptBatch(f"a snappy block of {length} bytes does not fit the batch")
-            piece = _unpacked_block(data[position : position + length], unpacked, max_bytes)
-            blocks += 1
-            if piece or blocks % EMPTY_BLOCKS_PER_STEP == 0:
+        unpacked = 0
+        for number, block in enumerate(_blocks(data), 1):
+            piece = _unpacked_block(block, unpacked, max_bytes)
+            if piece or number % EMPTY_BLOCKS_PER_STEP == 0:
                 yield piece
             unpacked += len(piece)
-            position += length
+
+
+def _blocks(data: memoryview) -> Iterator[memoryview]:
+    """Iterate over the raw blocks, the only one of a batch without framing.
+
+    Raises:
+        CorruptBatch: the framing is malformed; the blocks before that were returned.
+    """
+    if bytes(data[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
+        yield data
+        return
+    if len(data) < XERIAL_HEAD_BYTES:
+        raise CorruptBatch("the head of the snappy blocks ends early")
+    position = XERIAL_HEAD_BYTES
+    while position < len(data):
+        head = data[position : position + _BLOCK_LENGTH.size]
+        position += _BLOCK_LENGTH.size
+        length = int.from_bytes(head, "big", signed=True)
+        if not 0 < length <= len(data) - position:
+            raise CorruptBatch(f"a snappy block of {length} bytes does not fit the batch")
+        yield data[position : position + length]
+        position += length
 
 
 def _packed_block(data: Buffer) -> bytes:

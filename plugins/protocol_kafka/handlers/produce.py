@@ -54,8 +54,7 @@ ZSTD_SINCE = 7
 ZSTD = 4
 NO_OFFSET = -1
 APPENDS_AT_ONCE = 64
-"""Most batches of a request that are appended in its first step; each takes up to a few tenths of a
-millisecond."""
+"""Most batches of a request that are appended in its first step, and fewer if that takes too long."""
 APPENDS_A_TURN = 16
 """Most batches in each further step."""
 MAX_RECORD_ERRORS = 10_000
@@ -166,6 +165,7 @@ class _Appends:
         "_at_once",
         "_context",
         "_delayed_partitions",
+        "_pace",
         "_record_errors",
         "_verification",
         "delayed",
@@ -182,6 +182,7 @@ class _Appends:
         self.delayed: list[DelayedAppend] = []
         self.flushes: list[DueFlush] = []
         self._at_once = APPENDS_AT_ONCE
+        self._pace = Pace()
         self._record_errors = MAX_RECORD_ERRORS
 
     def append_topic(self, data: TopicProduceData) -> TopicProduceResponse:
@@ -220,7 +221,7 @@ class _Appends:
         if version < BATCHES_V2_SINCE and self._is_empty_set(partition, records, answer):
             return answer
         self._at_once -= 1
-        if self._at_once < 0 or (self.delayed and partition in self._delayed_partitions):
+        if self._at_once < 0 or partition in self._delayed_partitions or self._pace.is_over():
             self._delay(DelayedAppend(partition, records, answer, None))
             return answer
         try:
@@ -272,6 +273,7 @@ class _Appends:
         for number, batch in enumerate(self.delayed):
             if number % APPENDS_A_TURN == 0:
                 await trio.lowlevel.checkpoint()
+            await self._pace.turn()
             await self._append_delayed(batch)
         if not self.flushes:
             return

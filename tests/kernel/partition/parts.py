@@ -12,6 +12,7 @@ from tidelog.kernel.partition import AppendResult, Partition
 from tidelog.kernel.partition.loading import load_partition
 from tidelog.kernel.partition.producers import ProducerEntry
 from tidelog.kernel.partition.record_checks import check_records
+from tidelog.kernel.partition.validation import validate_in_steps
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.seams.storage import LogSlice, PartitionStore, TopicPartition
@@ -93,8 +94,9 @@ async def append_as_client(
 
 async def check_in_steps(partition: Partition, batch: bytearray) -> int:
     """Check the records of a batch step by step, however few they are; their largest timestamp."""
-    now_ms = FakeClock().now_ms
-    return await check_records(batch, parse_header(batch), partition.config, now_ms, partition.unpacking)
+    header = parse_header(batch)
+    steps = validate_in_steps(batch, header, partition.config, FakeClock().now_ms)
+    return await check_records(batch, steps, header, partition.unpacking)
 
 
 def newest_batches(entries: Mapping[int, ProducerEntry]) -> dict[int, tuple[int, object, int]]:

@@ -1,4 +1,4 @@
-"""Records of compressed batches and of compacted topics are looked at before they are appended."""
+"""Records are looked at before they are appended."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from tidelog.kernel import pace
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import InvalidRecord, InvalidTransactionState, MessageTooLarge
 from tidelog.kernel.partition import AppendResult, record_checks, validation
+from tidelog.kernel.partition.record_checks import LOOP_MEMORY_BYTES
 from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.partition.validation import (
-    QUICK_BYTES,
-    QUICK_RECORDS,
     PartitionConfig,
     validate_in_steps,
 )
 from tidelog.kernel.records.batch import TRANSACTIONAL_BIT, pack_batch, parse_header
-from tidelog.kernel.records.checking import HEADERS_PER_STEP
+from tidelog.kernel.records.checking import HEADERS_PER_STEP, RECORDS_PER_STEP
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.varint import write_varlong
 from tidelog.kernel.seams.coordination.transactions import FIRST_TRANSACTION_VERSION, NO_TRANSACTION
@@ -34,10 +33,11 @@ from tidelog.plugins.compression.snappy import EMPTY_BLOCKS_PER_STEP, XERIAL_HEA
 from .parts import append_as_client, batch_of, changed, check_in_steps, compressed, open_partition, sent
 
 SNAPPY, ZSTD = 2, 4
-CODECS = pytest.mark.parametrize("codec", [1, 2, 3, 4], ids=["gzip", "snappy", "lz4", "zstd"])
+PACKED = pytest.mark.parametrize("codec", [1, 2, 3, 4], ids=["gzip", "snappy", "lz4", "zstd"])
+CODECS = pytest.mark.parametrize("codec", range(5), ids=["none", "gzip", "snappy", "lz4", "zstd"])
 COMPACTED = TopicConfig({"cleanup.policy": ("compact",)})
 SMALL = 3
-LARGE = QUICK_RECORDS + 1
+LARGE = RECORDS_PER_STEP + 1
 
 
 def miscounted(codec: int, count: int = SMALL) -> bytearray:
@@ -54,7 +54,7 @@ def bomb(codec: int, size: int) -> bytearray:
 REFUSED: dict[str, Callable[[int], bytearray]] = {
     "a record too few": miscounted,
     "many, and one too few": lambda codec: miscounted(codec, LARGE),
-    "nothing of that codec": lambda codec: pack_batch(
+    "nothing of that codec, or of none": lambda codec: pack_batch(
         parse_header(batch_of(1))._replace(attributes=codec), b"nonsense"
     ),
 }
@@ -73,7 +73,14 @@ async def test_append_refuses_invalid_records(codec: int, make: Callable[[int], 
     assert partition.log_end_offset == 0
 
 
+@pytest.fixture
+def short_first_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first turn of a single step."""
+    monkeypatch.setattr(record_checks, "FIRST_TURN_SECONDS", 0)
+
+
 @CODECS
+@pytest.mark.usefixtures("short_first_turn")
 async def test_append_of_many_records_is_an_awaitable(codec: int) -> None:
     partition = open_partition()
     appending = partition.append(compressed(batch_of(LARGE), codec))
@@ -83,6 +90,7 @@ async def test_append_of_many_records_is_an_awaitable(codec: int) -> None:
     assert partition.log_end_offset == LARGE
 
 
+@pytest.mark.usefixtures("short_first_turn")
 async def test_append_of_many_records_does_nothing_unless_it_is_awaited() -> None:
     partition = open_partition()
     partition.append(compressed(batch_of(LARGE), ZSTD))
@@ -94,6 +102,7 @@ async def test_append_of_many_records_does_nothing_unless_it_is_awaited() -> Non
     [[NO_TRANSACTION], [FIRST_TRANSACTION_VERSION, NO_TRANSACTION]],
     ids=["at once", "after its records"],
 )
+@pytest.mark.usefixtures("short_first_turn")
 async def test_append_verifies_a_transactional_batch_right_before_it_is_written(versions: list[int]) -> None:
     """A transaction may have ended while the records were checked."""
     partition = open_partition()
@@ -106,14 +115,21 @@ async def test_append_verifies_a_transactional_batch_right_before_it_is_written(
     assert partition.log_end_offset == 0
 
 
-@CODECS
+@PACKED
+@pytest.mark.usefixtures("short_first_turn")
 def test_append_does_not_unpack_a_bomb_in_one_turn(codec: int) -> None:
-    partition = open_partition()
-    assert isinstance(partition.append(bomb(codec, QUICK_BYTES // 2)), AppendResult)
-    assert not isinstance(partition.append(bomb(codec, QUICK_BYTES * 2)), AppendResult)
+    appending = open_partition().append(bomb(codec, 2 * LOOP_MEMORY_BYTES))
+    assert not isinstance(appending, AppendResult)
 
 
 @CODECS
+def test_append_checks_records_for_a_turn(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_checks, "FIRST_TURN_SECONDS", 60.0)
+    partition = open_partition()
+    assert partition.append(compressed(batch_of(10 * LARGE), codec)).last_offset == 10 * LARGE - 1
+
+
+@PACKED
 async def test_check_records_refuses_a_bomb(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "MAX_RECORDS_BYTES", 1_000_000)
     partition = open_partition()
@@ -170,6 +186,7 @@ LONG_WORK: dict[str, tuple[bytes, int, int]] = {
 
 
 @pytest.mark.parametrize(("packed", "codec", "least_steps"), LONG_WORK.values(), ids=LONG_WORK)
+@pytest.mark.usefixtures("short_first_turn")
 async def test_check_records_takes_many_steps_for_few_records_that_are_much_work(
     packed: bytes, codec: int, least_steps: int
 ) -> None:
@@ -261,8 +278,8 @@ async def test_check_records_continues_in_a_thread_when_other_tasks_are_ready(
     assert set(steps_in_threads).isdisjoint(turns)
 
 
-async def test_check_records_of_one_snappy_block_runs_in_a_thread(steps_in_threads: list[int]) -> None:
-    batch = compressed(batch_of(5000), SNAPPY)
+async def test_check_records_that_take_much_memory_runs_in_a_thread(steps_in_threads: list[int]) -> None:
+    batch = compressed(make_batch([bytes(1000)] * 5000), SNAPPY)
     await check_in_steps(open_partition(), batch)
     assert threading.get_ident() not in steps_in_threads
     assert len(steps_in_threads) >= 10
@@ -272,7 +289,7 @@ async def test_check_records_does_not_block_the_event_loop(monkeypatch: pytest.M
     went_on = threading.Event()
     monkeypatch.setattr(record_checks, "ThreadPace", partial(pace.ThreadPace, hold_seconds=0.0))
     monkeypatch.setattr(pace, "yield_interpreter", lambda: went_on.wait(DEADLINE_S))
-    batch = compressed(batch_of(LARGE), SNAPPY)
+    batch = compressed(make_batch([bytes(1000)] * 5000), SNAPPY)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(check_in_steps, open_partition(), batch)
         await wait_all_tasks_blocked()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tables import for_each
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import InvalidTimestamp
-from tidelog.kernel.partition import AppendResult, Isolation, Partition, validation
+from tidelog.kernel.partition import AppendResult, Isolation, Partition, record_checks
+from tidelog.kernel.records import checking
 from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT, BatchHeader, parse_header, verify_crc
 from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.testing import FakeClock, make_batch
@@ -62,8 +62,8 @@ WRONG_MAX = [NOW - 10**9, NOW + 50, NOW + TEN_DAYS_MS, -1, -(2**63), 2**63 - 1]
 
 
 @pytest.mark.parametrize("wrong", WRONG_MAX)
-@pytest.mark.parametrize("codec", [1, 2, 3, 4])
-async def test_append_sets_max_timestamp_of_a_compressed_batch_from_its_records(
+@pytest.mark.parametrize("codec", range(5))
+async def test_append_sets_max_timestamp_from_the_records(
     codec: int, wrong: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = changed(
@@ -71,7 +71,8 @@ async def test_append_sets_max_timestamp_of_a_compressed_batch_from_its_records(
     )
     at_once, in_steps = open_partition(), open_partition()
     at_once.append_nowait(bytearray(batch))
-    monkeypatch.setattr(validation, "QUICK_RECORDS", 2)
+    monkeypatch.setattr(record_checks, "FIRST_TURN_SECONDS", 0)
+    monkeypatch.setattr(checking, "RECORDS_PER_STEP", 2)
     appending = in_steps.append(batch)
     assert not isinstance(appending, AppendResult)
     await appending
@@ -80,34 +81,7 @@ async def test_append_sets_max_timestamp_of_a_compressed_batch_from_its_records(
         assert partition.store.segments()[0].max_timestamp == NOW - 5
 
 
-@for_each("wrong", WRONG_MAX)
-def test_append_sets_max_timestamp_in_a_compacted_topic_from_the_records(wrong: int) -> None:
-    partition = open_partition(config=TopicConfig({"cleanup.policy": ("compact",)}))
-    batch = make_batch([b"a"] * 2, keys=[b"k"] * 2, timestamps=[NOW - 5, NOW - 9])
-    partition.append_nowait(changed(batch, max_timestamp=wrong))
-    assert stored_header(partition).max_timestamp == NOW - 5
-
-
-@pytest.mark.parametrize(
-    ("said", "stored"),
-    [
-        (NOW - 10**9, NOW - 5),
-        (-1, NOW - 5),
-        (NOW + TEN_DAYS_MS, NOW - 5),
-        (NOW, NOW),  # nothing about the header is odd, so the records are not looked at
-    ],
-)
-def test_append_corrects_only_an_implausible_max_timestamp_of_an_uncompressed_batch(
-    said: int, stored: int
-) -> None:
-    partition = open_partition()
-    partition.append_nowait(
-        changed(make_batch([b"a"] * 2, timestamps=[NOW - 9, NOW - 5]), max_timestamp=said)
-    )
-    assert stored_header(partition).max_timestamp == stored
-
-
-@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+@pytest.mark.parametrize("codec", range(5))
 def test_append_refuses_records_far_ahead_whatever_max_timestamp_the_header_has(codec: int) -> None:
     partition = open_partition()
     ahead = make_batch([b"a"] * 3, timestamps=[NOW, NOW + TEN_DAYS_MS, NOW])

@@ -19,17 +19,16 @@ from tidelog.kernel.errors import (
     UnsupportedCompression,
     UnsupportedMessageFormat,
 )
+from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.partition.validation import (
     PartitionConfig,
-    needs_record_checks,
     validate_batch,
-    validate_records,
+    validate_in_steps,
 )
 from tidelog.kernel.records.batch import (
     HEADER_BYTES,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
-    pack_batch,
     parse_header,
 )
 from tidelog.kernel.records.checking import MAX_RECORD_ERRORS
@@ -171,41 +170,12 @@ def test_validate_batch_checks_the_size_before_the_crc() -> None:
         validate_batch(with_byte(17, 99), PartitionConfig(max_message_bytes=10))
 
 
-def header_of(base: int, newest: int) -> BatchHeader:
-    """A header with these timestamps."""
-    return parse_header(
-        pack_batch(parse_header(batch_of(2))._replace(base_timestamp=base, max_timestamp=newest), b"")
-    )
+def checked(batch: bytearray, header: BatchHeader, config: PartitionConfig) -> int:
+    """Take all steps."""
+    return run_to_end(validate_in_steps(batch, header, config, NOW))
 
 
 LIMITS = PartitionConfig(message_timestamp_before_max_ms=5000, message_timestamp_after_max_ms=1000)
-
-
-@pytest.mark.parametrize(
-    ("base", "newest"),
-    [(NOW, NOW), (NOW - 5000, NOW), (NOW, NOW + 1000), (-1, -1), (NOW - 5000, NOW + 1000)],
-)
-def test_needs_record_checks_is_false_for_timestamps_within_the_limits(base: int, newest: int) -> None:
-    assert not needs_record_checks(header_of(base, newest), LIMITS, NOW)
-
-
-@for_each(
-    ("base", "newest"),
-    [
-        (NOW, NOW + 1001),
-        (NOW - 5001, NOW),
-        (0, 0),
-        (-1, NOW),
-        (NOW, NOW - 1),
-        (NOW, -1),
-        (NOW, 2**63 - 1),
-        (-(2**63), NOW),
-    ],
-)
-def test_needs_record_checks_for_implausible_header_timestamps_of_create_time(base: int, newest: int) -> None:
-    assert needs_record_checks(header_of(base, newest), LIMITS, NOW)
-    append_time = PartitionConfig(message_timestamp_type="LogAppendTime")
-    assert not needs_record_checks(header_of(base, newest), append_time, NOW)
 
 
 @for_each("codec", range(5))
@@ -223,7 +193,7 @@ def test_needs_record_checks_for_implausible_header_timestamps_of_create_time(ba
         ([-2, -1], [0]),
     ],
 )
-def test_validate_records_compares_each_timestamp_with_the_limits(
+def test_validate_in_steps_compares_each_timestamp_with_the_limits(
     codec: int, times: list[int], at_fault: list[int]
 ) -> None:
     batch = compressed(make_batch([b"v"] * len(times), timestamps=times), codec)
@@ -232,28 +202,26 @@ def test_validate_records_compares_each_timestamp_with_the_limits(
     for max_timestamp in (honest.max_timestamp, NOW, -1):
         header = honest._replace(max_timestamp=max_timestamp)
         if not at_fault:
-            assert validate_records(batch, header, LIMITS, NOW, quick=False) == max(times)
+            assert checked(batch, header, LIMITS) == max(times)
             continue
         with pytest.raises(InvalidTimestamp, match=r"message\.timestamp\.before\.max\.ms") as error:
-            validate_records(batch, header, LIMITS, NOW, quick=False)
+            checked(batch, header, LIMITS)
         assert [record.batch_index for record in error.value.record_errors] == at_fault
 
 
 @for_each("codec", range(5))
-def test_validate_records_of_log_append_time_accepts_any_timestamp(codec: int) -> None:
+def test_validate_in_steps_of_log_append_time_accepts_any_timestamp(codec: int) -> None:
     """The broker's clock replaces them, so that a client's wrong one is of no account."""
     config = attrs.evolve(LIMITS, message_timestamp_type="LogAppendTime")
     batch = compressed(make_batch([b"v"] * 3, timestamps=[NOW, 0, 2**62]), codec)
-    assert validate_records(batch, parse_header(batch), config, NOW, quick=False) == 2**62
+    assert checked(batch, parse_header(batch), config) == 2**62
 
 
-def test_validate_records_with_default_limits_allows_the_past_and_an_hour_ahead() -> None:
-    assert not needs_record_checks(header_of(0, NOW + 3_600_000), PartitionConfig(), NOW)
-    assert needs_record_checks(header_of(0, NOW + 3_600_001), PartitionConfig(), NOW)
+def test_validate_in_steps_with_default_limits_allows_the_past_and_an_hour_ahead() -> None:
     for ahead_ms, is_taken in ((3_600_000, True), (3_600_001, False)):
         batch = compressed(make_batch(timestamps=NOW + ahead_ms), 3)
         with nullcontext() if is_taken else pytest.raises(InvalidTimestamp):
-            validate_records(batch, parse_header(batch), PartitionConfig(), NOW, quick=False)
+            checked(batch, parse_header(batch), PartitionConfig())
 
 
 def test_validate_batch_refuses_a_clients_append_time_in_a_log_append_time_topic() -> None:

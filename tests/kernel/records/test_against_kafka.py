@@ -15,7 +15,8 @@ import pytest
 from tests.deadlines import DEADLINE_S
 from tests.peers import PeerUnavailableError, find_kafka
 from tidelog.kernel.errors import BrokerError, InvalidRecord, InvalidTimestamp
-from tidelog.kernel.partition.validation import PartitionConfig, validate_batch, validate_records
+from tidelog.kernel.pace import run_to_end
+from tidelog.kernel.partition.validation import PartitionConfig, validate_batch, validate_in_steps
 from tidelog.kernel.records.batch import pack_batch, parse_header
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.testing import make_batch
@@ -99,7 +100,7 @@ def ours(sample: Sample) -> int | BrokerError:
     """The largest timestamp of the batch's records, or why it is refused."""
     try:
         header = validate_batch(sample.batch, sample.config)
-        return validate_records(sample.batch, header, sample.config, NOW, quick=False)
+        return run_to_end(validate_in_steps(sample.batch, header, sample.config, NOW))
     except BrokerError as error:
         return error
 

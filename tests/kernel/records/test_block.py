@@ -228,7 +228,7 @@ def test_record_block_refuses_the_record_of_another_batch() -> None:
 
 def test_record_block_names_the_batch_with_the_malformed_record() -> None:
     bad = of_body(framed(b"\x00\x00" + varint(1) + WHOLE[3:]))
-    with pytest.raises(CorruptBatch, match="batch at offset 100: a record has a malformed field"):
+    with pytest.raises(CorruptBatch, match="batch at offset 100: a record has an offset beyond it"):
         block_of(of_body(framed(WHOLE)), bad)
 
 
@@ -247,11 +247,27 @@ def test_record_block_refuses_an_unknown_codec(codec: int) -> None:
         block_of(of_body(framed(WHOLE), attributes=codec))
 
 
-def test_record_refuses_malformed_headers() -> None:
-    """They are no column: whoever wants the record itself finds out."""
-    block = block_of(of_body(framed(WHOLE[:-1] + varint(3))))
+@for_each(
+    "headers",
+    [
+        varint(-1),
+        varint(1),
+        varint(2) + b"\x00\x00",
+        varint(2**31 - 1) + b"\x00\x00",
+        varint(0) + b"\x00",
+        varint(1) + b"\x00\x00\x00",
+        varint(1) + varint(-1) + b"\x00",
+        varint(1) + varint(1) + b"k",
+        varint(1) + varint(9) + b"k\x00",
+        varint(1) + varint(0) + varint(9) + b"v",
+        varint(1) + b"\x00" + b"\x80\x80",
+        b"\x80" * 9,
+    ],
+)
+@for_each("count", [1, 40])
+def test_record_block_refuses_malformed_headers(headers: bytes, count: int) -> None:
     with pytest.raises(CorruptBatch):
-        block.record(0)
+        block_of(of_body(framed(WHOLE[:-1] + headers) * count, count))
 
 
 def outcome(read: Callable[[], Sequence[Record]]) -> Sequence[Record] | None:

@@ -14,7 +14,6 @@ from tidelog.kernel.records.compression import (
     CompressionCodec,
     UnpackedTooLarge,
     codec_named,
-    comes_in_pieces,
     compress,
     decompress,
     is_registered,
@@ -94,7 +93,6 @@ def test_an_unknown_codec_is_refused_with_the_installed_ones(codec: int) -> None
         with pytest.raises(UnsupportedCompression, match="7 twice"):
             compress(codec, b"data")
     assert memory_for(codec, b"data") == LEAST_MEMORY_BYTES
-    assert comes_in_pieces(codec)
     assert packs_quickly(codec, None) == (codec == 0)
 
 

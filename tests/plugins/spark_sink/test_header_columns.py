@@ -17,8 +17,6 @@ from tests.kernel.records.made_batches import (
     stretched,
     varint,
 )
-from tests.tables import for_each
-from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.records.record import Record, encode_record
 from tidelog.plugins.spark_sink.header_columns import header_columns
@@ -71,27 +69,3 @@ def test_header_varints_may_have_more_bytes_than_they_need(size: int) -> None:
     record = framed(FIELDS + stretched(1, size) + header)
     for count in (1, 40):
         assert headers_of(block_of(of_body(record * count, count))) == [[("k", b"vv")]] * count
-
-
-@for_each(
-    "headers",
-    [
-        varint(-1),
-        varint(1),
-        varint(2) + b"\x00\x00",
-        varint(2**31 - 1) + b"\x00\x00",
-        varint(0) + b"\x00",
-        varint(1) + b"\x00\x00\x00",
-        varint(1) + varint(-1) + b"\x00",
-        varint(1) + varint(1) + b"k",
-        varint(1) + varint(9) + b"k\x00",
-        varint(1) + varint(0) + varint(9) + b"v",
-        varint(1) + b"\x00" + b"\x80\x80",
-        b"\x80" * 9,
-    ],
-)
-@for_each("count", [1, 40])
-def test_header_columns_refuses_malformed_headers(headers: bytes, count: int) -> None:
-    block = block_of(of_body(framed(FIELDS + headers) * count, count))
-    with pytest.raises(CorruptBatch):
-        header_columns(block)

@@ -405,7 +405,7 @@ async def test_rewrite_of_a_corrupt_log_is_given_up_until_what_is_corrupt_is_gon
         partition = await filled(broker)
         file = tmp_path / f"{TOPIC}-0" / f"{6:020d}.log"
         content = bytearray(file.read_bytes())
-        content[-1] ^= 1
+        content[-2] ^= 1  # of the last value
         file.write_bytes(content)
         cleanup = Cleanup(broker, Rewriting(EvenOffsets))
         for _ in range(2):

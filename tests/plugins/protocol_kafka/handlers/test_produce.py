@@ -10,7 +10,8 @@ import pytest
 import trio
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.partition import Isolation
+from tidelog.kernel.partition import Isolation, record_checks
+from tidelog.kernel.records import checking
 from tidelog.kernel.records.batch import HEADER_BYTES, Buffer, pack_batch, parse_header
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.message_set import encode_message
@@ -258,6 +259,13 @@ async def test_produce_of_many_topics_in_one_request(client: Client, broker: Bro
     response = await client.ask(PRODUCE, 12, request)
     assert [topic.name for topic in response.responses] == ["first", "second"]
     assert [first.partitions[0].log_end_offset, second.partitions[0].log_end_offset] == [1, 2]
+
+
+@pytest.fixture(autouse=True)
+def short_first_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only batches of a hundred records are checked at once."""
+    monkeypatch.setattr(record_checks, "FIRST_TURN_SECONDS", 0)
+    monkeypatch.setattr(checking, "RECORDS_PER_STEP", 100)
 
 
 def many_records(codec: int, sequence: int, count: int = 500) -> bytearray:
