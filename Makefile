@@ -117,7 +117,7 @@ mutants: $(DEV_INSTALLED) $(TOOLS)/cosmic-ray ## change one thing at a time in M
 	PYTHONPATH=$(TOOLS)/cosmic-ray $(BIN)/python -m tests.mutation $(MODULE) --jobs $(JOBS) $(if $(UPDATE),--update) $(ARGS)
 
 fuzz: $(DEV_INSTALLED) $(TOOLS)/atheris ## look for inputs that hurt, guided by coverage (TARGET=frames|batches|messages|directory MINUTES=5)
-	PYTHONPATH=tests/import_root:$(TOOLS)/atheris $(BIN)/python -m tests.fuzzing $(TARGET) --minutes $(MINUTES) $(if $(REPLAY),--replay $(REPLAY))
+	TIDELOG_PURE=1 PYTHONPATH=tests/import_root:$(TOOLS)/atheris $(BIN)/python -m tests.fuzzing $(TARGET) --minutes $(MINUTES) $(if $(REPLAY),--replay $(REPLAY))
 
 explore: $(DEV_INSTALLED) ## try the property tests with examples at random, again and again (MINUTES=5 TESTS=tests)
 	$(BIN)/python -m tests.exploring --minutes $(MINUTES) $(TESTS)
@@ -136,18 +136,21 @@ clean: ## remove what the targets made, but no data
 $(BIN)/python:
 	@scripts/make_venv.sh $(VENV)
 
-$(INSTALLED): pyproject.toml | $(BIN)/python
-	@echo "Installing tidelog into $(VENV)"
+# An installation compiles these, so it is repeated after each change of them.
+COMPILED := $(shell sed -n 's/^    "tidelog\.\(.*\)",$$/\1/p' kernel/compiled.py | sed 's|\.|/|g; s|$$|.py|')
+
+$(INSTALLED): pyproject.toml setup.py kernel/compiled.py $(COMPILED) | $(BIN)/python
+	@echo "Installing tidelog into $(VENV), some modules of it compiled where there is a C compiler"
 	@$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
-$(DEV_INSTALLED): pyproject.toml | $(BIN)/python
+$(DEV_INSTALLED): pyproject.toml setup.py kernel/compiled.py $(COMPILED) | $(BIN)/python
 	@echo "Installing tidelog and its development tools into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@$(BRING_JAVA)
 	@touch $(INSTALLED) $@
 
-$(SPARK_INSTALLED): pyproject.toml | $(BIN)/python
+$(SPARK_INSTALLED): pyproject.toml setup.py kernel/compiled.py $(COMPILED) | $(BIN)/python
 	@echo "Installing tidelog and Spark into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --editable '.[spark]'
 	@$(BRING_JAVA)

@@ -8,8 +8,14 @@ first use, so that a plugin which only needs `hookimpl` costs nothing more.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+if os.environ.get("TIDELOG_PURE"):
+    from tidelog.kernel.compiled import run_sources
+
+    run_sources()
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker, serve

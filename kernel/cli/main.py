@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import click
 
+from tidelog.kernel import compiled
 from tidelog.kernel.cli.failures import report
 from tidelog.kernel.cli.group import CommandGroup
 from tidelog.kernel.cli.options import DEBUG_VARIABLE, debug_wanted
@@ -23,13 +24,22 @@ Errors are one sentence each; with --debug or {DEBUG_VARIABLE}=1 they come with 
 """
 
 
+def _print_version(context: click.Context, _option: click.Parameter, is_wanted: bool) -> None:
+    if is_wanted and not context.resilient_parsing:
+        click.echo(f"tidelog, version {VERSION} ({compiled.described()})")
+        context.exit()
+
+
 @click.group(
     cls=CommandGroup,
     help="A Kafka-protocol broker: any Kafka client, Kafka's own files, no JVM.",
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(VERSION, prog_name="tidelog")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
+    help="Show the version, and which modules are compiled.",
+)  # fmt: skip
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def tidelog(context: click.Context, debug: bool) -> None:

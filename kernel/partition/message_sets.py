@@ -59,7 +59,7 @@ def _conversion(config: PartitionConfig, now_ms: int) -> UpConversion:
         UnsupportedCompression: no plugin offers the codec of `compression.type`.
     """
     append_time = config.message_timestamp_type == LOG_APPEND_TIME
-    rules, target = record_rules(0, config, now_ms), config.compression
+    rules, target = record_rules(0, 0, config, now_ms), config.compression
     if target is None:
         return UpConversion(rules, config.max_message_bytes, append_time)
     target.check_is_offered()

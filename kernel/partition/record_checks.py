@@ -20,7 +20,12 @@ import trio
 
 from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.partition.unpacking import MemoryBudget, Unpacking
-from tidelog.kernel.partition.validation import PartitionConfig, recompressed_in_steps, validate_in_steps
+from tidelog.kernel.partition.validation import (
+    PartitionConfig,
+    recompressed_in_steps,
+    validate_at_once,
+    validate_in_steps,
+)
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, BatchHeader, Buffer
 from tidelog.kernel.records.compression import LEAST_MEMORY_BYTES, memory_for
 from tidelog.kernel.seams.partition import AppendResult
@@ -85,7 +90,12 @@ def check_for_a_turn(batch: Buffer, header: BatchHeader, config: PartitionConfig
     Raises:
         ChecksTakeLong: that is not enough.
     """
-    if config.recompresses(header) or _memory_for(batch, header) > LOOP_MEMORY_BYTES:
+    if config.compression is not None and config.recompresses(header):
+        raise ChecksTakeLong(header)
+    newest = validate_at_once(batch, header, config, now_ms)
+    if newest is not None:
+        return newest
+    if _memory_for(batch, header) > LOOP_MEMORY_BYTES:
         raise ChecksTakeLong(header)
     steps = validate_in_steps(batch, header, config, now_ms)
     try:

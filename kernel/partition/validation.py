@@ -31,12 +31,30 @@ from tidelog.kernel.records.batch import (
     parse_header,
     verify_crc,
 )
-from tidelog.kernel.records.checking import MAX_RECORD_ERRORS, MAX_TIMESTAMP, RecordRules, check_in_steps
-from tidelog.kernel.records.compression import UnpackedTooLarge, codec_named, in_pieces, is_registered, unpack
+from tidelog.kernel.records.checking import (
+    MAX_RECORD_ERRORS,
+    MAX_TIMESTAMP,
+    RecordRules,
+    check_at_once,
+    check_in_steps,
+)
+from tidelog.kernel.records.compression import (
+    UNPACKED_PIECE_BYTES,
+    UnpackedTooLarge,
+    codec_named,
+    in_pieces,
+    is_registered,
+    unpack,
+    unpack_at_once,
+)
 from tidelog.kernel.records.recompression import recompress_in_steps
 from tidelog.kernel.records.record import MAX_RECORDS_BYTES
+from tidelog.kernel.records.scanner import MOST_BYTES
 
 LOG_APPEND_TIME = "LogAppendTime"
+AT_ONCE_RECORDS = 2048
+AT_ONCE_BYTES = 256 * 1024
+"""Records, and their bytes, that are decompressed and checked in one piece: for a millisecond or two."""
 MIN_RECORD_BYTES = 7
 """An uncompressed record's length, attributes, two deltas, two lengths and number of headers, a byte each."""
 
@@ -205,10 +223,7 @@ def validate_in_steps(
     packed = memoryview(batch)[HEADER_BYTES:]
     codec = header.attributes & CODEC_MASK
     pieces = unpack(codec, packed, MAX_RECORDS_BYTES) if codec else in_pieces(packed)
-    rules = record_rules(header.base_timestamp, config, now_ms)
-    if codec:
-        # As in Kafka, a record that came uncompressed is only limited by its batch.
-        rules = rules._replace(most_bytes=config.max_decompressed_message_bytes)
+    rules = record_rules(header.base_timestamp, codec, config, now_ms)
     try:
         return (yield from check_in_steps(pieces, header.record_count, rules))
     except UnpackedTooLarge as error:
@@ -216,6 +231,22 @@ def validate_in_steps(
     except CorruptBatch as error:
         # The CRC is right, so nothing was damaged on the way: to send it again will not help.
         raise InvalidRecord(str(error)) from error
+
+
+def validate_at_once(batch: Buffer, header: BatchHeader, config: PartitionConfig, now_ms: int) -> int | None:
+    """Return the largest timestamp of the records of a valid batch; None if they are to be checked in steps.
+
+    That is so if anything is wrong with them, and if they are many or large.
+    """
+    codec = header.attributes & CODEC_MASK
+    if header.record_count > AT_ONCE_RECORDS or len(batch) > UNPACKED_PIECE_BYTES:
+        return None
+    packed = memoryview(batch)[HEADER_BYTES:]
+    records = unpack_at_once(codec, packed, AT_ONCE_BYTES) if codec else bytes(packed)
+    if records is None:
+        return None
+    rules = record_rules(header.base_timestamp, codec, config, now_ms)
+    return check_at_once(records, header.record_count, rules)
 
 
 def recompressed_in_steps(
@@ -233,13 +264,16 @@ def recompressed_in_steps(
     return recompress_in_steps(batch, header, target.codec_id, target.level, config.max_message_bytes)
 
 
-def record_rules(base_timestamp: int, config: PartitionConfig, now_ms: int) -> RecordRules:
-    """Return what the records of a batch, or messages, have to fulfil at `now_ms`."""
+def record_rules(base_timestamp: int, codec: int, config: PartitionConfig, now_ms: int) -> RecordRules:
+    """Return what the records of a batch, or messages, have to fulfil at `now_ms`; `codec` 0 is none."""
+    # As in Kafka, a record that came uncompressed is only limited by its batch.
+    most_bytes = config.max_decompressed_message_bytes if codec else MOST_BYTES
     if config.message_timestamp_type == LOG_APPEND_TIME:
-        return RecordRules(base_timestamp, keys_required=config.is_compacted)
+        return RecordRules(base_timestamp, keys_required=config.is_compacted, most_bytes=most_bytes)
     return RecordRules(
         base_timestamp,
         now_ms - config.message_timestamp_before_max_ms,
         min(now_ms + config.message_timestamp_after_max_ms, MAX_TIMESTAMP),
         config.is_compacted,
+        most_bytes,
     )

@@ -55,6 +55,17 @@ class RecordRules(NamedTuple):
         return Scanner(least, most, absent, self.keys_required, True, HEADERS_PER_STEP, self.most_bytes)
 
 
+def check_at_once(data: bytes, count: int, rules: RecordRules) -> int | None:
+    """Return the largest timestamp of `count` records, -1 at least; None if something seems to be wrong.
+
+    Then `check_in_steps` finds out what.
+    """
+    scanner = rules.scanner()
+    if scanner.scan(data, 0, count) != len(data) or scanner.index != count:
+        return None
+    return max(NO_TIMESTAMP, _as_java_adds(rules.base_timestamp, scanner.newest_delta))
+
+
 def check_in_steps(pieces: Iterable[bytes], count: int, rules: RecordRules) -> Generator[None, None, int]:
     """Check `count` records in pieces, whose bounds need not be those of records, a part of a piece per step.
 

@@ -79,6 +79,15 @@ class CompressionCodec(ABC):
             Exception: the bytes are not of this codec, or end early; any error will do.
         """
 
+    def unpack_at_once(self, data: memoryview, most_bytes: int) -> bytes | None:
+        """Return all decompressed records, at most `most_bytes`, if one call of the library does it.
+
+        In any other case return None, or raise any error: then `unpack` is called. This saves its steps,
+        which take as long as decompressing a few kilobytes.
+        """
+        del data, most_bytes
+        return None
+
     def pack_v0(self, pieces: Iterable[Buffer], level: int | None) -> Iterator[bytes]:
         """Iterate as `pack` does, for a message of format 0, which may have another framing."""
         return self.pack(pieces, level)
@@ -190,6 +199,18 @@ def unpack(codec_id: int, data: Buffer, max_bytes: int, *, magic: int = 2) -> It
         raise
     except Exception as error:  # each library has errors of its own, some derive from Exception alone
         raise CorruptBatch(f"the records are not valid {codec.name}: {error}") from error
+
+
+def unpack_at_once(codec_id: int, data: Buffer, most_bytes: int) -> bytes | None:
+    """Return all decompressed records, None if there are more bytes or that is not known beforehand.
+
+    What is malformed is None, too; `unpack` says why.
+    """
+    try:
+        records = codec_of(codec_id).unpack_at_once(memoryview(data), most_bytes)
+    except Exception:  # as in `unpack`, which is called next
+        return None
+    return None if records is None or len(records) > most_bytes else records
 
 
 def decompress(codec_id: int, data: Buffer, max_bytes: int) -> bytes:

@@ -52,6 +52,12 @@ class GzipCodec(CompressionCodec):
                 return
         raise CorruptBatch("the gzip stream ends early")
 
+    def unpack_at_once(self, data: memoryview, most_bytes: int) -> bytes | None:
+        """Return all decompressed records; see `CompressionCodec.unpack_at_once`."""
+        unpacker = _zlib_ng().decompressobj(GZIP_WINDOW_BITS)
+        records: bytes = unpacker.decompress(data, most_bytes)
+        return records if unpacker.eof else None
+
 
 def _zlib_ng() -> Any:
     """Return the library, which does not annotate its arguments."""

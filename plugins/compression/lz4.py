@@ -66,6 +66,14 @@ class Lz4Codec(CompressionCodec):
         """Iterate over the decompressed records; see `CompressionCodec.unpack`."""
         return _unpack(steps_of(data, PACKED_STEP_BYTES))
 
+    def unpack_at_once(self, data: memoryview, most_bytes: int) -> bytes | None:
+        """Return all decompressed records; see `CompressionCodec.unpack_at_once`."""
+        import lz4.frame
+
+        unpacker: Any = lz4.frame.LZ4FrameDecompressor()
+        records: bytes = unpacker.decompress(data, max_length=most_bytes)
+        return records if unpacker.eof else None
+
     def pack_v0(self, pieces: Iterable[Buffer], level: int | None) -> Iterator[bytes]:
         """Iterate over the compressed form, with the checksum of clients before Kafka 0.10."""
         packed = self.pack(pieces, level)

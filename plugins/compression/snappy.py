@@ -82,6 +82,13 @@ class SnappyCodec(CompressionCodec):
                 yield piece
             unpacked += len(piece)
 
+    def unpack_at_once(self, data: memoryview, most_bytes: int) -> bytes | None:
+        """Return all decompressed records; see `CompressionCodec.unpack_at_once`."""
+        blocks = [*islice(_blocks(data), MOST_MEASURED + 1)]
+        if len(blocks) > MOST_MEASURED or sum(map(_unpacked_length, blocks)) > most_bytes:
+            return None
+        return b"".join([_unpacked_block(block, 0, most_bytes) for block in blocks])
+
 
 def _blocks(data: memoryview) -> Iterator[memoryview]:
     """Iterate over the raw blocks, the only one of a batch without framing.

@@ -53,10 +53,7 @@ class ZstdCodec(CompressionCodec):
         """Iterate over the decompressed records; see `CompressionCodec.unpack`."""
         import zstandard
 
-        # Creating one takes longer than decompressing a few kilobytes. It keeps the largest window so far.
-        decompressor = _spare_decompressors.pop() if _spare_decompressors else None
-        if decompressor is None:
-            decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
+        decompressor = _spare_decompressor()
         try:
             unpacker = decompressor.decompressobj()
             for step in _steps(data, zstandard.frame_header_size(data)):
@@ -64,9 +61,37 @@ class ZstdCodec(CompressionCodec):
                 if unpacker.eof:
                     return
         finally:
-            if len(_spare_decompressors) < SPARE_DECOMPRESSORS and _has_small_window(data):
-                _spare_decompressors.append(decompressor)
+            _keep_spare(decompressor, data)
         raise CorruptBatch("the zstd frame ends early")
+
+    def unpack_at_once(self, data: memoryview, most_bytes: int) -> bytes | None:
+        """Return all decompressed records; see `CompressionCodec.unpack_at_once`."""
+        import zstandard
+
+        # The library allocates memory for the size that the frame says.
+        if not zstandard.frame_content_size(data) <= most_bytes:
+            return None
+        decompressor = _spare_decompressor()
+        try:
+            records: bytes = decompressor.decompress(data, max_output_size=most_bytes)
+        finally:
+            _keep_spare(decompressor, data)
+        return records
+
+
+def _spare_decompressor() -> Any:
+    """Return one that was used, or a new one."""
+    import zstandard
+
+    # Creating one takes longer than decompressing a few kilobytes. It keeps the largest window so far.
+    if _spare_decompressors:
+        return _spare_decompressors.pop()
+    return zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
+
+
+def _keep_spare(decompressor: Any, frame: memoryview) -> None:
+    if len(_spare_decompressors) < SPARE_DECOMPRESSORS and _has_small_window(frame):
+        _spare_decompressors.append(decompressor)
 
 
 def _has_small_window(frame: memoryview) -> bool:

@@ -75,8 +75,9 @@ async def test_append_refuses_invalid_records(codec: int, make: Callable[[int], 
 
 @pytest.fixture
 def short_first_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A first turn of a single step."""
+    """A first turn of a single step, and nothing in one piece."""
     monkeypatch.setattr(record_checks, "FIRST_TURN_SECONDS", 0)
+    monkeypatch.setattr(validation, "AT_ONCE_RECORDS", 0)
 
 
 @CODECS
@@ -126,7 +127,7 @@ def test_append_does_not_unpack_a_bomb_in_one_turn(codec: int) -> None:
 def test_append_checks_records_for_a_turn(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_checks, "FIRST_TURN_SECONDS", 60.0)
     partition = open_partition()
-    assert partition.append(compressed(batch_of(10 * LARGE), codec)).last_offset == 10 * LARGE - 1
+    assert partition.append(compressed(batch_of(10 * LARGE), codec)) == AppendResult(0, 10 * LARGE - 1, -1)
 
 
 @PACKED

@@ -6,7 +6,7 @@ import pytest
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import InvalidTimestamp
-from tidelog.kernel.partition import AppendResult, Isolation, Partition, record_checks
+from tidelog.kernel.partition import AppendResult, Isolation, Partition, record_checks, validation
 from tidelog.kernel.records import checking
 from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT, BatchHeader, parse_header, verify_crc
 from tidelog.kernel.records.record import iter_records
@@ -73,6 +73,7 @@ async def test_append_sets_max_timestamp_from_the_records(
     at_once.append_nowait(bytearray(batch))
     monkeypatch.setattr(record_checks, "FIRST_TURN_SECONDS", 0)
     monkeypatch.setattr(checking, "RECORDS_PER_STEP", 2)
+    monkeypatch.setattr(validation, "AT_ONCE_RECORDS", 2)
     appending = in_steps.append(batch)
     assert not isinstance(appending, AppendResult)
     await appending

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.partition import Isolation, record_checks
+from tidelog.kernel.partition import Isolation, record_checks, validation
 from tidelog.kernel.records import checking
 from tidelog.kernel.records.batch import HEADER_BYTES, Buffer, pack_batch, parse_header
 from tidelog.kernel.records.compression import compress
@@ -266,6 +266,7 @@ def short_first_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only batches of a hundred records are checked at once."""
     monkeypatch.setattr(record_checks, "FIRST_TURN_SECONDS", 0)
     monkeypatch.setattr(checking, "RECORDS_PER_STEP", 100)
+    monkeypatch.setattr(validation, "AT_ONCE_RECORDS", 100)
 
 
 def many_records(codec: int, sequence: int, count: int = 500) -> bytearray:

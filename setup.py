@@ -1,0 +1,73 @@
+"""Builds tidelog. The modules of `kernel/compiled.py` are compiled by mypyc where there is a C compiler."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import shlex
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+SOURCES = ROOT / "build" / "sources"
+"""Nothing but the modules, under the names that they are imported by: mypyc follows imports."""
+MODULES: tuple[str, ...] = runpy.run_path(str(ROOT / "kernel" / "compiled.py"))["MODULES"]
+
+
+def obstacle() -> str | None:
+    """Return what is missing to compile, None if nothing is."""
+    if os.environ.get("TIDELOG_PURE"):
+        return "TIDELOG_PURE is set"
+    compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    if shutil.which(shlex.split(compiler)[0]) is None:
+        return f"there is no C compiler {compiler!r}"
+    headers = sysconfig.get_paths()["include"]
+    if not Path(headers, "Python.h").exists():
+        return f"there are no headers of Python in {headers}"
+    try:
+        import mypyc.build  # noqa: F401
+    except ImportError as error:
+        return str(error)
+    return None
+
+
+def linked(module: str) -> Path:
+    """Return the path of a link to the source of a module in `SOURCES`."""
+    _, *folders, name = module.split(".")
+    link = SOURCES.joinpath("tidelog", *folders, f"{name}.py")
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(ROOT.joinpath(*folders, f"{name}.py"))
+    return link
+
+
+class BuildCompiled(build_ext):
+    """Translates the modules to C, then lets setuptools compile that."""
+
+    def finalize_options(self) -> None:
+        """Replace the names of the modules by what mypyc made of them."""
+        from mypyc.build import mypycify
+
+        os.environ["MYPYPATH"] = str(SOURCES)
+        files = [str(linked(module)) for module in MODULES]
+        options = ["--config-file=", "--explicit-package-bases", "--namespace-packages"]
+        self.distribution.ext_modules = mypycify(
+            [*options, *files], opt_level="3", debug_level="0", target_dir=str(ROOT / "build" / "c")
+        )
+        super().finalize_options()
+
+
+problem = obstacle()
+print(f"tidelog: {'compiled by mypyc' if problem is None else f'pure Python, as {problem}'}", file=sys.stderr)
+if problem is None:
+    setup(
+        ext_modules=[Extension(module, sources=[]) for module in MODULES],
+        cmdclass={"build_ext": BuildCompiled},
+    )
+else:
+    setup()
