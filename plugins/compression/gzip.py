@@ -1,8 +1,8 @@
-"""The codec gzip, with zlib-ng."""
+"""The codec gzip, with zlib-ng: one member (RFC 1952) or several, as the Java library reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Final, cast
 
 from tidelog.kernel.errors import CorruptBatch
@@ -11,6 +11,8 @@ from tidelog.plugins.compression.keys import DEFAULT_GZIP_LEVEL, TOPIC_GZIP_LEVE
 
 GZIP_WINDOW_BITS = 31
 """A deflate window of 32 KB, and the head and end of gzip."""
+MAGIC = b"\x1f\x8b\x08"
+LEAST_MEMBER_BYTES = 18
 GZIP_PIECE_BYTES = 32 * 1024
 """Decompressed bytes per call; the slowest library takes as long for these as others for 128 KB."""
 PACKED_STEP_BYTES = 64 * 1024
@@ -42,21 +44,36 @@ class GzipCodec(CompressionCodec):
 
     def unpack(self, data: memoryview, max_bytes: int) -> Iterator[bytes]:
         """Iterate over the decompressed records; see `CompressionCodec.unpack`."""
-        unpacker = _zlib_ng().decompressobj(GZIP_WINDOW_BITS)
-        for step in steps_of(data, PACKED_STEP_BYTES):
-            packed: Buffer = step
-            while piece := unpacker.decompress(packed, GZIP_PIECE_BYTES):
-                yield piece
-                packed = unpacker.unconsumed_tail
-            if unpacker.eof:
-                return
-        raise CorruptBatch("the gzip stream ends early")
+        left = yield from _unpack_member(data)
+        # What follows and is no member is ignored.
+        while len(left) >= LEAST_MEMBER_BYTES and bytes(left[: len(MAGIC)]) == MAGIC:
+            yield b""
+            left = yield from _unpack_member(left)
 
     def unpack_at_once(self, data: memoryview, most_bytes: int) -> bytes | None:
         """Return all decompressed records; see `CompressionCodec.unpack_at_once`."""
         unpacker = _zlib_ng().decompressobj(GZIP_WINDOW_BITS)
         records: bytes = unpacker.decompress(data, most_bytes)
-        return records if unpacker.eof else None
+        return records if unpacker.eof and not unpacker.unused_data else None
+
+
+def _unpack_member(data: memoryview) -> Generator[bytes, None, memoryview]:
+    """Iterate over what the member that `data` begins with decompresses to; return what follows it.
+
+    Raises:
+        CorruptBatch: it ends early.
+    """
+    unpacker = _zlib_ng().decompressobj(GZIP_WINDOW_BITS)
+    after = 0
+    for step in steps_of(data, PACKED_STEP_BYTES):
+        after += len(step)
+        packed: Buffer = step
+        while not unpacker.eof and (piece := unpacker.decompress(packed, GZIP_PIECE_BYTES)):
+            yield piece
+            packed = unpacker.unconsumed_tail
+        if unpacker.eof:
+            return data[after - len(unpacker.unused_data) :]
+    raise CorruptBatch("the gzip stream ends early")
 
 
 def _zlib_ng() -> Any:

@@ -102,7 +102,8 @@ def _blocks(data: memoryview) -> Iterator[memoryview]:
     if len(data) < XERIAL_HEAD_BYTES:
         raise CorruptBatch("the head of the snappy blocks ends early")
     position = XERIAL_HEAD_BYTES
-    while position < len(data):
+    # Fewer bytes at the end are ignored, as by the Java library.
+    while len(data) - position >= _BLOCK_LENGTH.size:
         head = data[position : position + _BLOCK_LENGTH.size]
         position += _BLOCK_LENGTH.size
         length = int.from_bytes(head, "big", signed=True)

@@ -19,6 +19,11 @@ LEAST_WINDOW_LOG = 10
 BLOCK_HEAD_BYTES = 3
 REPEATED_BYTE = 1
 """The type of a block that holds a single byte, whatever its size says."""
+LAST_BLOCK = 1
+MOST_BLOCKS_AT_ONCE = 64
+DESCRIPTOR_AT = 4
+CHECKSUM_FLAG = 0x04
+CHECKSUM_BYTES = 4
 MAX_WINDOW_BYTES = 128 * 1024 * 1024
 """The limit of the library that Apache Kafka uses."""
 SPARE_DECOMPRESSORS = 4
@@ -30,7 +35,10 @@ _spare_decompressors: list[Any] = []
 
 
 class ZstdCodec(CompressionCodec):
-    """One zstd frame."""
+    """One zstd frame.
+
+    Apache Kafka's library reads several, and refuses anything else that follows: here both are refused.
+    """
 
     id = 4
     name = "zstd"
@@ -54,22 +62,27 @@ class ZstdCodec(CompressionCodec):
         import zstandard
 
         decompressor = _spare_decompressor()
+        left = len(data)
         try:
             unpacker = decompressor.decompressobj()
             for step in _steps(data, zstandard.frame_header_size(data)):
                 yield unpacker.decompress(step)
+                left -= len(step)
                 if unpacker.eof:
-                    return
+                    break
+            else:
+                raise CorruptBatch("the zstd frame ends early")
+            if left or unpacker.unused_data:
+                raise CorruptBatch("bytes follow the zstd frame")
         finally:
             _keep_spare(decompressor, data)
-        raise CorruptBatch("the zstd frame ends early")
 
     def unpack_at_once(self, data: memoryview, most_bytes: int) -> bytes | None:
         """Return all decompressed records; see `CompressionCodec.unpack_at_once`."""
         import zstandard
 
-        # The library allocates memory for the size that the frame says.
-        if not zstandard.frame_content_size(data) <= most_bytes:
+        # The library allocates memory for the size that the frame says, and looks at nothing else if it is 0.
+        if zstandard.frame_content_size(data) > most_bytes or not _is_one_frame(data):
             return None
         decompressor = _spare_decompressor()
         try:
@@ -109,6 +122,21 @@ def _window_bytes(data: Buffer) -> int:
     except zstandard.ZstdError:
         return 0
     return min(window_bytes, MAX_WINDOW_BYTES)
+
+
+def _is_one_frame(data: memoryview) -> bool:
+    """Return whether a frame of few blocks ends where the data does (RFC 8878, section 3.1.1)."""
+    import zstandard
+
+    position = zstandard.frame_header_size(data)
+    for _ in range(MOST_BLOCKS_AT_ONCE):
+        head = int.from_bytes(data[position : position + BLOCK_HEAD_BYTES], "little")
+        one_byte = head >> 1 & 0b11 == REPEATED_BYTE
+        position += BLOCK_HEAD_BYTES + (1 if one_byte else head >> 3)
+        if head & LAST_BLOCK:
+            has_checksum = data[DESCRIPTOR_AT] & CHECKSUM_FLAG
+            return position + (CHECKSUM_BYTES if has_checksum else 0) == len(data)
+    return False
 
 
 def _steps(view: memoryview, head_bytes: int) -> Iterator[memoryview]:

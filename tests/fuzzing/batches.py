@@ -33,7 +33,7 @@ _SEARCHES_EVERY = 10
 
 
 class Batches:
-    """Partitions above memory: one as it comes, and a compacted one, whose records all have to be checked."""
+    """Partitions above memory: one as it comes, and a compacted one, whose records need keys."""
 
     def __init__(self) -> None:
         self._runs = 0
@@ -67,8 +67,8 @@ class Batches:
             return
         batch = mended(data)
         _read(batch)
-        self._append(self._plain, batch, was_checked=bool(batch[22] & 7))
-        self._append(self._compacted, batch, was_checked=True)
+        self._append(self._plain, batch)
+        self._append(self._compacted, batch)
         self._runs += 1
         if self._runs % _SEARCHES_EVERY == 0:
             self._search()
@@ -76,13 +76,13 @@ class Batches:
             self._plain, self._compacted = _partitions()
 
     @staticmethod
-    def _append(partition: Partition, batch: bytearray, *, was_checked: bool) -> None:
+    def _append(partition: Partition, batch: bytearray) -> None:
         copy, end = bytearray(batch), partition.log_end_offset
         try:
             partition.append_nowait(copy, in_transaction=True)
         except BrokerError:
             return
-        if was_checked and partition.log_end_offset > end:  # a retry is answered unread
+        if partition.log_end_offset > end:  # a retry is answered unread
             # What was let in can be read: the checker and the reader agree.
             header = parse_header(copy)
             records = list(iter_records(copy, header))

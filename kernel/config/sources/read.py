@@ -9,7 +9,7 @@ from tidelog.kernel.config.key import ENVIRONMENT_PREFIX
 from tidelog.kernel.config.sources.settings import Layer, Origin, OriginKind, Setting, Sources, flatten
 from tidelog.kernel.errors import ConfigError
 
-NOT_SETTINGS = frozenset({"TIDELOG_CONFIG", "TIDELOG_DEBUG"})
+NOT_SETTINGS = frozenset({"TIDELOG_CONFIG", "TIDELOG_DEBUG", "TIDELOG_PURE"})
 """Variables that the command line reads itself."""
 
 MAX_FILE_BYTES = 1 << 20

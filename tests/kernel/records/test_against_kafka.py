@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
@@ -16,31 +17,13 @@ from tests.deadlines import DEADLINE_S
 from tests.peers import PeerUnavailableError, find_kafka
 from tidelog.kernel.errors import BrokerError, InvalidRecord, InvalidTimestamp
 from tidelog.kernel.pace import run_to_end
-from tidelog.kernel.partition.validation import PartitionConfig, validate_batch, validate_in_steps
-from tidelog.kernel.records.batch import pack_batch, parse_header
-from tidelog.kernel.records.compression import compress
-from tidelog.kernel.testing import make_batch
+from tidelog.kernel.partition.validation import validate_batch, validate_in_steps
 
-NOW = 1_700_000_000_000
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
-NO_LIMIT = 2**63 - 1
+from .odd_batches import NOW, Sample, sample
+
 SEED = 467
-SAMPLES = 3000
+SAMPLES = int(os.environ.get("BATCH_SAMPLES", "3000"))
 SOURCE = Path(__file__).parent / "java" / "ValidateBatches.java"
-
-
-class Sample(NamedTuple):
-    """A batch and the topic that it is sent to."""
-
-    batch: bytes
-    config: PartitionConfig
-
-    def line(self) -> str:
-        config = self.config
-        limits = f"{config.message_timestamp_before_max_ms} {config.message_timestamp_after_max_ms}"
-        topic = f"{int(config.is_compacted)} {config.message_timestamp_type} {limits}"
-        return f"{topic} {NOW} {self.batch.hex()}\n"
 
 
 class Kafkas(NamedTuple):
@@ -111,6 +94,8 @@ def disagreement(sample: Sample, said: Kafkas) -> str | None:
     if isinstance(found, InvalidRecord) and "offset delta" in str(found):
         # Kafka stumbles over packing such a batch again; one that is not packed it takes as it is.
         return None
+    if "unknown header flags" in str(found):
+        return None  # of gzip, see docs/compression.md
     if said.verdict != "ok" or said.read != "ok":
         if said.read != "ok" and isinstance(found, InvalidRecord) and not found.record_errors:
             # What no consumer can read is refused as a whole: Kafka's validator does not look that closely.
@@ -126,78 +111,6 @@ def disagreement(sample: Sample, said: Kafkas) -> str | None:
     if said.timestamp_type == "CreateTime" and found != int(said.max_timestamp):
         return f"the max timestamp is {found}"
     return None
-
-
-def varint(number: int, extra: int = 0) -> bytes:
-    """Zigzag varint with so many bytes more than it needs."""
-    folded = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while folded > 0x7F or extra:
-        extra -= folded <= 0x7F
-        out.append(folded & 0x7F | 0x80)
-        folded >>= 7
-    return bytes(out) + bytes([folded])
-
-
-def field(dice: random.Random, content: bytes | None) -> bytes:
-    """A field with its length, sometimes in a form that nobody needs."""
-    length = -dice.choice([1, 1, 1, 2, 70]) if content is None else len(content)
-    return varint(length, dice.choice([0] * 20 + [1, 2])) + (content or b"")
-
-
-def body(dice: random.Random, index: int) -> bytes:
-    """A record without its length, mostly as it should be."""
-    delta = dice.choice(
-        [0] * 6 + [index, -3, 100, 9000, HOUR_MS, HOUR_MS + 1, -DAY_MS, -DAY_MS - 1, -NOW - 1, 2**63 - 1]
-    )
-    offset = dice.choice([index] * 40 + [0, index + 1])
-    key = dice.choice([None, b"", b"key", b"k" * 80])
-    value = dice.choice([None, b"", b"value", b"v" * 90, b"w" * 9000])
-    headers = dice.choice([0] * 5 + [1, 2, 9, 70])
-    out = (
-        b"\0" + varint(delta, dice.choice([0] * 20 + [2])) + varint(offset, dice.choice([0] * 20 + [1, 4, 5]))
-    )
-    out += field(dice, key) + field(dice, value) + varint(headers)
-    for _ in range(headers):
-        out += field(dice, b"h" * dice.choice([0, 1, 65])) + field(
-            dice, dice.choice([None, b"", b"x", b"y" * 64])
-        )
-    return out
-
-
-def spoiled(dice: random.Random, data: bytes) -> bytes:
-    """The bytes with something wrong in them."""
-    out, at = bytearray(data), dice.randrange(len(data))
-    match dice.randrange(4):
-        case 0:
-            out[at] = dice.randrange(256)
-        case 1:
-            out[at:at] = b"\x80" * dice.choice([1, 4, 9])
-        case 2:
-            del out[at:]
-        case _:
-            out += dice.choice([b"\0", b"\x0c\0\0\0\x01\x01\0"])
-    return bytes(out)
-
-
-def sample(dice: random.Random) -> Sample:
-    """A batch with anything in it that a client may send."""
-    count = dice.choice([1, 2, 3, 8])
-    records = b"".join(varint(len(one)) + one for one in (body(dice, index) for index in range(count)))
-    if dice.random() < 0.3:
-        records = spoiled(dice, records)
-    codec = dice.choice([0, 0, 1, 3, 4])
-    config = PartitionConfig(
-        is_compacted=codec == 0 or dice.random() < 0.3,
-        message_timestamp_type=dice.choice(["CreateTime"] * 4 + ["LogAppendTime"]),
-        message_timestamp_before_max_ms=dice.choice([NO_LIMIT, NO_LIMIT, DAY_MS]),
-        message_timestamp_after_max_ms=dice.choice([HOUR_MS, HOUR_MS, 1000 * DAY_MS]),
-    )
-    base = dice.choice([NOW] * 8 + [-1, 0, NOW - 2 * DAY_MS, NOW + 2 * HOUR_MS])
-    header = parse_header(make_batch([b"v"] * count))._replace(
-        attributes=codec, base_timestamp=base, max_timestamp=dice.choice([base, NOW, base + 1, -1])
-    )
-    return Sample(bytes(pack_batch(header, compress(codec, records))), config)
 
 
 @pytest.mark.long

@@ -19,7 +19,14 @@ from hypothesis import strategies as st
 
 from tests.tables import for_each
 from tidelog.kernel.errors import CorruptBatch, UnsupportedCompression
-from tidelog.kernel.records.compression import LEAST_MEMORY_BYTES, compress, decompress, memory_for, unpack
+from tidelog.kernel.records.compression import (
+    LEAST_MEMORY_BYTES,
+    compress,
+    decompress,
+    memory_for,
+    unpack,
+    unpack_at_once,
+)
 from tidelog.plugins.compression import zstd
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
@@ -120,11 +127,14 @@ def test_decompress_refuses_data_that_is_cut_anywhere(codec: int, pack: Pack) ->
 
 
 def _ends_at_a_block(packed: bytes, cut: int) -> bool:
-    """Xerial framing has no end mark: a cut between two blocks cannot be told from the end."""
+    """Xerial framing has no end mark: a cut between two blocks cannot be told from the end.
+
+    Nor one in the length of a block.
+    """
     at = 16
-    while at < min(cut, len(packed)):
+    while at + 4 <= min(cut, len(packed)):
         at += 4 + int(struct.unpack_from(">i", packed, at)[0])
-    return packed.startswith(b"\x82SNAPPY") and at == cut
+    return packed.startswith(b"\x82SNAPPY") and 0 <= cut - at < 4
 
 
 def gzip_bomb() -> bytes:
@@ -262,3 +272,63 @@ def test_unpack_refuses_a_snappy_block_that_claims_more_than_it_can_hold() -> No
     claim = b"\xff\xff\xff\x7f" + bytes(20)
     with pytest.raises(CorruptBatch, match="cannot unpack to"):
         list(unpack(2, claim, 2**30))
+
+
+# Something follows the compressed records; what is read then, as by Apache Kafka's libraries, or None.
+FOLLOWED: dict[str, tuple[int, bytes, bytes | None]] = {
+    "gzip, another member": (GZIP, gzip.compress(b"a") + gzip.compress(b"b"), b"ab"),
+    "gzip, three members": (
+        GZIP,
+        gzip.compress(TEXT) + gzip.compress(b"") + gzip.compress(b"b"),
+        TEXT + b"b",
+    ),
+    "gzip, no member": (GZIP, gzip.compress(b"a") + b"\x1f\x8b" + b"x" * 30, b"a"),
+    "gzip, a short end": (GZIP, gzip.compress(b"a") + gzip.compress(b"b")[:17], b"a"),
+    "gzip, half a member": (GZIP, gzip.compress(b"a") + gzip.compress(b"b")[:-1], None),
+    "lz4": (LZ4, plain_lz4(b"a") + b"rest", b"a"),
+    "xerial snappy, three bytes": (SNAPPY, xerial_snappy(b"a") + b"\0\0\1", b"a"),
+    "zstd, a byte": (ZSTD, streamed_zstd(b"a") + b"\0", None),
+    "zstd, many bytes": (ZSTD, streamed_zstd(TEXT) + RANDOM, None),
+    "zstd, another frame": (ZSTD, streamed_zstd(b"a") + streamed_zstd(b"b"), None),  # Kafka's reads that
+}
+
+
+@for_each(("codec", "packed", "records"), FOLLOWED.values(), ids=FOLLOWED)
+def test_what_follows_compressed_records(codec: int, packed: bytes, records: bytes | None) -> None:
+    at_once = unpack_at_once(codec, packed, MIB)
+    assert at_once in (None, records)
+    if records is None:
+        with pytest.raises(CorruptBatch):
+            decompress(codec, packed, MIB)
+    else:
+        assert decompress(codec, packed, MIB) == records
+
+
+def test_unpack_of_many_empty_gzip_members_takes_many_steps() -> None:
+    packed = gzip.compress(b"") * 1000 + gzip.compress(b"a")
+    assert [*unpack(GZIP, packed, MIB)] == [b""] * 1000 + [b"a"]
+
+
+@for_each(("codec", "pack"), PACKERS.values(), ids=PACKERS)
+@for_each("size", [0, 1, 1000, len(RANDOM)])
+def test_unpack_at_once_returns_all_or_nothing(codec: int, pack: Pack, size: int) -> None:
+    for data in (RANDOM[:size], TEXT[:size]):
+        packed = pack(data)
+        assert unpack_at_once(codec, packed, MIB) == (
+            None if pack is chopped_zstd and size > 10_000 else data
+        )
+        assert unpack_at_once(codec, packed, len(data)) in (data, None)
+        assert unpack_at_once(codec, packed, len(data) - 1) is None
+        assert unpack_at_once(codec, packed[:-1], MIB) is None or (codec == SNAPPY and not size)
+
+
+@for_each(("codec", "pack"), PACKERS.values(), ids=PACKERS)
+def test_unpack_at_once_of_a_bomb_takes_little_memory(codec: int, pack: Pack) -> None:
+    bomb = pack(bytes(64 * MIB))
+    tracemalloc.start()
+    try:
+        assert unpack_at_once(codec, bomb, MIB // 4) is None
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * MIB

@@ -1,0 +1,112 @@
+"""Compares the compiled scanner with its source on batches with anything in them.
+
+    python -m tests.kernel.records.compare_builds --count 1000000
+
+Both validate each batch as an append does, and read its records as the cleaner and consumers do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import Counter
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from unittest.mock import patch
+
+from librt.strings import BytesWriter
+
+from tidelog.kernel import compiled
+from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.pace import run_to_end
+from tidelog.kernel.partition.validation import validate_at_once, validate_batch, validate_in_steps
+from tidelog.kernel.records import checking, scanner
+from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, parse_header
+from tidelog.kernel.records.compression import decompress
+from tidelog.kernel.records.record import MAX_RECORDS_BYTES
+
+from .odd_batches import NOW, Sample, sample
+
+
+def source_of(module: ModuleType) -> ModuleType:
+    """The same module, run from its source whether or not it is compiled."""
+    path = Path(str(module.__file__)).parent / f"{module.__name__.rpartition('.')[2]}.py"
+    spec = spec_from_file_location(f"source_of_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    found = module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+SOURCE = source_of(scanner)
+
+
+def validated(each: Sample, module: ModuleType) -> list[object]:
+    """What an append makes of a batch with that module's scanner: in one piece, and in steps."""
+    with patch.object(checking, "Scanner", module.Scanner):
+        try:
+            header = validate_batch(each.batch, each.config)
+            at_once = validate_at_once(each.batch, header, each.config, NOW)
+            return [at_once, run_to_end(validate_in_steps(each.batch, header, each.config, NOW))]
+        except BrokerError as error:
+            return [type(error), str(error), getattr(error, "record_errors", None)]
+
+
+def scanned(data: bytes, count: int, module: ModuleType) -> list[object]:
+    """What one pass over some bytes finds, and the headers of each record that it passes."""
+    fields, headers, scan = BytesWriter(), BytesWriter(), module.Scanner()
+    end = scan.scan(data, 0, count, fields)
+    noted = memoryview(fields.getvalue()).cast("q")
+    for start, number in zip(noted[8 :: scanner.FIELDS], noted[9 :: scanner.FIELDS], strict=True):
+        module.note_headers(data, start, number, headers)
+    return [end, scan.index, scan.newest_delta, scan.is_stuck, scan.end, bytes(noted), headers.getvalue()]
+
+
+def difference(each: Sample) -> str | None:
+    """What the two scanners do not agree on, None if they do."""
+    if (ours := validated(each, scanner)) != (theirs := validated(each, SOURCE)):
+        return f"validation: {ours} and {theirs}"
+    header = parse_header(each.batch)
+    packed, codec = each.batch[HEADER_BYTES:], header.attributes & CODEC_MASK
+    try:
+        data = decompress(codec, packed, MAX_RECORDS_BYTES) if codec else packed
+    except BrokerError:
+        return None
+    if (read := scanned(data, header.record_count, scanner)) != (
+        again := scanned(data, header.record_count, SOURCE)
+    ):
+        return f"reading: {read} and {again}"
+    return None
+
+
+def verdict(each: Sample) -> str:
+    """A word for what becomes of a batch, to see that all of it occurs."""
+    first = validated(each, scanner)[0]
+    return first.__name__ if isinstance(first, type) else "taken"
+
+
+def main() -> None:
+    """Compare as many batches as asked for; exit with 1 if there is a difference."""
+    parser = argparse.ArgumentParser(prog="python -m tests.kernel.records.compare_builds")
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    options = parser.parse_args()
+    if not compiled.is_compiled(scanner.__name__):
+        sys.exit("nothing is compiled here: install with a C compiler, and do not set TIDELOG_PURE")
+    dice, seen = random.Random(options.seed), Counter[str]()
+    for number in range(options.count):
+        each = sample(dice)
+        if (found := difference(each)) is not None:
+            sys.exit(f"seed {options.seed}, batch {number}: {found}\n{each.batch.hex()}")
+        if number % 100 == 0:
+            seen[verdict(each)] += 1
+    print(f"seed {options.seed}: {options.count} batches, no difference; every hundredth: {dict(seen)}")
+
+
+if __name__ == "__main__":
+    import tests.conftest  # noqa: F401 - registers the codecs
+
+    main()

@@ -1,0 +1,74 @@
+"""The compiled scanner and its source say the same, and a process runs the one that it is to run."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from librt.strings import BytesWriter
+
+from tests.tables import for_each
+from tidelog.kernel import compiled
+from tidelog.kernel.records import scanner
+from tidelog.kernel.records.scanner import LEAST_DELTA, MOST_DELTA
+
+from .compare_builds import SOURCE, difference, verdict
+from .odd_batches import records_of, sample
+
+SAMPLES = 2000
+
+
+def test_both_builds_make_the_same_of_batches_with_anything_in_them() -> None:
+    dice = random.Random(3311)
+    samples = [sample(dice) for _ in range(SAMPLES)]
+    assert [found for each in samples if (found := difference(each)) is not None] == []
+    verdicts = [verdict(each) for each in samples]
+    for one in ("taken", "InvalidRecord", "InvalidTimestamp"):
+        assert verdicts.count(one) > SAMPLES / 50
+
+
+@given(
+    data=st.binary(max_size=60) | st.integers(0, 2**32).map(lambda seed: records_of(random.Random(seed))[0]),
+    position=st.integers(0, 60),
+    stop=st.integers(-1, 10),
+    deltas=st.tuples(*[st.integers(-3, 3) | st.sampled_from([LEAST_DELTA, MOST_DELTA])] * 3),
+    flags=st.tuples(st.booleans(), st.booleans()),
+    most=st.tuples(st.integers(0, 4), st.integers(0, 100)),
+)
+def test_both_builds_scan_any_bytes_alike(
+    data: bytes,
+    position: int,
+    stop: int,
+    deltas: tuple[int, int, int],
+    flags: tuple[bool, bool],
+    most: tuple[int, int],
+) -> None:
+    found: list[object] = []
+    for module in (scanner, SOURCE):
+        fields, scan = BytesWriter(), module.Scanner(*deltas, *flags, *most)
+        ends = [scan.scan(data, position, stop, fields), scan.scan(data, position, stop + 1)]
+        found.append([ends, scan.index, scan.newest_delta, scan.is_stuck, scan.end, fields.getvalue()])
+    assert found[0] == found[1]
+
+
+@for_each(("pure", "shown"), [("", "compiled: scanner"), ("1", "pure Python")])
+def test_a_process_says_which_build_it_runs(pure: str, shown: str) -> None:
+    if not compiled.is_compiled("tidelog.kernel.records.scanner"):
+        if os.environ.get("CI") and not os.environ.get("TIDELOG_PURE"):
+            pytest.fail("the scanner is not compiled here")
+        shown = "pure Python"
+    environment = {name: value for name, value in os.environ.items() if name != "TIDELOG_PURE"}
+    for command in ("--version", "config"):
+        done = subprocess.run(
+            [sys.executable, "-m", "tidelog.kernel", command],
+            env={**environment, "TIDELOG_PURE": pure} if pure else environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert f"({shown})" in done.stdout.splitlines()[-1]
