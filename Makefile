@@ -28,6 +28,8 @@ BRING_JAVA := $(BIN)/python -m tidelog.plugins.spark_sink.java || $(BIN)/python 
 RUN_PYTEST := $(BIN)/python -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 # To collect the whole suite takes each process longer than many of these tests.
 LONG_TEST_FILES = $(sort $(shell grep -rl --include='test_*.py' 'mark\.long' tests))
+READS_RECORDS := $(addprefix tests/,kernel/records kernel/partition plugins/cleaner plugins/client plugins/compression \
+	plugins/spark_sink/test_rows.py plugins/spark_sink/test_header_columns.py plugins/protocol_kafka/handlers clients)
 CHECKED := tests benchmarks $(wildcard .ci/*.py)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -35,7 +37,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-spark test test-long lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands interop golden-frames spark-kills load-kills spark-declarative docs news clean
+.PHONY: help run run-spark test test-pure test-long lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands interop golden-frames spark-kills load-kills spark-declarative docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +51,9 @@ run-spark: $(SPARK_INSTALLED) ## start PySpark with the format tidelog, or a scr
 test: $(DEV_INSTALLED) ## install what the tests need and run those of each change (PYTEST_WORKERS=6 PYTEST_ARGS=...)
 	@scripts/install_peers.sh
 	$(RUN_PYTEST) -m 'not long' $(PYTEST_ARGS)
+
+test-pure: $(DEV_INSTALLED) ## the tests of what reads records, without what is compiled; CI runs them too
+	TIDELOG_PURE=1 $(RUN_PYTEST) -m 'not long' $(PYTEST_ARGS) $(READS_RECORDS)
 
 test-long: $(DEV_INSTALLED) ## the other tests: exhaustive and random ones, every old client; CI runs both
 	@scripts/install_peers.sh

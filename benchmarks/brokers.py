@@ -19,6 +19,7 @@ from tests.peers import (
     TidelogServer,
     free_port,
 )
+from tidelog.kernel.compiled import described
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,7 @@ class TidelogKind:
 
     @property
     def title(self) -> str:
-        return f"tidelog {version('tidelog')}"
+        return f"tidelog {version('tidelog')} ({described()})"
 
     def server(self, work_dir: Path, settings: Mapping[str, str] = NO_SETTINGS) -> TidelogServer:
         # Its port is known beforehand, so that the probe for its first answer can knock from the start on.
@@ -95,10 +96,11 @@ class TidelogKind:
 
 @attrs.frozen
 class BaselineKind:
-    """A tidelog that this checkout's is compared with: other settings, another checkout, or both."""
+    """A tidelog that this checkout's is compared with: other settings, another checkout, nothing compiled."""
 
     settings: Mapping[str, str] = attrs.field(factory=dict[str, str])
     checkout: Path | None = None
+    pure: bool = False
     key: str = attrs.field(default=BASELINE, init=False)
 
     @property
@@ -106,13 +108,16 @@ class BaselineKind:
         parts = [f"{key}={value}" for key, value in self.settings.items()]
         if self.checkout is not None:
             parts.insert(0, self.checkout.name)
+        if self.pure:
+            parts.insert(0, "pure Python")
         return f"tidelog with {', '.join(parts)}"
 
     @property
     def _launcher(self) -> Sequence[str]:
-        if self.checkout is None:
-            return TidelogKind().launcher
-        return (str(python_of(self.checkout)), "-P", "-m", "tidelog.kernel")
+        launcher = TidelogKind().launcher
+        if self.checkout is not None:
+            launcher = (str(python_of(self.checkout)), *launcher[1:])
+        return ("env", "TIDELOG_PURE=1", *launcher) if self.pure else launcher
 
     def server(self, work_dir: Path, settings: Mapping[str, str] = NO_SETTINGS) -> TidelogServer:
         settings = {**_SETTINGS, **settings, **self.settings}

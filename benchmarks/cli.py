@@ -72,6 +72,9 @@ Examples:
     help="Compare with the tidelog of another checkout, in whose .venv `make test` has installed it.",
 )
 @click.option(
+    "--against-pure", is_flag=True, help="Compare with tidelog as it runs where nothing is compiled."
+)
+@click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
     help="Make the run's folder in there.  [default: memory if it has room, else temp]",
@@ -94,6 +97,7 @@ def main(
     no_tidelog: bool,
     against_set: tuple[str, ...],
     against_checkout: Path | None,
+    against_pure: bool,
     data_dir: Path | None,
     json_path: Path | None,
     details: bool,
@@ -114,7 +118,7 @@ def main(
     # A broker that is installed has its bytecode; without it every start would compile everything again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     _end_orderly_on_signals()
-    baseline = _baseline(against_set, against_checkout)
+    baseline = _baseline(against_set, against_checkout, against_pure)
     if baseline is not None and (no_kafka or no_tidelog or smoke):
         raise click.UsageError("--against-* replaces Apache Kafka and goes with no --smoke and no --no-*")
     kinds: list[BrokerKind] = [TidelogKind(), baseline] if baseline else []
@@ -162,9 +166,9 @@ def _kinds(console: Console, *, with_tidelog: bool, with_kafka: bool) -> list[Br
     return kinds
 
 
-def _baseline(settings: Sequence[str], checkout: Path | None) -> BaselineKind | None:
+def _baseline(settings: Sequence[str], checkout: Path | None, pure: bool) -> BaselineKind | None:
     """The tidelog to compare with, None when none is asked for."""
-    if not settings and checkout is None:
+    if not settings and checkout is None and not pure:
         return None
     pairs = dict[str, str]()
     for setting in settings:
@@ -174,7 +178,7 @@ def _baseline(settings: Sequence[str], checkout: Path | None) -> BaselineKind | 
         pairs[key] = value
     if checkout is not None and not python_of(checkout).exists():
         raise click.UsageError(f"{python_of(checkout)} is not there: run `make test` in {checkout} first")
-    return BaselineKind(pairs, checkout and checkout.absolute())
+    return BaselineKind(pairs, checkout and checkout.absolute(), pure)
 
 
 def _about(started: datetime, effort: Effort, kinds: Sequence[BrokerKind], folder: Path) -> dict[str, object]:

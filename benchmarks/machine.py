@@ -10,6 +10,8 @@ from pathlib import Path
 
 import confluent_kafka
 
+from tidelog.kernel.compiled import described
+
 _LIBRARIES = ("tidelog", "trio", "crc32c", "confluent-kafka", "kio")
 
 
@@ -24,6 +26,7 @@ def machine_facts(data_dir: Path) -> dict[str, object]:
         "python": platform.python_version(),
         "python_implementation": platform.python_implementation(),
         "libraries": {name: _version_of(name) for name in _LIBRARIES},
+        "build": described(),
         "librdkafka": confluent_kafka.libversion()[0],
         "data_dir": str(data_dir),
         "file_system": _file_system(data_dir),

@@ -10,6 +10,7 @@ import sys
 import tomllib
 from contextlib import contextmanager
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
@@ -23,6 +24,7 @@ from tests.order import in_turn, place, unit_of_work
 from tests.patient_clock import install_patient_clocks
 from tests.peers import PeerUnavailableError
 from tests.spark_session import running_spark
+from tidelog.kernel import compiled
 from tidelog.kernel.plugins.discovery import ENTRY_POINT_GROUP
 from tidelog.kernel.records import compression
 from tidelog.kernel.records.compression import register_codecs
@@ -80,7 +82,7 @@ def skipping_without_peer() -> Generator[None]:
 
 
 def pytest_configure() -> None:
-    """Refuse an editable installation that was made before pyproject.toml got the plugins that it has now."""
+    """Refuse an editable installation that was made before its plugins, or what it compiled, changed."""
     project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
     announced: dict[str, str] = project["entry-points"][ENTRY_POINT_GROUP]
     installed = {each.name: each.value for each in entry_points(group=ENTRY_POINT_GROUP)}
@@ -91,6 +93,18 @@ def pytest_configure() -> None:
             "-m pip install --no-deps --no-build-isolation --editable .",
             returncode=4,
         )
+    if stale := [module for module in compiled.MODULES if _is_older_than_its_source(module)]:
+        pytest.exit(
+            f"compiled before their sources changed: {', '.join(stale)}. Run `make test`", returncode=4
+        )
+
+
+def _is_older_than_its_source(module: str) -> bool:
+    if not compiled.is_compiled(module):
+        return False
+    binary = Path(str(getattr(find_spec(module), "origin", "")))
+    source = binary.with_name(f"{module.rpartition('.')[2]}.py")
+    return binary.stat().st_mtime < source.stat().st_mtime
 
 
 @pytest.hookimpl(trylast=True)

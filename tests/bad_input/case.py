@@ -36,7 +36,6 @@ ALL_VERSIONS = "tidelog serves every version from 0 on, Kafka 4 dropped the olde
 KAFKA_STUMBLES = "Kafka runs into an exception of its own instead of an answer that a client can use"
 NO_TRANSACTIONS = "what names no transactional id, or no producer, is part of no transaction"
 NO_SHARE_GROUPS = "share groups are not coordinated here"
-UNREAD = "the records inside a batch are not looked at on the way in"
 NOTHING_MALFORMED = "no client writes that, so the request was garbled on the way or is something else"
 
 

@@ -543,9 +543,8 @@ async def test_close_of_a_partition_that_fails_closes_the_others(
         partition.store.close = close  # type: ignore[method-assign]
     await harness.topics.close()
     assert sorted(closed) == [0, 2]
-    assert [(each.levelno, each.message) for each in caplog.records] == [
-        (logging.WARNING, f"flights-1 could not be closed properly: {NO_SPACE}")
-    ]
+    warned = [(each.levelno, each.message) for each in caplog.records if each.levelno > logging.INFO]
+    assert warned == [(logging.WARNING, f"flights-1 could not be closed properly: {NO_SPACE}")]
 
 
 async def test_is_internal_of_internal_topics(harness: TopicsHarness) -> None:
