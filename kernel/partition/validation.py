@@ -35,7 +35,6 @@ from tidelog.kernel.records.checking import (
     MAX_RECORD_ERRORS,
     MAX_TIMESTAMP,
     RecordRules,
-    check_at_once,
     check_in_steps,
 )
 from tidelog.kernel.records.compression import (
@@ -49,7 +48,7 @@ from tidelog.kernel.records.compression import (
 )
 from tidelog.kernel.records.recompression import recompress_in_steps
 from tidelog.kernel.records.record import MAX_RECORDS_BYTES
-from tidelog.kernel.records.scanner import MOST_BYTES
+from tidelog.kernel.records.scanner import MOST_BYTES, check_at_once
 
 LOG_APPEND_TIME = "LogAppendTime"
 AT_ONCE_RECORDS = 2048
@@ -242,11 +241,12 @@ def validate_at_once(batch: Buffer, header: BatchHeader, config: PartitionConfig
     if header.record_count > AT_ONCE_RECORDS or len(batch) > UNPACKED_PIECE_BYTES:
         return None
     packed = memoryview(batch)[HEADER_BYTES:]
-    records = unpack_at_once(codec, packed, AT_ONCE_BYTES) if codec else bytes(packed)
+    records = unpack_at_once(codec, packed, AT_ONCE_BYTES) if codec else packed
     if records is None:
         return None
-    rules = record_rules(header.base_timestamp, codec, config, now_ms)
-    return check_at_once(records, header.record_count, rules)
+    return check_at_once(
+        records, header.record_count, *record_rules(header.base_timestamp, codec, config, now_ms)
+    )
 
 
 def recompressed_in_steps(

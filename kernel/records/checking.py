@@ -12,7 +12,13 @@ from typing import NamedTuple
 
 from tidelog.kernel.errors import InvalidRecord, InvalidTimestamp, RecordError
 from tidelog.kernel.records.batch import NO_TIMESTAMP
-from tidelog.kernel.records.scanner import LEAST_DELTA, MOST_BYTES, MOST_DELTA, Scanner
+from tidelog.kernel.records.scanner import (
+    MOST_BYTES,
+    Scanner,
+    as_java_adds,
+    newest_timestamp,
+    scanner_of,
+)
 from tidelog.kernel.records.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, read_folded, unfold
 
 RECORDS_PER_STEP = 512
@@ -47,23 +53,7 @@ class RecordRules(NamedTuple):
 
     def scanner(self) -> Scanner:
         """Return a scanner of records that fulfil the rules."""
-        base, oldest, newest = self[:3]
-        least, most = max(oldest - base, LEAST_DELTA), min(newest - base, MOST_DELTA)
-        if least > MOST_DELTA or most < LEAST_DELTA:
-            least, most = MOST_DELTA, LEAST_DELTA
-        absent = _as_java_adds(NO_TIMESTAMP, -base)
-        return Scanner(least, most, absent, self.keys_required, True, HEADERS_PER_STEP, self.most_bytes)
-
-
-def check_at_once(data: bytes, count: int, rules: RecordRules) -> int | None:
-    """Return the largest timestamp of `count` records, -1 at least; None if something seems to be wrong.
-
-    Then `check_in_steps` finds out what.
-    """
-    scanner = rules.scanner()
-    if scanner.scan(data, 0, count) != len(data) or scanner.index != count:
-        return None
-    return max(NO_TIMESTAMP, _as_java_adds(rules.base_timestamp, scanner.newest_delta))
+        return scanner_of(*self, HEADERS_PER_STEP)
 
 
 def check_in_steps(pieces: Iterable[bytes], count: int, rules: RecordRules) -> Generator[None, None, int]:
@@ -173,7 +163,7 @@ class _Check(_Fields):
             raise InvalidRecord(f"bytes follow the {self._count} records of the batch")
         if self._errors:
             raise self._refusal()
-        return max(self._newest, _as_java_adds(self._rules.base_timestamp, self.scanner.newest_delta))
+        return max(self._newest, newest_timestamp(self.scanner, self._rules.base_timestamp))
 
     def check_one(self) -> Generator[None]:
         """Check the next record field by field, wherever it is split, and find what is invalid."""
@@ -230,7 +220,7 @@ class _Check(_Fields):
 
     def _note_content(self, key_bytes: int, delta: int) -> None:
         rules = self._rules
-        timestamp = _as_java_adds(rules.base_timestamp, delta)
+        timestamp = as_java_adds(rules.base_timestamp, delta)
         if key_bytes < 0 and rules.keys_required:
             self._note_error(NO_KEY)
         elif timestamp != NO_TIMESTAMP and not rules.oldest_ms <= timestamp <= rules.newest_ms:
@@ -263,11 +253,6 @@ def refusal(
     first, number = errors[0], len(errors)
     more = f", and {number - 1} more records are at fault" if number > 1 else ""
     return kind(f"record {first.batch_index}: {first.message}{more}", errors)
-
-
-def _as_java_adds(one: int, other: int) -> int:
-    """Return a sum in 64 bits, which wraps."""
-    return (one + other - MIN_TIMESTAMP) % 2**64 + MIN_TIMESTAMP
 
 
 def _ends_early() -> InvalidRecord:

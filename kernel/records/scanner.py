@@ -36,6 +36,9 @@ MOST_BYTES: Final = 2**31 - 1
 LEAST_DELTA: Final = -(2**63)
 MOST_DELTA: Final = 2**63 - 1
 
+WINDOW_BYTES: Final = 64 * 1024
+NO_TIMESTAMP: Final = -1
+
 _MORE: Final = 0x80
 """A byte of a varint that is not its last one."""
 _BITS: Final = 0x7F
@@ -172,6 +175,78 @@ class Scanner:
                 position += size >> 1
             left -= 1
         return -1 if left else position
+
+
+def scanner_of(
+    base_timestamp: int,
+    oldest_ms: int,
+    newest_ms: int,
+    keys_required: bool,
+    most_bytes: i64,
+    most_headers: i64,
+) -> Scanner:
+    """Return a scanner of records whose offset deltas count from 0, and whose timestamps are within limits.
+
+    Those are in milliseconds, and allowed themselves, as is a missing timestamp. Where the sum of base and
+    delta would wrap, the scanner stops.
+    """
+    least, most = max(oldest_ms - base_timestamp, LEAST_DELTA), min(newest_ms - base_timestamp, MOST_DELTA)
+    if least > MOST_DELTA or most < LEAST_DELTA:
+        least, most = MOST_DELTA, LEAST_DELTA
+    absent = as_java_adds(NO_TIMESTAMP, -base_timestamp)
+    return Scanner(least, most, absent, keys_required, True, most_headers, most_bytes)
+
+
+def newest_timestamp(scanner: Scanner, base_timestamp: int) -> int:
+    """Return the largest timestamp that a scanner has seen, -1 at least."""
+    return max(NO_TIMESTAMP, as_java_adds(base_timestamp, scanner.newest_delta))
+
+
+def check_at_once(
+    records: bytes | memoryview,
+    count: i64,
+    base_timestamp: int,
+    oldest_ms: int,
+    newest_ms: int,
+    keys_required: bool,
+    most_bytes: i64,
+) -> int | None:
+    """Return the largest timestamp of `count` records, -1 at least; None if something seems to be wrong.
+
+    See `scanner_of` for what they have to be. A view is copied window by window, which a processor's cache
+    holds: only bytes can be scanned quickly.
+    """
+    scanner = scanner_of(base_timestamp, oldest_ms, newest_ms, keys_required, most_bytes, MOST_HEADERS)
+    if isinstance(records, bytes):
+        position = scanner.scan(records, 0, count)
+    else:
+        position = _scan_windows(scanner, records, count)
+    if position != len(records) or scanner.index != count:
+        return None
+    return newest_timestamp(scanner, base_timestamp)
+
+
+def _scan_windows(scanner: Scanner, records: memoryview, count: i64) -> i64:
+    """Scan records in a view; return where the last one ends that is whole and as it has to be."""
+    size: i64 = len(records)
+    position: i64 = 0
+    window: i64 = WINDOW_BYTES
+    while position < size and scanner.index < count:
+        data = bytes(records[position : position + window])
+        after = scanner.scan(data, 0, count)
+        position += after
+        window = WINDOW_BYTES
+        if not after:
+            # Only a record that is longer than the window is looked at again, in a window that it fits into.
+            if not len(data) < scanner.end <= size - position:
+                break
+            window = scanner.end
+    return position
+
+
+def as_java_adds(one: int, other: int) -> int:
+    """Return a sum in 64 bits, which wraps."""
+    return (one + other - LEAST_DELTA) % 2**64 + LEAST_DELTA
 
 
 def note_headers(data: bytes, position: i64, count: i64, fields: BytesWriter) -> None:

@@ -21,6 +21,7 @@ from librt.strings import BytesWriter
 from tidelog.kernel import compiled
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.pace import run_to_end
+from tidelog.kernel.partition import validation
 from tidelog.kernel.partition.validation import validate_at_once, validate_batch, validate_in_steps
 from tidelog.kernel.records import checking, scanner
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, parse_header
@@ -46,7 +47,11 @@ SOURCE = source_of(scanner)
 
 def validated(each: Sample, module: ModuleType) -> list[object]:
     """What an append makes of a batch with that module's scanner: in one piece, and in steps."""
-    with patch.object(checking, "Scanner", module.Scanner):
+    with (
+        patch.object(checking, "scanner_of", module.scanner_of),
+        patch.object(checking, "newest_timestamp", module.newest_timestamp),
+        patch.object(validation, "check_at_once", module.check_at_once),
+    ):
         try:
             header = validate_batch(each.batch, each.config)
             at_once = validate_at_once(each.batch, header, each.config, NOW)

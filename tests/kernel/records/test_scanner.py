@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -15,10 +16,12 @@ from librt.strings import BytesWriter
 from tests.tables import for_each
 from tidelog.kernel import compiled
 from tidelog.kernel.records import scanner
+from tidelog.kernel.records.batch import HEADER_BYTES
 from tidelog.kernel.records.scanner import LEAST_DELTA, MOST_DELTA
+from tidelog.kernel.testing import make_batch
 
 from .compare_builds import SOURCE, difference, verdict
-from .odd_batches import records_of, sample
+from .odd_batches import records_of, sample, spoiled
 
 SAMPLES = 2000
 
@@ -72,3 +75,32 @@ def test_a_process_says_which_build_it_runs(pure: str, shown: str) -> None:
             check=True,
         )
         assert f"({shown})" in done.stdout.splitlines()[-1]
+
+
+@given(
+    sizes=st.lists(st.integers(0, 40) | st.sampled_from([62, 63, 64, 500]), min_size=1, max_size=30),
+    window=st.integers(5, 200),
+    spoil=st.none() | st.integers(0, 2**32),
+)
+def test_a_view_is_checked_window_by_window_as_the_whole_is(
+    sizes: list[int], window: int, spoil: int | None
+) -> None:
+    records = bytes(make_batch([bytes(size) for size in sizes])[HEADER_BYTES:])
+    if spoil is not None:
+        records = spoiled(random.Random(spoil), records)
+    rules = (1000, 0, 2000, False, 450)
+    whole = SOURCE.check_at_once(records, len(sizes), *rules)
+    assert (whole is None) or (spoil is not None) or max(sizes) < 450
+    with patch.object(SOURCE, "WINDOW_BYTES", window):
+        assert SOURCE.check_at_once(memoryview(records), len(sizes), *rules) == whole
+    assert scanner.check_at_once(memoryview(records), len(sizes), *rules) == whole
+
+
+@for_each("size", [1, 65_000, 65_536, 200_000])
+def test_a_view_of_many_windows_is_checked(size: int) -> None:
+    records = bytes(make_batch([bytes(size)] * (300_000 // size + 1))[HEADER_BYTES:])
+    count = 300_000 // size + 1
+    for module in (scanner, SOURCE):
+        assert module.check_at_once(memoryview(records), count, 5, 0, 9, False, 2**31 - 1) == 5
+        assert module.check_at_once(memoryview(records[:-1]), count, 5, 0, 9, False, 2**31 - 1) is None
+        assert module.check_at_once(memoryview(records + b"\0"), count, 5, 0, 9, False, 2**31 - 1) is None
