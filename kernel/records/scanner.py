@@ -90,6 +90,7 @@ class Scanner:
 
         What `FIELDS` names is appended to `fields`. See `is_stuck` for what else ends a call.
         """
+        # Long, since it is the one loop that takes its time for each record: calls of parts would double it.
         size: i64 = len(data)
         index, newest, start, end = self.index, self.newest_delta, position, position
         least, most, absent = self._least_delta, self._most_delta, self._absent_delta
