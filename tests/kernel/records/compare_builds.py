@@ -25,8 +25,9 @@ from tidelog.kernel.partition import validation
 from tidelog.kernel.partition.validation import validate_at_once, validate_batch, validate_in_steps
 from tidelog.kernel.records import checking, scanner
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, parse_header
-from tidelog.kernel.records.compression import decompress
+from tidelog.kernel.records.compression import decompress, register_codecs
 from tidelog.kernel.records.record import MAX_RECORDS_BYTES
+from tidelog.plugins.compression import kafka_codecs
 
 from .odd_batches import NOW, Sample, sample
 
@@ -112,6 +113,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    import tests.conftest  # noqa: F401 - registers the codecs
-
+    register_codecs(kafka_codecs())
     main()

@@ -104,9 +104,10 @@ async def test_superseded_transactions_of_an_earlier_producer_are_aborted(
     data = tmp_path / "data"
     await misplacing.fill(data, monkeypatch)
     home = partition_for(OPEN, COUNT)
-    newer = Transaction(OPEN, 4000, 0, 60_000, EMPTY, last_update_ms=1)
     with misplacing.earlier_version(monkeypatch):
         async with running_broker(settings(data)) as broker:
+            # Of this day, or the id would expire.
+            newer = Transaction(OPEN, 4000, 0, 60_000, EMPTY, last_update_ms=broker.clock())
             record = TransactionChange.to(newer).to_record()
             write(broker, TRANSACTIONS, home, [record], broker.clock() + HALF_AN_HOUR_MS)
     for _ in range(2):
