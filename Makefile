@@ -28,8 +28,9 @@ BRING_JAVA := $(BIN)/python -m tidelog.plugins.spark_sink.java || $(BIN)/python 
 RUN_PYTEST := $(BIN)/python -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 # To collect the whole suite takes each process longer than many of these tests.
 LONG_TEST_FILES = $(sort $(shell grep -rl --include='test_*.py' 'mark\.long' tests))
-READS_RECORDS := $(addprefix tests/,kernel/records kernel/partition plugins/cleaner plugins/client plugins/compression \
-	plugins/spark_sink/test_rows.py plugins/spark_sink/test_header_columns.py plugins/protocol_kafka/handlers clients)
+READS_RECORDS := $(addprefix tests/,kernel/records kernel/partition plugins/cleaner/compaction plugins/cleaner/worker \
+	plugins/client plugins/spark_sink/test_rows.py plugins/spark_sink/test_header_columns.py \
+	clients/test_aiokafka.py clients/test_confluent_kafka.py clients/test_kafka_python.py clients/test_message_sets.py)
 CHECKED := tests benchmarks $(wildcard .ci/*.py)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -22,7 +22,7 @@ MOST_RUN_AGAIN: Final = 3
 
 
 # The last line of make: what ended the target, in the language of the machine.
-ENDED = re.compile(r"\*\*\* \[(?:.*: )?test(?:-long)?\] \S+ (\d+)$")
+ENDED = re.compile(r"\*\*\* \[(?:.*: )?test(?:-long|-pure)?\] \S+ (\d+)$")
 PASSED: Final = 0
 TESTS_FAILED: Final = 1  # pytest's status after a run that was not interrupted
 UNKNOWN: Final = -1

@@ -16,7 +16,7 @@ from tests.deadlines import DEADLINE_S
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / ".ci" / "run_tests.py"
-TARGETS = ("test", "test-long")
+TARGETS = ("test", "test-pure", "test-long")
 PYTEST = """
 {target}:
 \t{python} -m pytest -p xdist --numprocesses $(or $(PYTEST_WORKERS),1) --dist loadfile $(PYTEST_ARGS)
