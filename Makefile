@@ -30,7 +30,8 @@ RUN_PYTEST := $(BIN)/python -m pytest --numprocesses $(PYTEST_WORKERS) --dist lo
 LONG_TEST_FILES = $(sort $(shell grep -rl --include='test_*.py' 'mark\.long' tests))
 READS_RECORDS := $(addprefix tests/,kernel/records kernel/partition plugins/cleaner/compaction plugins/cleaner/worker \
 	plugins/client plugins/spark_sink/test_rows.py plugins/spark_sink/test_header_columns.py \
-	clients/test_aiokafka.py clients/test_confluent_kafka.py clients/test_kafka_python.py clients/test_message_sets.py)
+	clients/test_aiokafka.py clients/test_confluent_kafka.py clients/test_kafka_python.py clients/test_message_sets.py) \
+	--ignore=tests/plugins/client/test_real_brokers.py
 CHECKED := tests benchmarks $(wildcard .ci/*.py)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
