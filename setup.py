@@ -12,6 +12,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CCompilerError
 
 ROOT = Path(__file__).resolve().parent
 SOURCES = ROOT / "build" / "sources"
@@ -60,6 +61,16 @@ class BuildCompiled(build_ext):
             [*options, *files], opt_level="3", debug_level="0", target_dir=str(ROOT / "build" / "c")
         )
         super().finalize_options()
+
+    def build_extensions(self) -> None:
+        """Compile all or nothing: a compiler that does not work is as good as none."""
+        try:
+            super().build_extensions()
+        except CCompilerError as error:
+            print(f"tidelog: pure Python, as compiling failed: {error}", file=sys.stderr)
+            for extension in self.extensions:
+                Path(self.get_ext_fullpath(extension.name)).unlink(missing_ok=True)
+            self.extensions = []
 
 
 problem = obstacle()
