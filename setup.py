@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 import sysconfig
+from importlib.util import find_spec
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -30,11 +31,7 @@ def obstacle() -> str | None:
     headers = sysconfig.get_paths()["include"]
     if not Path(headers, "Python.h").exists():
         return f"there are no headers of Python in {headers}"
-    try:
-        import mypyc.build  # noqa: F401
-    except ImportError as error:
-        return str(error)
-    return None
+    return "mypyc is not installed" if find_spec("mypyc") is None else None
 
 
 def linked(module: str) -> Path:

@@ -19,6 +19,9 @@ from tidelog.kernel.seams.tasks import BackgroundTask, LifespanTask, PeriodicTas
 
 _log = logging.getLogger(__name__)
 
+# Not the generator of the process: a program that has a broker or a client may have seeded that one.
+_random = random.SystemRandom()
+
 MAX_JOBS_IN_THREADS = 8
 """Jobs that run at once; the others wait, so that a burst of rolls cannot starve other users of threads."""
 FIRST_ROOM_WAIT_S = 1.0
@@ -269,4 +272,4 @@ def _interval_ms(task: PeriodicTask) -> float:
 
 
 def _wait_seconds(delay_ms: float, jitter_ms: float) -> float:
-    return (delay_ms + random.uniform(0, jitter_ms)) / 1000
+    return (delay_ms + _random.uniform(0, jitter_ms)) / 1000

@@ -17,6 +17,8 @@ from tidelog.plugins.client.requests import SOFTWARE_NAME
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+# Not the generator of the process: a program that has a broker or a client may have seeded that one.
+_random = random.SystemRandom()
 _ADDRESS: Final = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.%]+)\]|(?P<host>[^\s:/\[\]]+)):(?P<port>[0-9]{1,5})")
 _PLAINTEXT: Final = "PLAINTEXT://"
 _HIGHEST_PORT: Final = 65535
@@ -46,7 +48,7 @@ class RetryPolicy:
     def pause_s(self, attempt: int) -> float:
         """Return the pause in seconds after an attempt, the first of which is number 0."""
         pause = min(self.backoff_s * 2.0 ** min(attempt, _MOST_DOUBLINGS), self.max_backoff_s)
-        return pause * random.uniform(1 - self.jitter, 1 + self.jitter)
+        return pause * _random.uniform(1 - self.jitter, 1 + self.jitter)
 
 
 @attrs.frozen

@@ -14,6 +14,9 @@ from tidelog.kernel.seams.indexes import TIME_ENTRY_BYTES
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES, max_segment_ms
 from tidelog.plugins.storage_file import keys
 
+# Not the generator of the process: a program that has a broker or a client may have seeded that one.
+_random = random.SystemRandom()
+
 ALWAYS = -1
 """Limit that is never reached."""
 
@@ -68,7 +71,7 @@ class RollPolicy(NamedTuple):
         """Return the limits of a topic, with a jitter of its own drawn for one segment."""
         limit = min(config.segment_jitter_ms, config.segment_ms)
         # Spreads load; nothing has to be unpredictable.
-        jitter = random.randrange(limit) if limit > 0 else 0
+        jitter = _random.randrange(limit) if limit > 0 else 0
         return cls(config.segment_bytes, config.segment_ms, jitter)
 
     def outlived(self, waited_ms: int) -> bool:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.producers import IdempotentProducer
     from tidelog.plugins.spark_sink.writer.options import WriterOptions
 
+# Not the generator of the process: a program may have seeded that one.
+_random = random.SystemRandom()
+
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 """Rows are gathered up to so many bytes: the blocks of Spark may leave little for each of many partitions."""
 REQUEST_BYTES: Final = 8 * 1024 * 1024
@@ -91,7 +94,7 @@ class TaskProducer:
     written: Written = attrs.field(factory=Written)
     markable: dict[str, TopicPartition] = attrs.field(factory=dict[str, TopicPartition], init=False)
     _counts: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
-    _run: int = attrs.field(factory=lambda: random.randrange(2**31), init=False)
+    _run: int = attrs.field(factory=lambda: _random.randrange(2**31), init=False)
 
     def write(self, batch: pa.RecordBatch, now_ms: int) -> None:
         """Write all rows.

@@ -43,7 +43,7 @@ REMOVALS: Final = (
     Removal(
         _BY_SIZE_AGE_AND_INDEX,
         f"{_FILE}/log_config.py",
-        "jitter = random.randrange(limit) if limit > 0 else 0",
+        "jitter = _random.randrange(limit) if limit > 0 else 0",
         "jitter = 0",
         f"{_TESTS}/log/test_rolling.py::test_roll_policy_draws_a_random_jitter",
     ),
