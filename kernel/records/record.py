@@ -142,17 +142,18 @@ def _needed(scanner: Scanner, data: bytes, position: int, most_bytes: int) -> in
         MessageTooLarge: more than `most_bytes`.
         CorruptBatch: it is whole, so it is malformed.
     """
-    if position == len(data):
-        return 0
-    if scanner.end > position + MAX_VARINT_BYTES + most_bytes or 0 < scanner.end <= len(data):
+    left = len(data) - position
+    try:
         length, start = read_varint(data, position)
-        if length > most_bytes:
-            raise MessageTooLarge(f"a record has more than {most_bytes} bytes")
-        if start + length <= len(data):
-            raise CorruptBatch(f"record {scanner.index} is malformed")
-    elif scanner.end <= 0 and len(data) - position >= MAX_VARINT_BYTES:
-        raise CorruptBatch(f"record {scanner.index} cannot have such a length")
-    return scanner.end - position
+    except CorruptBatch:
+        if left >= MAX_VARINT_BYTES:
+            raise
+        return left + 1
+    if length > most_bytes:
+        raise MessageTooLarge(f"a record has more than {most_bytes} bytes")
+    if length < 0 or start + length <= len(data):
+        raise CorruptBatch(f"record {scanner.index} is malformed")
+    return start + length - position
 
 
 def _pieces(batch: Buffer, header: BatchHeader) -> Iterator[Buffer]:

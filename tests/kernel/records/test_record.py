@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -23,6 +24,7 @@ from tidelog.kernel.records.batch import (
     stamp_append_time,
     verify_crc,
 )
+from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.record import Record, encode_record, iter_records, iter_timestamps
 from tidelog.kernel.records.varint import write_varlong
 
@@ -276,3 +278,18 @@ def test_iter_records_of_a_flipped_byte_raises_nothing_but_corrupt_batch(
     for iterate in (iter_records, iter_timestamps):
         with suppress(CorruptBatch):
             list(iterate(batch, parse_header(batch)))
+
+
+@for_each("length", [-1, -2, -100_000_000, -(2**31)])
+def test_iter_records_collects_nothing_for_a_record_of_negative_length(length: int) -> None:
+    records = bytearray()
+    write_varlong(records, length)
+    batch = of_body(compress(4, bytes(records) + bytes(50_000_000)), 1, attributes=4)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptBatch):
+            next(iter_records(batch, parse_header(batch)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000
