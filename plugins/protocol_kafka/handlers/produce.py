@@ -220,10 +220,10 @@ class _Appends:
         answer = PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
         if version < BATCHES_V2_SINCE and self._is_empty_set(partition, records, answer):
             return answer
-        self._at_once -= 1
-        if self._at_once < 0 or partition in self._delayed_partitions or self._pace.is_over():
+        if self._has_to_wait(partition):
             self._delay(DelayedAppend(partition, records, answer, None))
             return answer
+        self._at_once -= 1
         try:
             if version < BATCHES_V2_SINCE and is_message_set(records):
                 appended = partition.append_message_set(records)
@@ -238,6 +238,12 @@ class _Appends:
         else:
             self._delay(DelayedAppend(partition, records, answer, appended))
         return answer
+
+    def _has_to_wait(self, partition: Partition) -> bool:
+        """Return whether this step has appended enough; the first batch never waits, however late it comes."""
+        if self._at_once == APPENDS_AT_ONCE:
+            return False
+        return self._at_once <= 0 or partition in self._delayed_partitions or self._pace.is_over()
 
     def _is_empty_set(
         self, partition: Partition, records: memoryview, answer: PartitionProduceResponse

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 
+from tidelog.kernel import pace
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition import Isolation, record_checks, validation
 from tidelog.kernel.records import checking
@@ -87,6 +88,18 @@ async def test_produce_with_acks_0_has_no_response(client: Client, broker: Broke
     topic = await new_topic(broker)
     assert client.start(PRODUCE, version, for_partitions(topic, {0: make_batch()}, acks=0)) == []
     assert topic.partitions[0].log_end_offset == 1
+
+
+async def test_the_first_batch_is_appended_at_once_however_late_it_is(
+    client: Client, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await new_topic(broker, partitions=2)
+    monkeypatch.setattr(pace, "STEP_SECONDS", 0.0)
+    step = client.start(PRODUCE, 11, for_partitions(topic, dict.fromkeys((0, 1), make_batch())))
+    assert [each.log_end_offset for each in topic.partitions] == [1, 0]
+    response = await client.finish(PRODUCE, 11, step)
+    assert [each.error_code for each in response.responses[0].partition_responses] == [0, 0]
+    assert [each.log_end_offset for each in topic.partitions] == [1, 1]
 
 
 @pytest.mark.parametrize("version", versions_of(PRODUCE))
