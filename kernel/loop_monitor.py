@@ -33,12 +33,12 @@ LOG_INTERVAL_SECONDS: Final = 10.0
 """Holds by the same kind of holder are logged no more often."""
 JOIN_SECONDS: Final = 1.0
 
-_HOLDER: ContextVar[Callable[[], str]] = ContextVar("holder of the event loop")
+_HOLDER: ContextVar[object] = ContextVar("holder of the event loop")
 
 
-def set_holder(describe: Callable[[], str]) -> None:
-    """Have the current task, and those that it starts, appear as `describe()` in log lines of the monitor."""
-    _HOLDER.set(describe)
+def set_holder(holder: object) -> None:
+    """Have the current task, and those that it starts, appear as the text of `holder` in log lines."""
+    _HOLDER.set(holder)
 
 
 class LoopClock:
@@ -199,8 +199,7 @@ def take_sample(thread: int, root: trio.lowlevel.Task | None, plugins: Mapping[s
     task = _running(root, frames)
     if task is None:
         return Sample()
-    describe = task.context.get(_HOLDER)
-    holder = describe() if describe else f"task {task.name}"
+    holder = str(task.context.get(_HOLDER, f"task {task.name}"))
     for each in frames:
         if plugin := _plugin_of(_module_of(each), plugins):
             return Sample(holder, plugin, _place(each))

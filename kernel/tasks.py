@@ -234,7 +234,7 @@ class _Lifespan:
 
 
 def _hold_as(kind: str, name: str) -> None:
-    set_holder(lambda: f"the background {kind} {name}")
+    set_holder(f"the background {kind} {name}")
 
 
 async def _run_once(name: str, job: Callable[[], Awaitable[None]]) -> None:

@@ -19,11 +19,12 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 import trio
 
+from tidelog.kernel.loop_monitor import set_holder
 from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.wire import (
     Parts,
@@ -39,6 +40,9 @@ from tidelog.kernel.server.turns import PIECE_BYTES, Turns
 
 _log = logging.getLogger(__name__)
 
+NOTHING_ARRIVED = -1
+NO_ROOM = -2
+"""The memory for more of the request is to be waited for."""
 ROUNDS_BEFORE_YIELD = 8
 """Rounds of receive and send without waiting, after which other connections are served."""
 PARTS_BEFORE_SEND = 64
@@ -61,7 +65,28 @@ class FileNotSent(Exception):
 
 
 class Connection:
-    """A connected client; `run` serves it until either side ends it."""
+    """A connected client; `run` serves it until either side ends it.
+
+    As text, in log lines: its last request, and the peer.
+    """
+
+    __slots__ = (
+        "_aborted",
+        "_closed_loop",
+        "_finishing",
+        "_peer_left",
+        "_sent_long",
+        "_short_answers_before",
+        "_socket",
+        "_turns",
+        "_wait_scope",
+        "_wants_memory",
+        "_warnings",
+        "_wire",
+        "active_since_sweep",
+        "memory",
+        "peer",
+    )
 
     def __init__(
         self,
@@ -74,7 +99,7 @@ class Connection:
         memory: MemoryShare,
     ) -> None:
         self.memory = memory
-        memory.reclaim, memory.end = self._reclaim_memory, self._give_up
+        memory.owner = self
         self.peer = peer
         self.active_since_sweep = True
         self._sent_long = False
@@ -90,70 +115,94 @@ class Connection:
         self._closed_loop = ClosedLoop(busy_poll)
         self._turns = turns
 
-    async def run(self) -> None:
+    def __str__(self) -> str:
+        return f"{self._wire.current_request or 'the connection'} of {self.peer}"
+
+    async def run(self, ended: Callable[[Connection], None]) -> None:
         """Serve requests until the peer closes, breaks the protocol or the server shuts the socket down.
 
-        Raises:
-            Exception: something failed inside the broker.
+        `ended` is called then, whatever the reason was.
         """
+        # One coroutine, and no buffer among its variables: all this is there while a connection idles.
+        set_holder(self)
+        rounds = 0
         try:
-            await self._serve()
-        except (ProtocolViolation, FileNotSent) as error:
-            self._warnings.warn(self.peer, "closing the connection of", error)
-        except OSError as error:
-            if not _is_about_the_peer(error):
-                raise
-            _log.debug("connection of %s ended: %s", self.peer, error)
+            while True:
+                was_quiet = not self.active_since_sweep
+                count = self._receive()
+                if count == 0:
+                    return
+                if count > 0:
+                    answered = await self._answer_all()
+                    if self._finishing:
+                        return
+                    self._note(answered)
+                    rounds += 1
+                    if was_quiet and answered == 1:
+                        # A client that is quiet for the most part has sent its request: there is hardly more.
+                        await trio.lowlevel.wait_readable(self._socket)
+                        rounds = 0
+                    elif rounds >= ROUNDS_BEFORE_YIELD:
+                        rounds = 0
+                        await trio.lowlevel.checkpoint()
+                elif count == NO_ROOM:
+                    await self._wait_for_memory()
+                    if self._peer_left or self._finishing:
+                        return
+                else:
+                    rounds = 0
+                    if self._closed_loop.should_poll():
+                        await let_others_run()
+                    else:
+                        await trio.lowlevel.wait_readable(self._socket)
+        except Exception as error:
+            self._report(error)
         finally:
             self._closed_loop.stop()
             self._wire.close()
             self._socket.close()
+            ended(self)
 
-    async def _serve(self) -> None:
-        sock, wire, closed_loop, turns = self._socket, self._wire, self._closed_loop, self._turns
-        memory = self.memory
-        rounds = 0
-        while True:
-            buffer = wire.receive_buffer()
-            if not buffer:
-                await self._wait_for_memory()
-                if self._peer_left or self._finishing:
-                    return
-                continue
-            try:
-                count = sock.recv_into(buffer)
-            except BlockingIOError:
-                del buffer  # the connection may release it meanwhile
-                if closed_loop.should_poll():
-                    await let_others_run()
-                else:
-                    await trio.lowlevel.wait_readable(sock)
-                rounds = 0
-                continue
-            if count == 0:
-                return
-            closed_loop.received(count)
-            was_quiet, self.active_since_sweep = not self.active_since_sweep, True
-            wire.bytes_received(count)
-            answered = await self._answer_all()
-            if self._finishing:
-                return
-            closed_loop.answered(answered, wire.records_received)
-            if answered and memory.held_bytes:
-                memory.request_finished()
-            if self._sent_long:
-                self._sent_long, self._short_answers_before = False, turns.short_answers
-            elif answered:
-                turns.short_answers += 1
-            rounds += 1
-            if was_quiet and answered == 1:
-                # A client that is quiet for the most part has sent its request: there is hardly ever more.
-                del buffer
-                await trio.lowlevel.wait_readable(sock)
-                rounds = 0
-            elif rounds >= ROUNDS_BEFORE_YIELD:
-                rounds = 0
-                await trio.lowlevel.checkpoint()
+    def _receive(self) -> int:
+        """Receive what has arrived; return its size, 0 at the end, or `NO_ROOM` or `NOTHING_ARRIVED`.
+
+        Raises:
+            OSError: the peer has reset the connection.
+        """
+        buffer = self._wire.receive_buffer()
+        if not buffer:
+            return NO_ROOM
+        try:
+            count = self._socket.recv_into(buffer)
+        except BlockingIOError:
+            return NOTHING_ARRIVED
+        if count:
+            self.active_since_sweep = True
+            self._closed_loop.received(count)
+            self._wire.bytes_received(count)
+        return count
+
+    def _note(self, answered: int) -> None:
+        """Note that so many requests were answered."""
+        self._closed_loop.answered(answered, self._wire.records_received)
+        if answered and self.memory.held_bytes:
+            self.memory.request_finished()
+        if self._sent_long:
+            self._sent_long, self._short_answers_before = False, self._turns.short_answers
+        elif answered:
+            self._turns.short_answers += 1
+
+    def _report(self, error: Exception) -> None:
+        """Log what ended the connection."""
+        if isinstance(error, ProtocolViolation | FileNotSent):
+            self._warnings.warn(self.peer, "closing the connection of", error)
+        elif isinstance(error, OSError) and _is_about_the_peer(error):
+            _log.debug("connection of %s ended: %s", self.peer, error)
+        else:
+            extra = {"peer": str(self.peer)}
+            _log.error(
+                "the connection of %s failed inside the broker", self.peer, exc_info=error, extra=extra
+            )
 
     async def _answer_all(self) -> int:
         """Serve every request that arrived whole, and return how many were.
@@ -217,12 +266,14 @@ class Connection:
         if self._aborted:
             raise BrokenPipeError("the connection was ended while a request waited for memory")
 
-    def _reclaim_memory(self) -> None:
+    def reclaim_memory(self) -> None:
+        """Give back what is not used now."""
         # A request that is being served, or is not whole yet, uses its buffer.
         if self._wait_scope is None:
             self._wire.release_memory()
 
-    def _give_up(self) -> bool:
+    def give_up(self) -> bool:
+        """End the connection, unless it is the broker that makes its request wait; return whether it ends."""
         if self._wait_scope is not None and not self._wants_memory:
             return False
         held_kib = self.memory.held_bytes // 1024
@@ -400,9 +451,8 @@ async def _send_file(sock: socket.socket, region: FileRegion, sender: Sender) ->
                 await trio.to_thread.run_sync(file.prefetch, position, resident_until - position)
         shared = sender.shares_turns
         most = resident_until - position
-        try:
-            sent = os.sendfile(out, source, position, min(most, PIECE_BYTES) if shared else most)
-        except BlockingIOError:
+        sent = _send_from(source, out, position, min(most, PIECE_BYTES) if shared else most)
+        if sent is None:
             await trio.lowlevel.wait_writable(sock)
             sender.active_since_sweep = True
             continue
@@ -414,3 +464,12 @@ async def _send_file(sock: socket.socket, region: FileRegion, sender: Sender) ->
         position += sent
         if shared and position < end:
             await sender.give_way()
+
+
+def _send_from(source: int, out: int, position: int, most: int) -> int | None:
+    """Send bytes of a file; return how many, None if the peer has to read first."""
+    # A function of its own: the exception would be kept while a slow peer is waited for.
+    try:
+        return os.sendfile(out, source, position, most)
+    except BlockingIOError:
+        return None

@@ -56,12 +56,14 @@ class BoundListener:
             if self._socket.fileno() == CLOSED:
                 raise trio.ClosedResourceError
             try:
-                sock, address = self._socket.accept()
-            except BlockingIOError:
-                await trio.lowlevel.wait_readable(self._socket)
+                connection = self._accept()
             except OSError as error:
                 await self._recover_from(error)
+                continue
+            if connection is None:
+                await trio.lowlevel.wait_readable(self._socket)
             else:
+                sock, address = connection
                 sock.setblocking(False)
                 if seconds := pause():
                     await _hold(sock, seconds, room)
@@ -69,6 +71,12 @@ class BoundListener:
                 accepted += 1
                 if accepted % ACCEPTED_BEFORE_YIELD == 0:
                     await trio.lowlevel.checkpoint()
+
+    def _accept(self) -> tuple[socket.socket, tuple[str, int]] | None:
+        try:
+            return self._socket.accept()
+        except BlockingIOError:
+            return None
 
     def close(self) -> None:
         """Stop listening; accepted connections stay open.

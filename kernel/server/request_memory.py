@@ -10,9 +10,8 @@ longest are given up then.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from operator import attrgetter
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 import trio
@@ -21,26 +20,28 @@ PATIENCE_S: Final = 10.0
 """So long the first in the queue waits, until requests that have been unfinished for as long are given up."""
 
 
-def _nothing() -> None:
-    return
+class Owner(Protocol):
+    """The connection that has a share."""
 
+    def reclaim_memory(self) -> None:
+        """Give back what is not used now."""
+        ...
 
-def _not_ended() -> bool:
-    return False
+    def give_up(self) -> bool:
+        """End the connection, unless it is the broker that makes its request wait; return whether it ends."""
+        ...
 
 
 @attrs.define(eq=False)
 class MemoryShare:
     """The share of one connection, of all sizes in bytes.
 
-    `reclaim` has the connection give back what it does not use; `end` ends it, and returns True, unless it is
-    the broker that makes its request wait. `unfinished_since`: when it last answered a request, or else since
-    when it has memory. `wanted_bytes`: what it was refused.
+    `owner` is None before and after the connection's life. `unfinished_since`: when it last answered a
+    request, or else since when it has memory. `wanted_bytes`: what it was refused.
     """
 
     _memory: RequestMemory
-    reclaim: Callable[[], None] = _nothing
-    end: Callable[[], bool] = _not_ended
+    owner: Owner | None = None
     held_bytes: int = 0
     wanted_bytes: int = 0
     unfinished_since: float = 0.0
@@ -67,9 +68,18 @@ class MemoryShare:
         if self._memory.waiting_count:
             self.reclaim()
 
+    def reclaim(self) -> None:
+        """Have the connection give back what it does not use."""
+        if self.owner is not None:
+            self.owner.reclaim_memory()
+
+    def give_up(self) -> bool:
+        """Have the connection end; return whether it does."""
+        return self.owner is not None and self.owner.give_up()
+
     def close(self) -> None:
         """Give back all: the connection has ended."""
-        self.reclaim, self.end = _nothing, _not_ended
+        self.owner = None
         self._memory.give_back(self, 0)
 
 
@@ -144,7 +154,7 @@ class RequestMemory:
         for hoarder in sorted(self._holders, key=attrgetter("unfinished_since")):
             if missing <= 0 or now - hoarder.unfinished_since < PATIENCE_S:
                 return
-            if hoarder is not share and not hoarder.ending and hoarder.end():
+            if hoarder is not share and not hoarder.ending and hoarder.give_up():
                 hoarder.ending = True
                 missing -= hoarder.held_bytes
 

@@ -13,7 +13,6 @@ import trio
 from tidelog.kernel import disk
 from tidelog.kernel.config import keys
 from tidelog.kernel.logs import RateLimit
-from tidelog.kernel.loop_monitor import set_holder
 from tidelog.kernel.seams.events import BrokerConfigChanged, Event
 from tidelog.kernel.seams.wire import Peer, WireCodec, WireContext
 from tidelog.kernel.server.busy_poll import BusyPoll, Processors
@@ -27,6 +26,8 @@ from tidelog.kernel.server.turns import Turns
 
 _log = logging.getLogger(__name__)
 
+TASK_NAME = "a connection"
+"""Of each connection's task: trio would compose a text for each."""
 SWEEP_SECONDS = 1.0
 SWEPT_BEFORE_YIELD = 1000
 """Connections swept in a row before other tasks run: about 2 ms."""
@@ -70,6 +71,7 @@ class Server:
         self._turns = Turns()
         self._idle_sweeps: dict[Connection, int] = {}
         self._one_ended = trio.Event()
+        self._when_ended = self._ended  # one object for all connections
         self._stopping = False
         self._listeners: list[BoundListener] = []
 
@@ -141,7 +143,7 @@ class Server:
             refusal = self._limits.refusal(peer.host)
             if refusal is None:
                 self._limits.opened(peer.host, peer.listener_name)
-                connections.start_soon(self._serve, sock, peer)
+                self._serve(sock, peer, connections)
             else:
                 sock.close()
                 self._broker.peer_warnings.warn(peer, "refusing a connection of", refusal)
@@ -192,34 +194,30 @@ class Server:
                 finally:
                     self._held -= 1
 
-    async def _serve(self, sock: socket.socket, peer: Peer) -> None:
-        held_bytes = 0
-        try:
-            with sock:
-                connection = self._connect(sock, peer)
-                try:
-                    await connection.run()
-                finally:
-                    held_bytes = connection.memory.held_bytes
-                    connection.memory.close()
-                    del self._idle_sweeps[connection]
-        except Exception:
-            _log.exception("the connection of %s failed inside the broker", peer, extra={"peer": str(peer)})
-        finally:
-            self._limits.closed(peer.host, peer.listener_name)
-            self._memory.connection_ended(held_bytes)
-            self._one_ended.set()
-
-    def _connect(self, sock: socket.socket, peer: Peer) -> Connection:
+    def _serve(self, sock: socket.socket, peer: Peer, connections: trio.Nursery) -> None:
         memory = self.request_memory.share()
-        wire = self._codecs[peer.listener_name].connect(self._broker, peer, memory)
+        try:
+            wire = self._codecs[peer.listener_name].connect(self._broker, peer, memory)
+        except Exception:
+            sock.close()
+            self._limits.closed(peer.host, peer.listener_name)
+            extra = {"peer": str(peer)}
+            _log.exception("the connection of %s failed inside the broker", peer, extra=extra)
+            return
         warnings = self._broker.peer_warnings
         connection = Connection(sock, wire, peer, warnings, self._busy_poll, self._turns, memory)
         self._idle_sweeps[connection] = 0
-        set_holder(lambda: f"{wire.current_request or 'the connection'} of {peer}")
         if self._stopping:
             connection.finish()
-        return connection
+        connections.start_soon(connection.run, self._when_ended, name=TASK_NAME)
+
+    def _ended(self, connection: Connection) -> None:
+        held_bytes = connection.memory.held_bytes
+        connection.memory.close()
+        del self._idle_sweeps[connection]
+        self._limits.closed(connection.peer.host, connection.peer.listener_name)
+        self._memory.connection_ended(held_bytes)
+        self._one_ended.set()
 
     async def _sweep_forever(self) -> None:
         while True:

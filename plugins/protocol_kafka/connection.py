@@ -180,6 +180,16 @@ def _other_protocol(head: bytes) -> str:
 class KafkaConnection:
     """Protocol state of one client."""
 
+    __slots__ = (
+        "_buffer",
+        "_context",
+        "_route",
+        "_routes",
+        "bytes_received",
+        "receive_buffer",
+        "release_memory",
+    )
+
     def __init__(
         self,
         broker: WireContext,

@@ -87,7 +87,7 @@ async def hold_until(monitor: LoopMonitor, enough: Callable[[], bool]) -> None:
     """Hold the event loop in a task of its own, again and again: a busy machine may hide one hold."""
 
     async def holder() -> None:
-        set_holder(lambda: HOLDER)
+        set_holder(HOLDER)
         while not enough():
             time.sleep(3 * LIMIT_MS / 1000)  # noqa: ASYNC251 that is the fault
             await trio.sleep(LIMIT_MS / 1000)

@@ -240,7 +240,7 @@ class _Appends:
         return answer
 
     def _has_to_wait(self, partition: Partition) -> bool:
-        """Return whether this step has appended enough; the first batch never waits, however late it comes."""
+        """Return whether this step has appended enough; the first batch never waits, however late."""
         if self._at_once == APPENDS_AT_ONCE:
             return False
         return self._at_once <= 0 or partition in self._delayed_partitions or self._pace.is_over()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
+import attrs
 import pytest
 import trio
 from hypothesis import given
@@ -13,6 +15,22 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tidelog.kernel.server.request_memory import PATIENCE_S, MemoryShare, RequestMemory
 
 LIMIT = 100
+
+
+@attrs.frozen
+class Client:
+    """A connection that has a share."""
+
+    reclaim: Callable[[], None] = lambda: None
+    end: Callable[[], bool] = lambda: False
+
+    def reclaim_memory(self) -> None:
+        """Give back what is not used now."""
+        self.reclaim()
+
+    def give_up(self) -> bool:
+        """End, or not."""
+        return self.end()
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 150)), max_size=40))
@@ -78,7 +96,7 @@ async def test_resize_reclaims_what_others_do_not_use() -> None:
     memory = RequestMemory(LIMIT)
     idle, asking = memory.share(), memory.share()
     assert idle.resize(100)
-    idle.reclaim = idle.close
+    idle.owner = Client(reclaim=idle.close)
     assert asking.resize(100)
     assert (idle.held_bytes, asking.held_bytes) == (0, 100)
 
@@ -90,15 +108,14 @@ async def test_sweep_ends_what_has_been_unfinished_for_longest(mock_clock: MockC
     ended: list[str] = []
 
     def end(name: str) -> bool:
-        if name == "served":
-            return False
-        ended.append(name)
-        return True
+        if name != "served":
+            ended.append(name)
+        return name in ended
 
     for name, size in (("old", 40), ("served", 20), ("newer", 20), ("fresh", 20)):
         mock_clock.jump(1)
         assert shares[name].resize(size)
-        shares[name].end = partial(end, name)
+        shares[name].owner = Client(end=partial(end, name))
     assert not shares["waits"].resize(30 if served else 50)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(shares["waits"].wait)
