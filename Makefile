@@ -114,8 +114,8 @@ load-kills: $(DEV_INSTALLED) ## kill `tidelog load`, its workers and the broker 
 spark-declarative: $(DEV_INSTALLED) $(TOOLS)/pipelines ## run the declarative pipeline of docs/spark-declarative.md
 	PYTHONPATH=$(CURDIR)/$(TOOLS)/pipelines $(BIN)/python -m tests.spark_declarative
 
-bench: $(DEV_INSTALLED) ## measure tidelog and Apache Kafka side by side
-	$(BIN)/python -m benchmarks
+bench: $(DEV_INSTALLED) ## measure tidelog beside Apache Kafka (PEER=4.4.0|3.9.1|pure|FOLDER ARGS="--only ...")
+	$(BIN)/python -m benchmarks $(if $(PEER),--peer $(PEER)) $(ARGS)
 
 bench-smoke: $(DEV_INSTALLED) ## the benchmark's shortest run, tidelog alone
 	$(BIN)/python -m benchmarks --smoke

@@ -64,6 +64,11 @@ class BrokerKind(Protocol):
         """Name and version."""
         ...
 
+    @property
+    def compiles_while_it_runs(self) -> bool:
+        """Whether it is slower at first, as a JVM is."""
+        ...
+
     def server(self, work_dir: Path, settings: Mapping[str, str] = NO_SETTINGS) -> BrokerServer:
         """A broker that was not started yet, with everything it writes in `work_dir`."""
         ...
@@ -79,6 +84,7 @@ class TidelogKind:
 
     launcher: Sequence[str] = (sys.executable, "-P", "-m", "tidelog.kernel")
     key: str = attrs.field(default=TIDELOG, init=False)
+    compiles_while_it_runs: bool = attrs.field(default=False, init=False)
 
     @property
     def title(self) -> str:
@@ -102,6 +108,7 @@ class BaselineKind:
     checkout: Path | None = None
     pure: bool = False
     key: str = attrs.field(default=BASELINE, init=False)
+    compiles_while_it_runs: bool = attrs.field(default=False, init=False)
 
     @property
     def title(self) -> str:
@@ -139,6 +146,7 @@ class KafkaKind:
 
     distribution: KafkaDistribution
     key: str = attrs.field(default=KAFKA, init=False)
+    compiles_while_it_runs: bool = attrs.field(default=True, init=False)
 
     @property
     def title(self) -> str:

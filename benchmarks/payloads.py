@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 
 _CARRIERS = ("9E", "AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")
 _AIRPORTS = ("ATL", "BOS", "EWR", "JFK", "LAX", "LGA", "MIA", "ORD", "SEA", "SFO")
@@ -11,6 +12,7 @@ _EPOCH_MS = 1_700_000_000_000
 _DISTINCT_BYTES = 4_000_000
 
 
+@cache
 def make_values(value_bytes: int, seed: int = 1) -> list[bytes]:
     """Distinct values of exactly `value_bytes` each, the same ones for the same seed.
 

@@ -1,4 +1,4 @@
-"""Which scenarios a run goes through."""
+"""Which scenarios a run measures."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from .scenarios import (
     BrokerScenario,
     Comfort,
     CommitLatency,
+    ConfiguredScenario,
     Heartbeats,
     ImportTime,
     LatencyLimit,
@@ -44,13 +45,14 @@ AnyScenario = TypeVar("AnyScenario", bound=Scenario)
 
 @attrs.frozen
 class Plan:
-    """Scenarios by what they need: nothing, a launch of their own, a broker that runs and is warm."""
+    """Scenarios by what they need: nothing, a launch, brokers with settings, brokers that are warm."""
 
     machine: Sequence[MachineScenario]
     packages: Sequence[PackageScenario]
     launches: Sequence[LaunchScenario]
     sessions: Sequence[LaunchScenario]
     """Launches that measure all repeats at once: what they start takes long to get warm."""
+    configured: Sequence[ConfiguredScenario]
     loads: Sequence[BrokerScenario]
     memory: bool
 
@@ -67,10 +69,10 @@ class Plan:
                 Heartbeats(effort.groups),
                 LoadedOffsets(effort.offsets),
                 *storage_scenarios(effort.most_bytes, effort.segments),
-                *compactions(),
                 *old_clients(),
             ],
             sessions=spark_scenarios(effort.spark_records),
+            configured=compactions(),
             loads=[*map(Throughput, shapes), *latencies(), CommitLatency(), *raw_clients()],
             memory=True,
         )
@@ -92,6 +94,7 @@ class Plan:
             packages=_chosen(self.packages, patterns),
             launches=launches,
             sessions=_chosen(self.sessions, patterns),
+            configured=_chosen(self.configured, patterns),
             loads=loads,
             memory=self.memory and any(_fits(row.name, patterns) for row in MEMORY_ROWS),
         )
@@ -99,17 +102,20 @@ class Plan:
     @property
     def rows(self) -> list[Row]:
         """All rows, in the order of the table."""
-        first: list[Scenario] = [*self.machine, *self.packages, *self.launches, *self.sessions]
         return [
-            *(row for scenario in first for row in scenario.rows),
+            *(row for scenario in self._before_loads for row in scenario.rows),
             *(MEMORY_ROWS if self.memory else ()),
             *(row for scenario in self.loads for row in scenario.rows),
         ]
 
     @property
+    def _before_loads(self) -> list[Scenario]:
+        return [*self.machine, *self.packages, *self.launches, *self.sessions, *self.configured]
+
+    @property
     def _names(self) -> set[str]:
-        first: list[Scenario] = [*self.machine, *self.packages, *self.launches, *self.sessions]
-        return {row.name for row in self.rows} | {scenario.name for scenario in (*first, *self.loads)}
+        scenarios = (*self._before_loads, *self.loads)
+        return {row.name for row in self.rows} | {scenario.name for scenario in scenarios}
 
 
 def _chosen(scenarios: Sequence[AnyScenario], patterns: Sequence[str]) -> list[AnyScenario]:

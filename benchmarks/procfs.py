@@ -1,8 +1,9 @@
-"""What a process and the machine have used, as Linux tells it in /proc."""
+"""What a process and the machine have used, as Linux counts it."""
 
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +15,11 @@ if TYPE_CHECKING:
 
 _PROC = Path("/proc")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-# Of /proc/PID/stat behind the command's closing parenthesis: utime and stime (proc(5), fields 14 and 15).
-_UTIME, _STIME = 11, 12
+# Of /proc/PID/stat behind the command's closing parenthesis: utime, stime, and the same of children that have
+# ended and were waited for (proc(5), fields 14 to 17).
+_CPU_TIMES = slice(11, 15)
+# The clock of all threads of a process, running and ended ones (CPUCLOCK_SCHED in Linux' posix-timers.h).
+_PROCESS_CLOCK = 2
 # Of the "cpu" line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal.
 _BUSY_COLUMNS = (0, 1, 2, 5, 6, 7)
 
@@ -33,18 +37,30 @@ def process_tree(pid: int) -> list[int]:
 def cpu_seconds(pid: int) -> float:
     """User and system CPU time of all threads of `pid` and of its children, ended threads included.
 
-    The kernel counts in hundredths of a second. A process that is gone counts as 0.
+    In nanoseconds, not in the hundredths of a second of /proc. A process that is gone counts as 0.
     """
     return sum(map(_own_cpu_seconds, process_tree(pid)))
 
 
 def _own_cpu_seconds(pid: int) -> float:
     try:
+        # clock_getcpuclockid(3) of C makes the same number.
+        return time.clock_gettime((~pid << 3) | _PROCESS_CLOCK)
+    except OSError:
+        return 0.0
+
+
+def family_cpu_seconds(pid: int) -> float:
+    """CPU time of `pid` and of all that it started, ended processes included, in hundredths of a second."""
+    return sum(map(_cpu_seconds_with_ended_children, process_tree(pid)))
+
+
+def _cpu_seconds_with_ended_children(pid: int) -> float:
+    try:
         stat = (_PROC / str(pid) / "stat").read_text()
     except OSError:
         return 0.0
-    fields = stat.rpartition(")")[2].split()
-    return (int(fields[_UTIME]) + int(fields[_STIME])) / _TICKS_PER_S
+    return sum(map(int, stat.rpartition(")")[2].split()[_CPU_TIMES])) / _TICKS_PER_S
 
 
 def machine_busy_seconds() -> float:
@@ -76,17 +92,42 @@ def open_files(pid: int) -> int:
     return len(os.listdir(_PROC / str(pid) / "fd"))  # noqa: PTH208 (thousands of entries, only their number counts)
 
 
+class OtherProcesses:
+    """CPU time that others take from the machine, from the construction on.
+
+    Others are all processes but `root_pid` and what that started. What a hypervisor takes away counts too.
+    """
+
+    def __init__(self, root_pid: int) -> None:
+        self._root_pid = root_pid
+        self._family = family_cpu_seconds(root_pid)
+        self._machine = machine_busy_seconds()
+
+    def read(self) -> tuple[float, float]:
+        """Return the CPU time of others and that of the family, in seconds."""
+        machine = machine_busy_seconds() - self._machine
+        family = family_cpu_seconds(self._root_pid) - self._family
+        return max(0.0, machine - family), family
+
+
+def share_of_machine(cpu_s: float, wall_s: float) -> float:
+    """CPU time as a share of what all processors have in `wall_s`."""
+    return min(1.0, cpu_s / wall_s / (os.cpu_count() or 1))
+
+
 @attrs.frozen
 class Usage:
-    """What a stretch of time cost."""
+    """CPU time by who spent it, in `wall_s`, all in seconds."""
 
     wall_s: float
     client_cpu_s: float
     broker_cpu_s: float
+    idle_cpu_s: float
+    """Of the benchmark's other processes: the harness, the broker that waits and its clients."""
     other_cpu_s: float
-    """CPU time of whatever else ran on the machine."""
+    """Of processes that are not the benchmark's."""
 
 
-def as_usage(told: Usage | Mapping[str, float]) -> Usage:
+def as_usage(values: Usage | Mapping[str, float]) -> Usage:
     """A usage that crossed a process border as plain values."""
-    return told if isinstance(told, Usage) else Usage(**told)
+    return values if isinstance(values, Usage) else Usage(**values)

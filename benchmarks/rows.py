@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import attrs
+
+from tidelog.kernel.compiled import MODULES, is_compiled
+
+if TYPE_CHECKING:
+    from .ratios import Ratio
+
+COMPILED = any(map(is_compiled, MODULES))
+"""Whether this tidelog runs compiled modules: some targets are higher then."""
 
 
 class Better(Enum):
@@ -24,21 +33,39 @@ class TargetKind(Enum):
     VALUE_AT_MOST = "value at most"
 
 
+class Verdict(Enum):
+    """What is known about a target."""
+
+    MET = "met"
+    MISSED = "missed"
+    UNDECIDED = "undecided"
+
+
 _OF_VALUES = (TargetKind.VALUE_AT_LEAST, TargetKind.VALUE_AT_MOST)
 
 
 @attrs.frozen
 class Target:
-    """A bound on tidelog's median, or on its ratio to Apache Kafka's."""
+    """A bound on tidelog's median, or on its ratio to that of Apache Kafka."""
 
     kind: TargetKind
     bound: float
 
-    def is_met(self, value: float | None, ratio: float | None) -> bool | None:
-        """Whether tidelog's median or its ratio keeps the bound; None when that was not measured."""
-        figure = value if self.kind in _OF_VALUES else ratio
-        if figure is None:
+    def verdict(self, value: float | None, ratio: Ratio | None) -> Verdict | None:
+        """Whether tidelog's median, or the whole interval of its ratio, keeps the bound.
+
+        None when that was not measured. A ratio without an interval decides nothing.
+        """
+        if self.kind in _OF_VALUES:
+            return None if value is None else Verdict.MET if self._keeps(value) else Verdict.MISSED
+        if ratio is None:
             return None
+        if ratio.interval is None:
+            return Verdict.UNDECIDED
+        kept = {self._keeps(ratio.interval.low), self._keeps(ratio.interval.high)}
+        return Verdict.UNDECIDED if len(kept) > 1 else Verdict.MET if kept.pop() else Verdict.MISSED
+
+    def _keeps(self, figure: float) -> bool:
         return figure >= self.bound if self._is_least else figure <= self.bound
 
     @property
@@ -51,14 +78,14 @@ class Target:
         return f"{sign} {self.bound:g}{times}"
 
 
-def ratio_at_least(bound: float) -> Target:
-    """tidelog / Apache Kafka ≥ bound."""
-    return Target(TargetKind.RATIO_AT_LEAST, bound)
+def ratio_at_least(bound: float, *, pure: float | None = None) -> Target:
+    """tidelog / Apache Kafka ≥ bound; without compiled modules ≥ `pure`."""
+    return Target(TargetKind.RATIO_AT_LEAST, bound if COMPILED or pure is None else pure)
 
 
-def ratio_at_most(bound: float) -> Target:
-    """tidelog / Apache Kafka ≤ bound."""
-    return Target(TargetKind.RATIO_AT_MOST, bound)
+def ratio_at_most(bound: float, *, pure: float | None = None) -> Target:
+    """tidelog / Apache Kafka ≤ bound; without compiled modules ≤ `pure`."""
+    return Target(TargetKind.RATIO_AT_MOST, bound if COMPILED or pure is None else pure)
 
 
 def value_at_least(bound: float) -> Target:
@@ -66,9 +93,9 @@ def value_at_least(bound: float) -> Target:
     return Target(TargetKind.VALUE_AT_LEAST, bound)
 
 
-def value_at_most(bound: float) -> Target:
-    """tidelog's figure ≤ bound, in the row's unit."""
-    return Target(TargetKind.VALUE_AT_MOST, bound)
+def value_at_most(bound: float, *, pure: float | None = None) -> Target:
+    """tidelog's figure ≤ bound, in the row's unit; without compiled modules ≤ `pure`."""
+    return Target(TargetKind.VALUE_AT_MOST, bound if COMPILED or pure is None else pure)
 
 
 @attrs.frozen
@@ -86,6 +113,10 @@ class Row:
     targets: tuple[Target, ...] = ()
     limit: str | None = None
     packages: tuple[str, ...] = ()
+
+
+OTHER_SHARE = "other_share"
+"""Among a sample's details: the share of the machine that other processes took meanwhile."""
 
 
 @attrs.frozen

@@ -28,7 +28,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 @attrs.frozen
 class Summary:
-    """The middle of the repeats and how far they lie apart."""
+    """The middle of the slices and how far they lie apart."""
 
     median: float
     least: float
@@ -40,8 +40,3 @@ class Summary:
         if not values:
             raise ValueError("no values, hence no summary")
         return cls(statistics.median(values), min(values), max(values))
-
-
-def ratio(ours: float, theirs: float) -> float | None:
-    """`ours` as a multiple of `theirs`; None when that has no meaning."""
-    return ours / theirs if theirs else None

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.load FUNCTION TYPE SPEC`: run a load, print its result as JSON.
+"""`python -m benchmarks.load FUNCTION TYPE`: run a load for each spec in the input, print results as JSON.
 
 The harness starts these. Only the module of the load is imported: all of them take a second.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections import deque
+from functools import cache
 from threading import Event, Thread
 
 import attrs
@@ -66,12 +67,18 @@ class _Stopwatch:
             raise KafkaException(self.failure)
 
 
+@cache
+def connected_producer(bootstrap: str, *, only_errors: bool = False) -> Producer:
+    """The same one for all slices of a load: a new one takes up to half a second for its producer id."""
+    return Producer({**prompt_producer_config(bootstrap), "delivery.report.only.error": only_errors})
+
+
 def acknowledge(spec: LatencySpec) -> LatencyResult:
     """Time `count` acknowledgements, after some unmeasured ones on the same connection.
 
     Raises KafkaException when a record was refused.
     """
-    producer = Producer(prompt_producer_config(spec.bootstrap))
+    producer = connected_producer(spec.bootstrap)
     producer.list_topics(spec.topic, timeout=10)
     values = make_values(spec.value_bytes)
     one_at_a_time(producer, spec.topic, values, _UNMEASURED)

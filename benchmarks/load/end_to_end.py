@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 
 from benchmarks.payloads import make_values
 
-from .acknowledge import LatencyResult, LatencySpec
-from .clients import consumer_config, prompt_producer_config
+from .acknowledge import LatencyResult, LatencySpec, connected_producer
+from .clients import consumer_config
 from .meter import Meter
 from .pacing import paced
 
@@ -27,7 +27,7 @@ def end_to_end(spec: LatencySpec) -> LatencyResult:
     Producer and consumer share a process, hence a clock; each has its own connection and threads in
     librdkafka. Raises TimeoutError when a record does not arrive, KafkaException when one is refused.
     """
-    producer = Producer({**prompt_producer_config(spec.bootstrap), "delivery.report.only.error": True})
+    producer = connected_producer(spec.bootstrap, only_errors=True)
     consumer = Consumer(consumer_config(spec.bootstrap))
     try:
         values = [value[_SENT_AT.size :] for value in make_values(spec.value_bytes)]

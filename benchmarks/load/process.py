@@ -1,10 +1,11 @@
-"""A load in a process of its own: started, awaited and, whatever happens, ended."""
+"""A load in a process of its own: started, asked for slices and, whatever happens, ended."""
 
 from __future__ import annotations
 
 import json
 import os
 import pkgutil
+import select
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 _POLL_S = 0.05
+_READ_BYTES = 1 << 20
+_ERROR_CHARACTERS = 3000
 
 
 Spec = TypeVar("Spec", bound=attrs.AttrsInstance)
@@ -46,26 +49,115 @@ def run_load(load: Load[Spec, Result], spec: Spec, timeout_s: float) -> Result:
 
     Raises LoadFailedError when it fails or takes longer than `timeout_s`.
     """
-    with subprocess.Popen(
-        _command(load, spec),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=CHECKOUT,
-        start_new_session=True,
-    ) as process:
+    with LoadProcesses() as processes:
+        return processes.run(load, spec, timeout_s)
+
+
+class LoadProcesses:
+    """The processes of the loads of one broker: a load that is run again finds its clients connected.
+
+    All of them end with the block.
+    """
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, _LoadProcess] = {}
+
+    def __enter__(self) -> LoadProcesses:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def run(self, load: Load[Spec, Result], spec: Spec, timeout_s: float) -> Result:
+        """Run `load` once, in the interpreter that has run it before if there is one.
+
+        Raises LoadFailedError when it fails or takes longer than `timeout_s`; its process is gone then.
+        """
+        process = self._by_name.get(load.name) or _LoadProcess(load)
+        self._by_name[load.name] = process
         try:
-            output, errors = process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired as error:
-            raise LoadFailedError(
-                f"the load {load.name} did not end within {timeout_s:g} s: {spec}"
-            ) from error
-        finally:
-            _end(process)
-    if process.returncode != 0:
-        raise LoadFailedError(f"the load {load.name} failed: {spec}\n{errors.strip()[-3000:]}")
-    return load.result(**json.loads(output.splitlines()[-1]))
+            return load.result(**process.run(spec, timeout_s))
+        except BaseException:
+            del self._by_name[load.name]
+            process.end()
+            raise
+
+    def end(self) -> None:
+        """End all of them."""
+        while self._by_name:
+            self._by_name.popitem()[1].end()
+
+
+class _LoadProcess:
+    """An interpreter that runs one load for each spec that it is given."""
+
+    def __init__(self, load: Load[Any, Any], stdout: int = subprocess.PIPE) -> None:
+        self._name = load.name
+        self._errors = TemporaryFile("w+", errors="replace")  # noqa: SIM115 (`end` closes it)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.load", _place_of(load.run), _place_of(load.spec)],
+            stdin=subprocess.PIPE,
+            stdout=stdout,
+            stderr=self._errors,
+            cwd=CHECKOUT,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def begin(self, spec: attrs.AttrsInstance) -> None:
+        """Send the spec; the process may be gone already, which is found when its result is read."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(attrs.asdict(spec)).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def run(self, spec: attrs.AttrsInstance, timeout_s: float) -> dict[str, Any]:
+        """Return the result; raises LoadFailedError."""
+        self.begin(spec)
+        output = b""
+        deadline = time.monotonic() + timeout_s
+        # Lines before the result are of libraries.
+        while not output.endswith(b"}\n"):
+            part = self._read_until(deadline)
+            if part is None:
+                raise LoadFailedError(f"the load {self._name} did not end within {timeout_s:g} s: {spec}")
+            if not part:
+                raise self.failed("failed", spec)
+            output += part
+        result: dict[str, Any] = json.loads(output.splitlines()[-1])
+        return result
+
+    def _read_until(self, deadline: float) -> bytes | None:
+        """Return what the process prints next; empty when it has ended, None at the deadline."""
+        assert self._process.stdout is not None
+        output = self._process.stdout.fileno()
+        ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
+        return os.read(output, _READ_BYTES) if ready else None
+
+    def failed(self, what: str, spec: attrs.AttrsInstance) -> LoadFailedError:
+        """An error with the end of what the process has printed."""
+        self._errors.seek(0)
+        errors = self._errors.read().strip()[-_ERROR_CHARACTERS:]
+        return LoadFailedError(f"the load {self._name} {what}: {spec}\n{errors}")
+
+    def end(self) -> None:
+        """Kill it and what it has started."""
+        if self.is_running:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._errors):
+            if pipe is not None:
+                # What was not written yet is of no use.
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
 
 class PausableProcesses:
@@ -93,45 +185,24 @@ def pausable_load(
     that or takes longer than `timeout_s` for it.
     """
     deadline = time.monotonic() + timeout_s
-    with TemporaryFile("w+") as errors:
-        process = subprocess.Popen(
-            _command(load, spec),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            cwd=CHECKOUT,
-            start_new_session=True,
-        )
-        try:
-            while not warm_file.exists():
-                if process.poll() is not None or time.monotonic() > deadline:
-                    errors.seek(0)
-                    raise LoadFailedError(
-                        f"the load {load.name} did not begin: {spec}\n{errors.read().strip()[-3000:]}"
-                    )
-                time.sleep(_POLL_S)
-            yield PausableProcesses(process.pid)
-        finally:
-            _end(process)
+    process = _LoadProcess(load, stdout=subprocess.DEVNULL)
+    try:
+        process.begin(spec)
+        while not warm_file.exists():
+            if not process.is_running or time.monotonic() > deadline:
+                raise process.failed("did not begin", spec)
+            time.sleep(_POLL_S)
+        yield PausableProcesses(process.pid)
+    finally:
+        process.end()
 
 
-def _command(load: Load[Spec, Any], spec: Spec) -> list[str]:
-    parts = [_place_of(load.run), _place_of(load.spec), json.dumps(attrs.asdict(spec))]
-    return [sys.executable, "-m", "benchmarks.load", *parts]
-
-
-def serve_load(function: str, spec_type: str, spec_json: str) -> None:
-    """The other side of `run_load`: do as the spec says and print the result."""
-    spec = pkgutil.resolve_name(spec_type)(**json.loads(spec_json))
-    print(json.dumps(attrs.asdict(pkgutil.resolve_name(function)(spec))))
+def serve_load(function: str, spec_type: str) -> None:
+    """The other side of `LoadProcesses`: do as each line's spec says, print each result as a line."""
+    run, make_spec = pkgutil.resolve_name(function), pkgutil.resolve_name(spec_type)
+    for line in sys.stdin:
+        print(json.dumps(attrs.asdict(run(make_spec(**json.loads(line))))), flush=True)
 
 
 def _place_of(value: Callable[..., object]) -> str:
     return f"{value.__module__}:{value.__qualname__}"
-
-
-def _end(process: subprocess.Popen[Any]) -> None:
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()

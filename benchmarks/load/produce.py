@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import count, repeat
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -53,18 +54,47 @@ class ProduceResult:
     usage: Usage = attrs.field(converter=as_usage)
 
 
-class _Deliveries:
-    """Keeps the first failure that librdkafka reports; successes are not reported at all."""
+class _Producer:
+    """An idempotent producer of full batches, with the first failure that librdkafka has reported.
 
-    def __init__(self) -> None:
-        self.failure: KafkaError | None = None
+    Successes are not reported at all.
+    """
 
-    def __call__(self, error: KafkaError | None, _message: object) -> None:
-        self.failure = self.failure or error
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._failure: KafkaError | None = None
+        self._producer = Producer({**config, "on_delivery": self._note_failure})
+
+    def _note_failure(self, error: KafkaError | None, _message: object) -> None:
+        self._failure = self._failure or error
+
+    def enqueue(self, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
+        """Wait for room in the queue, and add a record."""
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition)
+            except BufferError:
+                self._producer.poll(_QUEUE_FULL_PAUSE_S)
+            else:
+                return
 
     def check(self) -> None:
-        if self.failure is not None:
-            raise KafkaException(self.failure)
+        """Raise KafkaException when a record was refused."""
+        self._producer.poll(0)
+        if self._failure is not None:
+            raise KafkaException(self._failure)
+
+    def flush(self) -> None:
+        """Wait until all is acknowledged; raises TimeoutError."""
+        if self._producer.flush(_FLUSH_TIMEOUT_S):
+            raise TimeoutError(f"the broker did not acknowledge everything within {_FLUSH_TIMEOUT_S:g} s")
+
+
+@cache
+def _connected_producer(
+    bootstrap: str, partitions: int, batch_bytes: int, batch_records: int, compression: str
+) -> _Producer:
+    """The same one for all slices of a load: a new one takes up to half a second for its producer id."""
+    return _Producer(producer_config(bootstrap, partitions, batch_bytes, batch_records, compression))
 
 
 def produce(spec: ProduceSpec) -> ProduceResult:
@@ -72,11 +102,11 @@ def produce(spec: ProduceSpec) -> ProduceResult:
 
     Raises KafkaException when a record was refused, TimeoutError when the queue does not empty.
     """
-    deliveries = _Deliveries()
     key_bytes = len(_key(spec.keys)) if spec.keys else 0
     per_batch = max(1, spec.batch_bytes // (spec.value_bytes + key_bytes + RECORD_OVERHEAD_BYTES))
-    config = producer_config(spec.bootstrap, spec.partitions, spec.batch_bytes, per_batch, spec.compression)
-    producer = Producer({**config, "on_delivery": deliveries})
+    producer = _connected_producer(
+        spec.bootstrap, spec.partitions, spec.batch_bytes, per_batch, spec.compression
+    )
     values = make_values(spec.value_bytes)
     keys = _random_keys(spec.keys)
     _warm_up(producer, spec, values[0])
@@ -85,14 +115,13 @@ def produce(spec: ProduceSpec) -> ProduceResult:
     sent = partition = 0
     while sent < most_records and meter.elapsed_s < spec.seconds:
         for each, key in zip(range(sent, sent + per_batch), keys, strict=False):
-            _enqueue(producer, spec.topic, values[each % len(values)], key, partition)
+            producer.enqueue(spec.topic, values[each % len(values)], key, partition)
         sent += per_batch
         partition = (partition + 1) % spec.partitions
-        producer.poll(0)
-        deliveries.check()
-    _flush(producer)
+        producer.check()
+    producer.flush()
     usage = meter.read()
-    deliveries.check()
+    producer.check()
     return ProduceResult(sent, sent + spec.partitions, usage)
 
 
@@ -109,23 +138,8 @@ def _key(number: int) -> bytes:
     return b"flight-%d" % number
 
 
-def _warm_up(producer: Producer, spec: ProduceSpec, value: bytes) -> None:
-    """A record to each partition: librdkafka takes up to half a second until it has a producer id."""
+def _warm_up(producer: _Producer, spec: ProduceSpec, value: bytes) -> None:
+    """A record to each partition: librdkafka learns of a topic, and has a producer id."""
     for partition in range(spec.partitions):
-        producer.produce(spec.topic, value, b"warm-up", partition)
-    _flush(producer)
-
-
-def _flush(producer: Producer) -> None:
-    if producer.flush(_FLUSH_TIMEOUT_S):
-        raise TimeoutError(f"the broker did not acknowledge everything within {_FLUSH_TIMEOUT_S:g} s")
-
-
-def _enqueue(producer: Producer, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
-    while True:
-        try:
-            producer.produce(topic, value, key, partition)
-        except BufferError:
-            producer.poll(_QUEUE_FULL_PAUSE_S)
-        else:
-            return
+        producer.enqueue(spec.topic, value, b"warm-up", partition)
+    producer.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from datetime import timedelta
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import attrs
 from kio.schema.fetch.v11.request import FetchPartition, FetchRequest, FetchTopic
@@ -16,22 +17,27 @@ from benchmarks.procfs import Usage, as_usage
 from .meter import Meter
 from .raw_connection import RawConnection, encode_frame
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 # While one connection's answer is under way, the broker works on the other's.
 _CONNECTIONS = 2
 # librdkafka's and the Java client's default for one partition (max.partition.fetch.bytes).
 _PARTITION_MAX_BYTES = 1 << 20
 _MAX_WAIT = i32Timedelta.parse(timedelta(seconds=10))
 _OFFSET = struct.Struct(">q")
+_PARTITION = struct.Struct(">ihqqqiii")
 _LOOKED_FOR_OFFSET = 0x1122_3344_5566_7788
 
 
 @attrs.frozen
 class RawFetchSpec:
-    """Read partition 0 of `topic`, `batches` batches of the same shape, over and over for `seconds`."""
+    """Read all partitions of `topic`, `batches` batches of one shape in each, over and over for `seconds`."""
 
     bootstrap: str
     broker_pid: int
     topic: str
+    partitions: int
     batches: int
     bytes_per_batch: int
     records_per_batch: int
@@ -48,7 +54,7 @@ class RawFetchResult:
 
 @attrs.define
 class _Reader:
-    """One connection that reads from the start again whenever it has reached the end."""
+    """One connection that reads a partition from the start again whenever it has reached its end."""
 
     spec: RawFetchSpec
     meter: Meter
@@ -65,16 +71,20 @@ class _Reader:
     def _read(self, connection: RawConnection) -> None:
         spec = self.spec
         frame = _encode_fetch(spec)
-        offset_at = frame.index(_OFFSET.pack(_LOOKED_FOR_OFFSET))
-        at = 0
+        marks = [_OFFSET.pack(_LOOKED_FOR_OFFSET + partition) for partition in range(spec.partitions)]
+        offsets_at = [frame.index(mark) for mark in marks]
+        reached = [0] * spec.partitions
         while self.meter.elapsed_s < spec.seconds:
-            _OFFSET.pack_into(frame, offset_at, at * spec.records_per_batch)
+            for offset_at, batch in zip(offsets_at, reached, strict=True):
+                _OFFSET.pack_into(frame, offset_at, batch * spec.records_per_batch)
             connection.send(frame)
-            whole = _receive_records(connection, spec.topic) // spec.bytes_per_batch
-            if not whole:
-                raise RuntimeError(f"a fetch of batch {at} of {spec.batches} brought no whole batch")
-            self.batches += whole
-            at = (at + whole) % spec.batches
+            before = self.batches
+            for partition, length in _receive_records(connection, spec.topic):
+                whole = length // spec.bytes_per_batch
+                self.batches += whole
+                reached[partition] = (reached[partition] + whole) % spec.batches
+            if self.batches == before:
+                raise RuntimeError(f"a fetch from batches {reached} of {spec.batches} brought no whole batch")
 
 
 def raw_fetch(spec: RawFetchSpec) -> RawFetchResult:
@@ -98,32 +108,37 @@ def raw_fetch(spec: RawFetchSpec) -> RawFetchResult:
 
 
 def _encode_fetch(spec: RawFetchSpec) -> bytearray:
-    partition = FetchPartition(
-        partition=i32(0), fetch_offset=i64(_LOOKED_FOR_OFFSET), partition_max_bytes=i32(_PARTITION_MAX_BYTES)
+    partitions = tuple(
+        FetchPartition(
+            partition=i32(number),
+            fetch_offset=i64(_LOOKED_FOR_OFFSET + number),
+            partition_max_bytes=i32(_PARTITION_MAX_BYTES),
+        )
+        for number in range(spec.partitions)
     )
     request = FetchRequest(
         max_wait=_MAX_WAIT,
         min_bytes=i32(1),
         session_epoch=i32(-1),
-        topics=(FetchTopic(topic=TopicName(spec.topic), partitions=(partition,)),),
+        topics=(FetchTopic(topic=TopicName(spec.topic), partitions=partitions),),
         forgotten_topics_data=(),
     )
     return encode_frame(request)
 
 
-def _receive_records(connection: RawConnection, topic: str) -> int:
-    """The length of an answer's records, which are taken off the socket.
+def _receive_records(connection: RawConnection, topic: str) -> Iterator[tuple[int, int]]:
+    """Each partition of an answer with the length of its records, which are taken off the socket.
 
-    Version 11, up to them: correlation id, throttle time, error, session, count of topics, name, count of
-    partitions, index | error | high watermark, last stable offset, log start offset, count of aborted
-    transactions, preferred replica, length of records.
+    Version 11: correlation id, throttle time, error, session, count of topics, name, count of partitions;
+    for each: index, error, high watermark, last stable offset, log start offset, count of aborted
+    transactions, preferred replica, length of records, records.
     """
-    before_error = struct.Struct(f">iihiih{len(topic)}sii")
-    after_error = struct.Struct(">hqqqiii")
-    size = connection.receive_size()
-    fixed = connection.receive(before_error.size + after_error.size)
-    error_code, *_, length = after_error.unpack_from(fixed, before_error.size)
-    connection.discard(size - len(fixed))
-    if error_code:
-        raise RuntimeError(f"Fetch was answered with error code {error_code}")
-    return int(length)
+    head = struct.Struct(f">iihiih{len(topic)}si")
+    connection.receive_size()
+    *_, partitions = head.unpack(connection.receive(head.size))
+    for _ in range(partitions):
+        index, error_code, *_, length = _PARTITION.unpack(connection.receive(_PARTITION.size))
+        if error_code:
+            raise RuntimeError(f"Fetch was answered with error code {error_code}")
+        connection.discard(length)
+        yield index, length

@@ -25,11 +25,15 @@ _TIMEOUT = i32Timedelta.parse(timedelta(seconds=30))
 
 @attrs.frozen
 class RawProduceSpec:
-    """Batches of `value_bytes` records into partition 0, for `seconds` or until `most_bytes` of values."""
+    """Batches of `value_bytes` records, for `seconds` or until `most_bytes` of values.
+
+    The partitions take turns, and all of them get the same number of batches.
+    """
 
     bootstrap: str
     broker_pid: int
     topic: str
+    partitions: int
     value_bytes: int
     batch_bytes: int
     seconds: float
@@ -64,23 +68,26 @@ def raw_produce(spec: RawProduceSpec) -> RawProduceResult:
     Raises RuntimeError when the broker answers with an error code, OSError when it closes the connection.
     """
     with RawConnection(spec.bootstrap) as connection:
-        replay = _prepare(connection, spec)
-        most_batches = max(1, spec.most_bytes // (spec.value_bytes * replay.records))
+        replays = _prepare(connection, spec)
+        records, error_at = replays[0].records, replays[0].error_at
+        most_rounds = max(1, spec.most_bytes // (spec.value_bytes * records * spec.partitions))
         meter = Meter(spec.broker_pid)
-        sent = acknowledged = 0
-        while sent < most_batches and meter.elapsed_s < spec.seconds:
-            replay.patcher.patch(sent * replay.records)
-            connection.send(replay.frame)
-            sent += 1
-            if sent - acknowledged == _IN_FLIGHT:
-                _receive_acknowledgement(connection, replay.error_at)
-                acknowledged += 1
-        for _ in range(sent - acknowledged):
-            _receive_acknowledgement(connection, replay.error_at)
-        return RawProduceResult(sent, replay.records, replay.batch_bytes, meter.read())
+        rounds = in_flight = 0
+        while rounds < most_rounds and meter.elapsed_s < spec.seconds:
+            for replay in replays:
+                if in_flight == _IN_FLIGHT:
+                    _receive_acknowledgement(connection, error_at)
+                    in_flight -= 1
+                replay.patcher.patch(rounds * records)
+                connection.send(replay.frame)
+                in_flight += 1
+            rounds += 1
+        for _ in range(in_flight):
+            _receive_acknowledgement(connection, error_at)
+        return RawProduceResult(rounds * spec.partitions, records, replays[0].batch_bytes, meter.read())
 
 
-def _prepare(connection: RawConnection, spec: RawProduceSpec) -> _Replay:
+def _prepare(connection: RawConnection, spec: RawProduceSpec) -> list[_Replay]:
     producer = connection.call(
         InitProducerIdRequest(transactional_id=None, transaction_timeout=_TIMEOUT), InitProducerIdResponse
     )
@@ -91,15 +98,19 @@ def _prepare(connection: RawConnection, spec: RawProduceSpec) -> _Replay:
     batch = encode_batch(
         [values[n % len(values)] for n in range(count)], producer.producer_id, producer.producer_epoch
     )
-    partition = PartitionProduceData(index=i32(0), records=Records(batch))
+    return [_replay(spec.topic, partition, batch, count) for partition in range(spec.partitions)]
+
+
+def _replay(topic: str, index: int, batch: bytes, count: int) -> _Replay:
+    partition = PartitionProduceData(index=i32(index), records=Records(batch))
     request = ProduceRequest(
         acks=i16(-1),
         timeout=_TIMEOUT,
-        topic_data=(TopicProduceData(name=TopicName(spec.topic), partition_data=(partition,)),),
+        topic_data=(TopicProduceData(name=TopicName(topic), partition_data=(partition,)),),
     )
     frame = encode_frame(request)
     # Correlation id and tags; count of topics, name and its length; count of partitions, index.
-    error_at = (4 + 1) + (1 + 1 + len(spec.topic)) + (1 + 4)
+    error_at = (4 + 1) + (1 + 1 + len(topic)) + (1 + 4)
     patcher = SequencePatcher(frame, frame.index(batch), len(batch))
     return _Replay(frame, patcher, count, len(batch), error_at)
 

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from benchmarks.ratios import Ratio
     from benchmarks.summaries import Summary
 
 _DIGITS = 3
@@ -22,7 +23,7 @@ def figure(value: float) -> str:
 
 
 def spread(summary: Summary | None) -> str:
-    """The median, and where repeats differ their least and most."""
+    """The median, and where slices differ their least and most."""
     if summary is None:
         return MISSING
     if summary.least == summary.most:
@@ -30,9 +31,13 @@ def spread(summary: Summary | None) -> str:
     return f"{figure(summary.median)} ({figure(summary.least)}–{figure(summary.most)})"
 
 
-def multiple(ratio: float | None) -> str:
-    """A ratio to two decimals."""
-    return MISSING if ratio is None else f"{ratio:.2f}×"
+def multiple(ratio: Ratio | None) -> str:
+    """A ratio to two decimals, and its interval."""
+    if ratio is None:
+        return MISSING
+    if ratio.interval is None:
+        return f"{ratio.value:.2f}×"
+    return f"{ratio.value:.2f}× ({ratio.interval.low:.2f}–{ratio.interval.high:.2f})"
 
 
 def share(part: float | None) -> str:

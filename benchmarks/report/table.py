@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import statistics
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from benchmarks.brokers import TIDELOG
+from benchmarks.ratios import LEAST_PAIRS
 from benchmarks.results import MACHINE
+from benchmarks.rows import Verdict
 
 from .figures import MISSING, figure, multiple, share, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console
 
     from benchmarks.results import Results
-    from benchmarks.rows import Row, Sample
+    from benchmarks.rows import Row
 
-# Above this, whatever else ran on the machine had a say in the figures.
-NOISY_SHARE = 0.1
 # Below this, a batch is not what its row calls it.
 LEAST_FILL = 0.85
-_NOISY_MARK = "~"
-_VERDICTS = {True: "[green]met[/]", False: "[red]missed[/]", None: MISSING}
+# Above this, the broker that waits takes more than either of them does without a client.
+MOST_IDLE_CORES = 0.1
+_VERDICTS = {
+    Verdict.MET: "[green]met[/]",
+    Verdict.MISSED: "[red]missed[/]",
+    Verdict.UNDECIDED: "[yellow]undecided[/]",
+    None: MISSING,
+}
+_FAILED = "[red]failed[/]"
 
 
 def print_report(
@@ -35,7 +41,7 @@ def print_report(
 
     `details` adds who was busy during each load.
     """
-    measured = [row for row in results.rows if results.subjects(row.name)]
+    measured = results.measured
     beside = [row for row in measured if row.packages]
     if not beside or len(beside) < len(measured):
         if any(results.summary(row.name, MACHINE) for row in measured):
@@ -45,7 +51,7 @@ def print_report(
         console.print(_beside_packages(results, beside))
     if details:
         console.print(_busy(results, measured, titles))
-    for line in (*_summary(results, measured), *_warnings(results, measured), *_unfilled(results, measured)):
+    for line in (*_summary(results, measured), *_warnings(results, measured)):
         console.print(line)
     for failure in results.failures:
         console.print("failed:", style="red", end=" ")
@@ -64,14 +70,15 @@ def _limits(results: Results, measured: Sequence[Row]) -> Table:
 
 
 def _figures(results: Results, measured: Sequence[Row], titles: dict[str, str]) -> Table:
-    table = Table(title="Median of the repeats (least–most)", title_justify="left")
+    table = Table(title="Median of the slices (least–most)", title_justify="left")
     table.add_column("", min_width=44)
     table.add_column("unit")
     for title in titles.values():
         table.add_column(title, justify="right")
-    table.add_column("ratio", justify="right")
+    table.add_column("ratio (95 % interval)", justify="right")
     table.add_column("target", justify="right")
     table.add_column("")
+    table.add_column("taken by others", justify="right")
     table.add_column("of the limit", justify="right")
     for row in measured:
         if results.summary(row.name, MACHINE) is None:
@@ -97,21 +104,23 @@ def _beside_packages(results: Results, measured: Sequence[Row]) -> Table:
 
 def _judged(results: Results, row: Row) -> list[str]:
     """Return the cells of the ratio, the targets and the verdicts."""
+    verdicts = [_VERDICTS[verdict] for verdict in results.verdicts(row)]
     return [
         multiple(results.ratio(row.name)),
         "\n".join(map(str, row.targets)),
-        "\n".join(_VERDICTS[met] for met in results.verdicts(row)),
+        _FAILED if results.errors(row.name) else "\n".join(verdicts),
     ]
 
 
 def _cells(results: Results, row: Row, brokers: Sequence[str]) -> list[str]:
+    taken = [results.other_share(row.name, key) for key in results.subjects(row.name)]
     shares = [results.share_of_limit(row, key) for key in brokers]
-    noisy = any(_is_noisy(results.samples(row.name, key)) for key in brokers)
     return [
-        f"{row.title} {_NOISY_MARK}" if noisy else row.title,
+        row.title,
         row.unit,
         *(spread(results.summary(row.name, key)) for key in brokers),
         *_judged(results, row),
+        " / ".join(map(share, taken)),
         " / ".join(map(share, shares)) if row.limit else "",
     ]
 
@@ -122,57 +131,47 @@ def _busy(results: Results, measured: Sequence[Row], titles: dict[str, str]) -> 
     for title in titles.values():
         table.add_column(title, justify="right")
     for row in measured:
-        cells = [_busy_cores(results.samples(row.name, key)) for key in titles]
+        cells = [_busy_cores(results, row, key) for key in titles]
         if any(cells):
             table.add_row(row.title, *cells)
     return table
 
 
-def _busy_cores(samples: Sequence[Sample]) -> str:
-    parts = [_median(samples, key) for key in ("client_cores", "broker_cores", "other_cores")]
+def _busy_cores(results: Results, row: Row, subject: str) -> str:
+    cores = ("client_cores", "broker_cores", "other_cores")
+    parts = [results.median_detail(row.name, subject, each) for each in cores]
     if None in parts:
         return ""
     client, broker, other = (figure(round(part or 0.0, 2)) for part in parts)
     return f"{client} + {broker} (+ {other})"
 
 
-def _median(samples: Sequence[Sample], key: str) -> float | None:
-    values = [each for sample in samples if isinstance(each := sample.details.get(key), float)]
-    return statistics.median(values) if values else None
-
-
 def _summary(results: Results, measured: Sequence[Row]) -> list[str]:
-    verdicts = [met for row in measured for met in results.verdicts(row) if met is not None]
-    return [f"{sum(verdicts)} of {len(verdicts)} targets met"] if verdicts else []
-
-
-def _unfilled(results: Results, measured: Sequence[Row]) -> list[str]:
-    """Rows whose batches were smaller than their name says."""
-    fills = [
-        (row.title, _median(results.samples(row.name, subject), "batch_fill"))
-        for row in measured
-        for subject in results.subjects(row.name)
-    ]
-    return [
-        f"[yellow]{title}: the batches were only {fill:.0%} full[/]"
-        for title, fill in fills
-        if fill is not None and fill < LEAST_FILL
-    ]
-
-
-def _is_noisy(samples: Sequence[Sample]) -> bool:
-    other = _median(samples, "other_share")
-    return other is not None and other > NOISY_SHARE
+    verdicts = [verdict for row in measured for verdict in results.verdicts(row) if verdict is not None]
+    if not verdicts:
+        return []
+    met, missed, undecided = map(verdicts.count, Verdict)
+    return [f"{met} of {len(verdicts)} targets met, {missed} missed, {undecided} undecided"]
 
 
 def _warnings(results: Results, measured: Sequence[Row]) -> list[str]:
-    noisy = sum(
-        any(_is_noisy(results.samples(row.name, subject)) for subject in results.subjects(row.name))
-        for row in measured
-    )
-    if not noisy:
-        return []
-    return [
-        f"[yellow]{_NOISY_MARK} marks what was measured while other processes took more than"
-        f" {NOISY_SHARE:.0%} of this machine: take it with care.[/]"
-    ]
+    """What makes figures mean less than their row's name says."""
+    found: list[str] = []
+    for row in measured:
+        for subject in results.subjects(row.name):
+            found += _warnings_of(results, row, subject)
+    if any((ratio := results.ratio(row.name)) and ratio.interval is None for row in measured):
+        found.append(f"A ratio of fewer than {LEAST_PAIRS} slices on each side has no interval")
+    return [f"[yellow]{warning}[/]" for warning in found]
+
+
+def _warnings_of(results: Results, row: Row, subject: str) -> Iterator[str]:
+    slices = len(results.samples(row.name, subject))
+    if subject in results.errors(row.name):
+        yield f"{row.title}, {subject}: failed after {slices} slices; the figure is of these"
+    fill = results.median_detail(row.name, subject, "batch_fill")
+    if fill is not None and fill < LEAST_FILL:
+        yield f"{row.title}, {subject}: the batches were only {fill:.0%} full"
+    idle = results.median_detail(row.name, subject, "idle_cores")
+    if idle is not None and idle > MOST_IDLE_CORES and results.ratio(row.name):
+        yield f"{row.title}, {subject}: the other broker and the harness took {idle:.2f} of a core meanwhile"

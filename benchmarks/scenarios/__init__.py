@@ -6,6 +6,7 @@ from .compaction import compactions
 from .context import (
     Bench,
     BrokerScenario,
+    ConfiguredScenario,
     LaunchScenario,
     MachineScenario,
     PackageScenario,
@@ -26,7 +27,7 @@ from .shapes import DEFAULT_MATRIX, FULL_MATRIX, SMOKE_MATRIX, Shape
 from .spark import spark_scenarios
 from .storage import storage_scenarios
 from .throughput import Throughput
-from .warm_up import warm_up
+from .warm_up import repeat_until_warm, warm_up
 
 __all__ = [
     "DEFAULT_MATRIX",
@@ -37,6 +38,7 @@ __all__ = [
     "BrokerScenario",
     "Comfort",
     "CommitLatency",
+    "ConfiguredScenario",
     "Heartbeats",
     "ImportTime",
     "LatencyLimit",
@@ -57,6 +59,7 @@ __all__ = [
     "memory_after_load",
     "old_clients",
     "raw_clients",
+    "repeat_until_warm",
     "spark_scenarios",
     "storage_scenarios",
     "warm_up",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _SLOT_S = 0.002
 """One timing: short, so that among a few there is one in which nothing else ran."""
-_SLOTS_PER_SECOND = 100
+_SLOTS_PER_SECOND = 20
 _TARGET = ratio_at_most(0.5)
 
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING
 
 import attrs
@@ -14,18 +16,16 @@ from confluent_kafka.admin._resource import ResourceType
 
 from benchmarks.brokers import TIDELOG
 from benchmarks.load.loads import PRODUCE
-from benchmarks.load.process import run_load
 from benchmarks.load.produce import ProduceSpec
 from benchmarks.procfs import peak_resident_bytes, process_tree
 from benchmarks.rows import Better, Row, Sample, ratio_at_least, value_at_most
-from benchmarks.topics import create_topics
+from benchmarks.topics import create_topics, delete_topic, topic_for_a_run
 
-from .context import Bench, RunningBroker, started_broker
+from .context import Bench, RunningBroker
 from .latency import VALUE_BYTES, acknowledge_p99
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-    from pathlib import Path
+    from collections.abc import Generator, Mapping, Sequence
 
     from benchmarks.brokers import BrokerKind
 
@@ -76,7 +76,7 @@ _BATCH_BYTES = 16_384
 _RECORDS_PER_KEY = 10
 _POLL_S = 0.01
 _TIMEOUT_S = 300.0
-_BESIDE_TOPIC = "beside"
+_numbers = count(1)
 # A log that is all dirty is not compacted yet.
 _TOPIC = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1"}
 
@@ -87,6 +87,7 @@ class Compaction:
 
     value_bytes: int
     target_ratio: float
+    settings: Mapping[str, str] = _SETTINGS
 
     @property
     def name(self) -> str:
@@ -101,16 +102,12 @@ class Compaction:
     def applies_to(self, kind: BrokerKind) -> bool:
         return True
 
-    def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
-        with started_broker(kind, work_dir, _SETTINGS) as broker:
-            size = _log_bytes(bench, self.value_bytes)
-            # What is compiled at run time is compiled then.
-            _KeyedLog.fill(bench, broker, "warm-up", self.value_bytes, size // 4).compact()
-            log = _KeyedLog.fill(bench, broker, "compacted", self.value_bytes, size)
+    def measure(self, bench: Bench, broker: RunningBroker) -> list[Sample]:
+        with _keyed_log(bench, broker, self.value_bytes, _log_bytes(bench, self.value_bytes)) as log:
             seconds = log.compact()
         details: dict[str, object] = {"bytes": log.dirty_bytes, "seconds": seconds}
         speed = Sample(self.name, log.dirty_bytes / 1e6 / seconds, details)
-        if kind.key != TIDELOG or self.value_bytes != VALUE_BYTES:
+        if broker.kind.key != TIDELOG or self.value_bytes != VALUE_BYTES:
             return [speed]
         return [speed, Sample(MEMORY.name, log.worker_bytes / 1e6)]
 
@@ -121,15 +118,16 @@ class FullBuffer:
 
     name: str = attrs.field(default=FULL_BUFFER_MEMORY.name, init=False)
     rows: Sequence[Row] = attrs.field(default=(FULL_BUFFER_MEMORY,), init=False)
+    settings: Mapping[str, str] = attrs.field(
+        factory=lambda: {**_SETTINGS, _BUFFER_KEY: str(_SMALL_BUFFER_BYTES)}, init=False
+    )
 
     def applies_to(self, kind: BrokerKind) -> bool:
         return kind.key == TIDELOG
 
-    def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
-        size = _log_bytes(bench, VALUE_BYTES)
-        settings = {**_SETTINGS, _BUFFER_KEY: str(_SMALL_BUFFER_BYTES)}
-        with started_broker(kind, work_dir, settings) as broker:
-            log = _KeyedLog.fill(bench, broker, "compacted", VALUE_BYTES, size, records_per_key=1)
+    def measure(self, bench: Bench, broker: RunningBroker) -> list[Sample]:
+        size = bench.effort.full_buffer_bytes
+        with _keyed_log(bench, broker, VALUE_BYTES, size, records_per_key=1) as log:
             log.compact()
         return [Sample(self.name, (log.worker_bytes - _SMALL_BUFFER_BYTES) / 1e6)]
 
@@ -143,21 +141,23 @@ class BesideCompaction:
 
     name: str = attrs.field(default=BESIDE.name, init=False)
     rows: Sequence[Row] = attrs.field(default=(BESIDE, BESIDE_COUNTING), init=False)
+    settings: Mapping[str, str] = attrs.field(factory=lambda: _SETTINGS, init=False)
 
     def applies_to(self, kind: BrokerKind) -> bool:
         return True
 
-    def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
-        with started_broker(kind, work_dir, _SETTINGS) as broker:
+    def measure(self, bench: Bench, broker: RunningBroker) -> list[Sample]:
+        with (
+            topic_for_a_run(broker.admin) as topic,
             # Small records take longest, and the compaction must not be over before the producer is.
-            log = _KeyedLog.fill(bench, broker, "compacted", 100, bench.effort.compacted_bytes)
-            create_topics(broker.admin, {_BESIDE_TOPIC: 1})
-            rounds = range(bench.effort.rounds)
-            before = [acknowledge_p99(bench, broker.server, _BESIDE_TOPIC) for _ in rounds][-1]
+            _keyed_log(bench, broker, 100, _log_bytes(bench, 100)) as log,
+        ):
+            p99 = partial(acknowledge_p99, bench, broker, topic, bench.effort.rate_slice_records)
+            before = p99()
             with _counting():
-                beside_counting = acknowledge_p99(bench, broker.server, _BESIDE_TOPIC)
+                beside_counting = p99()
             log.begin_compaction()
-            beside = acknowledge_p99(bench, broker.server, _BESIDE_TOPIC)
+            beside = p99()
             lasts = not log.is_compacted()
         details: dict[str, object] = {
             "before_us": before,
@@ -198,36 +198,6 @@ class _KeyedLog:
         self.worker_bytes = 0
         """The most that a process which the broker started had resident."""
 
-    @classmethod
-    def fill(
-        cls,
-        bench: Bench,
-        broker: RunningBroker,
-        topic: str,
-        value_bytes: int,
-        value_bytes_in_all: int,
-        records_per_key: int = _RECORDS_PER_KEY,
-    ) -> _KeyedLog:
-        """Create a topic, and produce records to it, so many of each key on average."""
-        segment_bytes = max(value_bytes_in_all // _SEGMENTS, _LEAST_SEGMENT_BYTES)
-        create_topics(broker.admin, {topic: 1}, {**_TOPIC, "segment.bytes": str(segment_bytes)})
-        # The last segment stays active.
-        values = value_bytes_in_all + segment_bytes
-        spec = ProduceSpec(
-            bootstrap=broker.server.bootstrap,
-            broker_pid=broker.server.pid,
-            topic=topic,
-            partitions=1,
-            value_bytes=value_bytes,
-            batch_bytes=_BATCH_BYTES,
-            compression="none",
-            seconds=_TIMEOUT_S,
-            most_bytes=values,
-            keys=max(values // value_bytes // records_per_key, 1),
-        )
-        run_load(PRODUCE, spec, bench.load_timeout_s + _TIMEOUT_S)
-        return cls(broker, topic)
-
     def compact(self) -> float:
         """Have the log compacted; return the seconds until the broker has noted it.
 
@@ -259,6 +229,37 @@ class _KeyedLog:
         # The first two are the version and the number of the others: topic, partition, offset.
         noted = {topic: int(offset) for topic, _, offset in map(str.split, lines[2:])}
         return noted.get(self._topic, -1) >= self._until
+
+
+@contextmanager
+def _keyed_log(
+    bench: Bench,
+    broker: RunningBroker,
+    value_bytes: int,
+    value_bytes_in_all: int,
+    records_per_key: int = _RECORDS_PER_KEY,
+) -> Generator[_KeyedLog]:
+    """A topic with records, so many of each key on average, which is deleted at the end."""
+    topic = f"compacted-{next(_numbers)}"
+    segment_bytes = max(value_bytes_in_all // _SEGMENTS, _LEAST_SEGMENT_BYTES)
+    create_topics(broker.admin, {topic: 1}, {**_TOPIC, "segment.bytes": str(segment_bytes)})
+    # The last segment stays active.
+    values = value_bytes_in_all + segment_bytes
+    spec = ProduceSpec(
+        bootstrap=broker.server.bootstrap,
+        broker_pid=broker.server.pid,
+        topic=topic,
+        partitions=1,
+        value_bytes=value_bytes,
+        batch_bytes=_BATCH_BYTES,
+        compression="none",
+        seconds=_TIMEOUT_S,
+        most_bytes=values,
+        keys=max(values // value_bytes // records_per_key, 1),
+    )
+    broker.loads.run(PRODUCE, spec, bench.load_timeout_s + _TIMEOUT_S)
+    yield _KeyedLog(broker, topic)
+    delete_topic(broker.admin, topic)
 
 
 def _log_bytes(bench: Bench, value_bytes: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -10,6 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from benchmarks.brokers import NO_SETTINGS
+from benchmarks.load.process import LoadProcesses
+from benchmarks.procfs import share_of_machine
+from benchmarks.rows import OTHER_SHARE
 from benchmarks.topics import admin_client
 
 if TYPE_CHECKING:
@@ -36,17 +38,19 @@ class Bench:
     @property
     def load_timeout_s(self) -> float:
         """When a load is taken to hang."""
-        paced_s = self.effort.rate_records / self.effort.rate_per_s
-        return _SLACK_S + 2 * max(self.effort.seconds, self.effort.warm_up_s) + paced_s
+        effort = self.effort
+        paced_s = effort.rate_records / effort.rate_per_s
+        return _SLACK_S + 2 * max(effort.seconds, effort.slice_s) + paced_s
 
 
 @attrs.frozen
 class RunningBroker:
-    """A broker that is up, and a client that administrates it."""
+    """A broker that is up, a client that administrates it, and the clients that load it."""
 
     kind: BrokerKind
     server: BrokerServer
     admin: AdminClient
+    loads: LoadProcesses = attrs.field(factory=LoadProcesses, init=False)
 
     @classmethod
     def of(cls, kind: BrokerKind, server: BrokerServer) -> RunningBroker:
@@ -62,7 +66,9 @@ def started_broker(
     server = kind.server(work_dir, settings)
     try:
         server.start()
-        yield RunningBroker.of(kind, server)
+        broker = RunningBroker.of(kind, server)
+        with broker.loads:
+            yield broker
     finally:
         server.stop()
 
@@ -89,25 +95,41 @@ class PackageScenario(Scenario, Protocol):
 
 
 class LaunchScenario(Scenario, Protocol):
-    """Starts and stops a broker of its own, in an empty folder, while no other is measured."""
+    """Starts and stops a broker of its own, in an empty folder, while no other is measured.
+
+    What applies to several kinds is measured on them in turns.
+    """
 
     def applies_to(self, kind: BrokerKind) -> bool: ...
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]: ...
 
 
 class BrokerScenario(Scenario, Protocol):
-    """Loads a broker that runs and is warm."""
+    """Loads a broker that runs and is warm.
+
+    `measure` is one slice, of about a second: both brokers run, and take turns. What is run with
+    `broker.loads` stays connected until the last slice.
+    """
 
     def measure(self, bench: Bench, broker: RunningBroker) -> list[Sample]: ...
 
 
+class ConfiguredScenario(BrokerScenario, Protocol):
+    """Loads brokers of its own, which have these settings."""
+
+    @property
+    def settings(self) -> Mapping[str, str]: ...
+    def applies_to(self, kind: BrokerKind) -> bool: ...
+
+
 def usage_details(usage: Usage) -> dict[str, object]:
-    """Who was busy, in cores: what tells whether client or broker set the pace."""
+    """Who was busy, in cores: it shows whether client or broker set the pace, and who had a part in it."""
     wall = usage.wall_s
     return {
         "wall_s": wall,
         "client_cores": usage.client_cpu_s / wall,
         "broker_cores": usage.broker_cpu_s / wall,
+        "idle_cores": usage.idle_cpu_s / wall,
         "other_cores": usage.other_cpu_s / wall,
-        "other_share": usage.other_cpu_s / wall / (os.cpu_count() or 1),
+        OTHER_SHARE: share_of_machine(usage.other_cpu_s, wall),
     }

@@ -12,7 +12,7 @@ from benchmarks.load.process import run_load
 from benchmarks.rows import Better, Row, Sample
 
 from .context import Bench, usage_details
-from .shapes import BATCH_SIZES
+from .shapes import BARE_BATCH_SIZES, BATCH_SIZES
 
 if TYPE_CHECKING:
     from benchmarks.load.machine_limit import MachineLimitResult
@@ -57,9 +57,14 @@ def machine_limits() -> list[MachineLimit]:
         MachineLimit(
             RECEIVE_CHECK_WRITE,
             size,
-            Row(receive_limit(size), f"bare receive, crc32c, write of {name}", "MB/s", Better.NEITHER),
+            Row(
+                receive_limit(size),
+                f"bare receive, crc32c, write of {BATCH_SIZES[size]}",
+                "MB/s",
+                Better.NEITHER,
+            ),
         )
-        for size, name in BATCH_SIZES.items()
+        for size in BARE_BATCH_SIZES
     ]
     sending = Row(SEND_FILE_LIMIT, "bare sendfile of 1 MB", "MB/s", Better.NEITHER)
     return [*receiving, MachineLimit(SEND_FILE, _SEND_FILE_CHUNK, sending)]

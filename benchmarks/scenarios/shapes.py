@@ -9,8 +9,10 @@ import attrs
 VALUE_SIZES = {100: "100B", 1_000: "1KB"}
 # 16 KiB is the Java client's default batch.size; a million bytes is librdkafka's, and under the broker's
 # default limit (message.max.bytes, 1,048,588), so that no limit has to be raised on either side.
-BATCH_SIZES = {16_384: "16KB", 1_000_000: "1MB"}
-COMPRESSIONS = ("none", "lz4", "zstd")
+BATCH_SIZES = {16_384: "16KB", 100_000: "100KB", 1_000_000: "1MB"}
+BARE_BATCH_SIZES = (16_384, 1_000_000)
+"""Of rows without compression."""
+CODECS = ("lz4", "zstd", "snappy", "gzip")
 PARTITIONS = (1, 16)
 
 
@@ -37,15 +39,14 @@ class Shape:
         return f"{value} records, {batch} batches, {self.compression}, {partitions}"
 
 
-FULL_MATRIX = tuple(Shape(*shape) for shape in product(VALUE_SIZES, BATCH_SIZES, COMPRESSIONS, PARTITIONS))
+FULL_MATRIX = (
+    *(Shape(*shape) for shape in product(VALUE_SIZES, BARE_BATCH_SIZES, ("none",), PARTITIONS)),
+    *(Shape(*shape) for shape in product(VALUE_SIZES, BATCH_SIZES, CODECS)),
+)
 DEFAULT_MATRIX = (
-    Shape(1_000, 16_384),
-    Shape(1_000, 1_000_000),
+    *(Shape(*shape) for shape in product((1_000,), BARE_BATCH_SIZES, ("none",), PARTITIONS)),
     Shape(100, 16_384),
-    Shape(100, 1_000_000),
-    Shape(1_000, 16_384, "lz4"),
-    Shape(1_000, 1_000_000, "zstd"),
-    Shape(1_000, 16_384, partitions=16),
-    Shape(1_000, 1_000_000, partitions=16),
+    *(Shape(1_000, 100_000, codec) for codec in CODECS),
+    Shape(1_000, 1_000_000, "lz4"),
 )
 SMOKE_MATRIX = (Shape(1_000, 16_384), Shape(100, 1_000_000, "lz4", 16))

@@ -157,12 +157,13 @@ class BesideSpark:
 
 
 def _beside(bench: Bench, broker: RunningBroker, row: Row, reading: PausableProcesses) -> Iterator[Sample]:
-    acknowledge_p99(bench, broker.server, _BESIDE_TOPIC)
+    records = bench.effort.rate_records
+    acknowledge_p99(bench, broker, _BESIDE_TOPIC, records)
     for _ in range(bench.effort.repeats):
         reading.pause()
-        alone_us = acknowledge_p99(bench, broker.server, _BESIDE_TOPIC)
+        alone_us = acknowledge_p99(bench, broker, _BESIDE_TOPIC, records)
         reading.resume()
-        beside_us = acknowledge_p99(bench, broker.server, _BESIDE_TOPIC)
+        beside_us = acknowledge_p99(bench, broker, _BESIDE_TOPIC, records)
         yield Sample(row.name, beside_us / alone_us, {"alone_us": alone_us, "beside_us": beside_us})
 
 

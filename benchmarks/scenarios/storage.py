@@ -15,7 +15,7 @@ from benchmarks.rows import Better, Row, Sample, value_at_most
 
 from .context import usage_details
 from .machine_limits import receive_limit
-from .shapes import BATCH_SIZES
+from .shapes import BARE_BATCH_SIZES, BATCH_SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -179,7 +179,7 @@ def storage_scenarios(
 ) -> list[PartitionAppend | AppendCost | OpenLog | RecoverLogs | LookUp]:
     """All of them; logs are up to `most_bytes` long, one has so many segments."""
     return [
-        *(PartitionAppend(size) for size in BATCH_SIZES),
+        *(PartitionAppend(size) for size in BARE_BATCH_SIZES),
         AppendCost(),
         *(OpenLog(segments, each) for each in _INDEX_FORMATS),
         RecoverLogs(1, most_bytes),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from benchmarks.load.loads import RECEIVE_CHECK_WRITE, SEND_FILE
 from benchmarks.load.machine_limit import MachineLimitResult, MachineLimitSpec
 from benchmarks.load.pacing import paced
-from benchmarks.load.process import Load, LoadFailedError, pausable_load, run_load
+from benchmarks.load.process import Load, LoadFailedError, LoadProcesses, pausable_load, run_load
+from benchmarks.procfs import process_tree
 from tests.deadlines import DEADLINE_S, wait_until
 
 
@@ -26,6 +28,22 @@ def test_a_load_that_fails_tells_why(tmp_path: Path) -> None:
     spec = MachineLimitSpec(str(tmp_path / "nowhere"), 16_384, 1.0, 1)
     with pytest.raises(LoadFailedError, match=r"(?s)send-file failed.*FileNotFoundError"):
         run_load(SEND_FILE, spec, timeout_s=DEADLINE_S)
+
+
+def test_a_load_that_is_run_again_has_the_same_process(tmp_path: Path) -> None:
+    spec = MachineLimitSpec(str(tmp_path), 16_384, seconds=DEADLINE_S, most_bytes=200_000)
+    broken = MachineLimitSpec(str(tmp_path / "nowhere"), 16_384, 1.0, 1)
+    with LoadProcesses() as processes:
+        before = set(process_tree(os.getpid()))
+        for _ in range(2):
+            processes.run(SEND_FILE, spec, DEADLINE_S)
+        (pid,) = set(process_tree(os.getpid())) - before
+        with pytest.raises(LoadFailedError, match="FileNotFoundError"):
+            processes.run(SEND_FILE, broken, DEADLINE_S)
+        assert not Path(f"/proc/{pid}").exists()
+        processes.run(SEND_FILE, spec, DEADLINE_S)
+        (pid,) = set(process_tree(os.getpid())) - before
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_a_load_that_hangs_is_ended(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.effort import SMOKE, WHOLE
 from benchmarks.plan import Plan
+from benchmarks.rows import COMPILED
 from benchmarks.scenarios import DEFAULT_MATRIX, FULL_MATRIX
 
 WHOLE_PLAN = Plan.of(DEFAULT_MATRIX, WHOLE)
@@ -22,15 +23,29 @@ def test_every_row_is_named_once_and_limited_by_a_row() -> None:
 
 
 def test_the_full_matrix_has_every_shape_once() -> None:
-    assert len(set(FULL_MATRIX)) == len(FULL_MATRIX) == 2 * 2 * 3 * 2
+    bare, compressed = 2 * 2 * 2, 4 * 3 * 2
+    assert len(set(FULL_MATRIX)) == len(FULL_MATRIX) == bare + compressed
     assert set(DEFAULT_MATRIX) <= set(FULL_MATRIX)
 
 
-def test_small_batches_of_a_kilobyte_have_the_higher_target() -> None:
-    targets = {row.name: [str(each) for each in row.targets] for row in WHOLE_PLAN.rows}
-    assert targets["produce-1KB-16KB-none-1p"] == ["≥ 1.5×"]
-    assert targets["produce-1KB-1MB-none-1p"] == ["≥ 1×"]
-    assert targets["consume-1KB-16KB-none-1p"] == ["≥ 1×"]
+def test_targets_depend_on_what_is_produced_and_on_what_runs() -> None:
+    rows = Plan.of(FULL_MATRIX, WHOLE).rows
+    targets = {row.name: [str(each) for each in row.targets] for row in rows}
+    expected = {
+        "produce-1KB-16KB-none-1p": ("≥ 2×", "≥ 1.5×"),
+        "produce-1KB-16KB-none-16p": ("≥ 2×", "≥ 1.5×"),
+        "produce-1KB-1MB-none-1p": ("≥ 1.3×", "≥ 1.1×"),
+        "produce-100B-1MB-none-1p": ("≥ 1×", "≥ 1×"),
+        "produce-1KB-100KB-gzip-1p": ("≥ 1.2×", "≥ 0.9×"),
+        "cpu-in-1KB-100KB-snappy-1p": ("≤ 1×", "≤ 1.5×"),
+        "cpu-out-1KB-1MB-none-1p": ("≤ 1×", "≤ 1.1×"),
+        "consume-1KB-16KB-none-1p": ("≥ 1×", "≥ 1×"),
+        "raw-fetch-1MB-16p": ("≥ 1.1×", "≥ 1×"),
+        "acknowledge-at-rate-p99": ("≤ 0.5×", "≤ 0.6×"),
+        "heartbeats-cpu": ("≤ 12", "≤ 20"),
+    }
+    for name, (compiled, pure) in expected.items():
+        assert targets[name] == [compiled if COMPILED else pure], name
     assert targets["ready"] == ["≤ 0.4", "≤ 0.2×"]
 
 
@@ -54,6 +69,9 @@ def test_a_row_brings_the_limits_that_it_is_shown_against() -> None:
         "limit-sendfile",
         "produce-100B-16KB-none-1p",
         "consume-100B-16KB-none-1p",
+        "cpu-in-100B-16KB-none-1p",
+        "cpu-out-100B-16KB-none-1p",
+        "cpu-in-and-out-100B-16KB-none-1p",
     ]
 
 

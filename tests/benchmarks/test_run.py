@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import attrs
 import pytest
@@ -14,9 +16,10 @@ from benchmarks.brokers import BASELINE, KAFKA, NO_SETTINGS, TIDELOG, BaselineKi
 from benchmarks.effort import SMOKE
 from benchmarks.plan import Plan
 from benchmarks.progress import Progress
+from benchmarks.ratios import Ratio
 from benchmarks.results import MACHINE
-from benchmarks.rows import Better, Row, Sample, ratio_at_most
-from benchmarks.run import Run
+from benchmarks.rows import OTHER_SHARE, Better, Row, Sample, Verdict, ratio_at_most
+from benchmarks.run import Run, with_share
 from benchmarks.scenarios import Bench, RunningBroker
 from tests.deadlines import DEADLINE_S
 from tests.peers import ServerFailedError
@@ -45,7 +48,7 @@ class FakeServer:
     fails_to_start: bool = False
     port: int = 1
     bootstrap: str = "127.0.0.1:1"
-    pid: int = 1
+    pid: int = os.getpid()
     data_dir: Path = Path("/nowhere")
     fake_process: FakeProcess = attrs.field(factory=FakeProcess)
 
@@ -74,12 +77,15 @@ class FakeKind:
     key: str
     events: list[str]
     fails_to_start: bool = False
+    settings: list[Mapping[str, str]] = attrs.field(factory=list["Mapping[str, str]"])
+    compiles_while_it_runs: bool = False
 
     @property
     def title(self) -> str:
         return self.key
 
     def server(self, work_dir: Path, settings: Mapping[str, str] = NO_SETTINGS) -> FakeServer:
+        self.settings.append(settings)
         return FakeServer(self.key, self.events, self.fails_to_start)
 
     def describe(self) -> dict[str, object]:
@@ -104,6 +110,16 @@ class FakeLoad:
         if broker.kind.key == self.fails_on:
             raise self.error
         return [Sample(self.name, float(len(self.events)))]
+
+
+@attrs.define
+class FakeConfigured(FakeLoad):
+    """The same on brokers of its own."""
+
+    settings: Mapping[str, str] = attrs.field(factory=dict[str, str])
+
+    def applies_to(self, kind: BrokerKind) -> bool:
+        return True
 
 
 @attrs.define
@@ -180,13 +196,25 @@ def a_run(
     packages: Sequence[FakePackages] = (),
     launches: Sequence[FakeLaunch] = (),
     sessions: Sequence[FakeSession] = (),
+    configured: Sequence[FakeConfigured] = (),
+    slices: int = 2,
+    warm_up_cpu_s: float = 0.0,
 ) -> Run:
-    effort = attrs.evolve(SMOKE, repeats=2, settle_s=0.0)
+    effort = attrs.evolve(
+        SMOKE,
+        repeats=2,
+        slices=slices,
+        launch_slices=slices,
+        settle_s=0.0,
+        warm_up_cpu_s=warm_up_cpu_s,
+        row_warm_up_cpu_s=warm_up_cpu_s,
+    )
     plan = Plan(
         machine=[FakeLimit()],
         packages=packages,
         launches=launches,
         sessions=sessions,
+        configured=configured,
         loads=loads,
         memory=False,
     )
@@ -201,7 +229,7 @@ def test_brokers_take_turns_and_are_stopped(tmp_path: Path) -> None:
     assert events == [
         "a starts",
         "b starts",
-        *["load on a", "load on b"] * 2,
+        *["load on a", "load on b", "load on b", "load on a"],
         "b stops",
         "a stops",
     ]
@@ -214,10 +242,12 @@ def test_a_failure_is_noted_and_the_rest_goes_on(tmp_path: Path) -> None:
     events: list[str] = []
     loads = [FakeLoad("bad", events, fails_on="a"), FakeLoad("good", events)]
     results = a_run(tmp_path, loads, [FakeKind("a", events), FakeKind("b", events)]).execute()
-    assert results.failures == ["bad, a: RuntimeError: it broke", "the broker goes on running"]
+    assert results.failures == ["bad, a: RuntimeError: it broke", "the broker is still running"]
     assert events.count("bad on a") == 1
     assert results.subjects("bad") == ["b"]
+    assert results.errors("bad") == {"a": "RuntimeError: it broke"}
     assert results.subjects("good") == ["a", "b"]
+    assert results.errors("good") == {}
 
 
 def test_a_broker_that_does_not_start_is_left_out(tmp_path: Path) -> None:
@@ -243,8 +273,8 @@ def test_progress_tells_each_scenario_once_where_there_is_no_terminal(tmp_path: 
     output = io.StringIO()
     a_run(tmp_path, [FakeLoad("load", events)], [FakeKind("a", events)], output).execute()
     lines = output.getvalue().splitlines()
-    assert [line.partition(" ")[2] for line in lines] == ["limit", "start, a", "warm-up, a", "load, a"]
-    assert lines[0].startswith("[1/6]")
+    assert [line.partition(" ")[2] for line in lines] == ["limit", "start", "load"]
+    assert lines[0].startswith("[1/5]")
 
 
 def test_a_smoke_run_does_two_launches_at_once(tmp_path: Path) -> None:
@@ -260,10 +290,11 @@ def test_ratios_divide_by_the_broker_beside_tidelog(tmp_path: Path, peer: str) -
     events: list[str] = []
     kinds = [FakeKind(TIDELOG, events), FakeKind(peer, events)]
     results = a_run(tmp_path, [FakeLoad("load", events)], kinds).execute()
-    ours, theirs = (results.summary("load", key) for key in (TIDELOG, peer))
-    assert ours is not None
-    assert theirs is not None
-    assert results.ratio("load") == ours.median / theirs.median
+    first, second = (results.samples("load", key) for key in (TIDELOG, peer))
+    pairs = [(ours.value, theirs.value) for ours, theirs in zip(first, second, strict=True)]
+    # Which figure each slice has is its place in the order of all events.
+    assert pairs == [(3.0, 4.0), (6.0, 5.0)]
+    assert results.ratio("load") == Ratio.of(*zip(*pairs, strict=True))
 
 
 def test_packages_are_measured_beside_each_other_without_a_broker(tmp_path: Path) -> None:
@@ -275,8 +306,66 @@ def test_packages_are_measured_beside_each_other_without_a_broker(tmp_path: Path
         "slow": 2,
         "quick": 2,
     }
-    assert results.ratio("codec") == 2.0 / 5.0
-    assert results.verdicts(packages.rows[0]) == [True]
+    ratio = results.ratio("codec")
+    assert ratio is not None
+    assert ratio.value == pytest.approx(2.0 / 5.0)
+    assert results.verdicts(packages.rows[0]) == [Verdict.UNDECIDED]
+
+
+def test_the_first_slices_are_not_counted_and_a_jvm_has_more_of_them(tmp_path: Path) -> None:
+    events: list[str] = []
+    kinds = [FakeKind("a", events, compiles_while_it_runs=True), FakeKind("b", events)]
+    configured = [FakeConfigured("load", events)]
+    results = a_run(tmp_path, [], kinds, configured=configured, warm_up_cpu_s=1e9).execute()
+    assert results.failures == []
+    assert events == [
+        "a starts",
+        "b starts",
+        *["load on a"] * 20,
+        "load on b",
+        *["load on a", "load on b", "load on b", "load on a"],
+        *["b stops", "a stops"],
+    ]
+    assert [sample.value for sample in results.samples("load", "a")] == [24.0, 27.0]
+
+
+def test_scenarios_with_settings_have_brokers_of_their_own(tmp_path: Path) -> None:
+    events: list[str] = []
+    kinds = [FakeKind("a", events), FakeKind("b", events, fails_to_start=True)]
+    configured = FakeConfigured("load", events, settings={"key": "value"})
+    results = a_run(tmp_path, [], kinds, configured=[configured]).execute()
+    assert [kind.settings for kind in kinds] == [[{"key": "value"}]] * 2
+    assert results.failures == ["start, b: OSError: no such broker"]
+    assert results.errors("load") == {"b": "OSError: no such broker"}
+    assert results.subjects("load") == ["a"]
+
+
+def test_each_sample_has_the_share_of_the_machine_that_others_took(tmp_path: Path) -> None:
+    events: list[str] = []
+    results = a_run(tmp_path, [FakeLoad("load", events)], [FakeKind("a", events)]).execute()
+    shares = [sample.details[OTHER_SHARE] for sample in results.samples("load", "a")]
+    assert all(isinstance(share, float) and 0 <= share <= 1 for share in shares)
+    known = Sample("load", 1.0, {OTHER_SHARE: 0.25})
+    assert with_share(known, 0.5) == known
+
+
+@pytest.mark.parametrize("warm_up_cpu_s", [0.0, 1e-9])
+def test_progress_counts_all_steps(tmp_path: Path, warm_up_cpu_s: float) -> None:
+    events: list[str] = []
+    steps: list[str] = []
+    run = a_run(
+        tmp_path,
+        [] if warm_up_cpu_s else [FakeLoad("load", events)],
+        [FakeKind("a", events), FakeKind("b", events)],
+        packages=[FakePackages({TIDELOG: 1.0, "other": 2.0})],
+        launches=[FakeLaunch("launch", threading.Barrier(2))],
+        sessions=[FakeSession("a")],
+        configured=[FakeConfigured("configured", events)],
+        warm_up_cpu_s=warm_up_cpu_s,
+    )
+    with patch.object(run.progress, "step", steps.append), patch.object(run.progress, "of") as of:
+        run.execute()
+    of.assert_called_once_with(len(steps))
 
 
 def test_a_session_measures_its_repeats_itself_and_once(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.summaries import Summary, percentile, ratio
+from benchmarks.summaries import Summary, percentile
 from tests.tables import for_each
 
 FIGURES = st.floats(min_value=0, max_value=1e9)
@@ -52,8 +52,3 @@ def test_nothing_has_neither_percentile_nor_summary() -> None:
 
 def test_summary() -> None:
     assert Summary.of([3.0, 1.0, 2.0]) == Summary(median=2.0, least=1.0, most=3.0)
-
-
-@pytest.mark.parametrize(("ours", "theirs", "expected"), [(3.0, 2.0, 1.5), (0.0, 2.0, 0.0), (1.0, 0.0, None)])
-def test_ratio(ours: float, theirs: float, expected: float | None) -> None:
-    assert ratio(ours, theirs) == expected
