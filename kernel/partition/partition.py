@@ -45,6 +45,7 @@ from tidelog.kernel.seams.partition import (
     AppendWaiter,
     Isolation,
     LastBatch,
+    LogWatcher,
     TimestampOffset,
 )
 from tidelog.kernel.seams.storage import (
@@ -188,6 +189,7 @@ class Partition:
     @leader_epoch.setter
     def leader_epoch(self, epoch: int) -> None:
         self.writer.leader_epoch = epoch
+        self.watermarks.notify()
 
     def configure(self, config: TopicConfig) -> None:
         """Apply a changed configuration, from the next append on."""
@@ -346,6 +348,14 @@ class Partition:
     def remove_waiter(self, waiter: AppendWaiter) -> None:
         """Notify `waiter` no longer."""
         self.watermarks.remove_waiter(waiter)
+
+    def add_watcher(self, watcher: LogWatcher) -> None:
+        """Notify `watcher` from now on of each change of what readers can see."""
+        self.watermarks.add_watcher(watcher)
+
+    def remove_watcher(self, watcher: LogWatcher) -> None:
+        """Notify `watcher` no longer."""
+        self.watermarks.remove_watcher(watcher)
 
     def abandon_waiters(self) -> None:
         """Wake all waiters: there is nothing to wait for any more."""

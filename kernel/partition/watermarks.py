@@ -2,13 +2,14 @@
 
     log start ≤ last stable ≤ high watermark ≤ log end
 
-A long poll (`AppendWaiter`) waits here for more than it can read now.
+A long poll (`AppendWaiter`) waits here for more than it can read now. A `LogWatcher` is notified of each
+change.
 """
 
 from __future__ import annotations
 
 from tidelog.kernel.partition.transactions import Transactions
-from tidelog.kernel.seams.partition import AppendWaiter
+from tidelog.kernel.seams.partition import AppendWaiter, LogWatcher
 
 
 class Watermarks:
@@ -28,6 +29,7 @@ class Watermarks:
         "log_start_offset",
         "unseen_bytes",
         "waiters",
+        "watchers",
     )
 
     def __init__(self, log_start: int, log_end: int, transactions: Transactions) -> None:
@@ -43,6 +45,8 @@ class Watermarks:
         self.follows = False
         self.waiters: set[AppendWaiter] = set()
         self.committed_waiters: set[AppendWaiter] = set()
+        # None until the first one comes: most of very many partitions never have one.
+        self.watchers: set[LogWatcher] | None = None
 
     def advance(self, offset: int) -> None:
         """Raise the high watermark to `offset` and wake the waiters; it never goes back."""
@@ -54,10 +58,13 @@ class Watermarks:
         if transactions.open or transactions.ended or self._undecided_bytes:
             self._undecided_bytes += size
             self._advance_stable()
+            self.notify(size, 0)
         else:
             self.last_stable_offset = offset
             if self.committed_waiters:
                 _wake(self.committed_waiters, size)
+            if self.watchers:
+                self.notify(size, size)
         if self.waiters:
             _wake(self.waiters, size)
 
@@ -75,6 +82,7 @@ class Watermarks:
         """Raise the log start: a transaction that begins below it no longer holds readers back there."""
         self.log_start_offset = offset
         self._advance_stable()
+        self.notify()
 
     def reset(self, log_start: int, high_watermark: int, log_end: int) -> None:
         """Set the bounds of a log that was loaded or truncated; the open transactions are those of now."""
@@ -83,6 +91,7 @@ class Watermarks:
         self.log_end_offset = log_end
         self.last_stable_offset = self._stable_offset()
         self.unseen_bytes = self._undecided_bytes = 0
+        self.notify()
 
     def hold_back(self, high_watermark: int) -> None:
         """Show nothing from `high_watermark` on, and committed readers nothing at all, until `reset`.
@@ -91,6 +100,7 @@ class Watermarks:
         """
         self.high_watermark = high_watermark
         self.last_stable_offset = min(self.log_start_offset, high_watermark)
+        self.notify()
 
     def add_waiter(self, waiter: AppendWaiter, *, committed: bool) -> None:
         """Notify `waiter` from now on whenever readers can read more; `committed`: committed readers."""
@@ -101,10 +111,27 @@ class Watermarks:
         self.waiters.discard(waiter)
         self.committed_waiters.discard(waiter)
 
+    def add_watcher(self, watcher: LogWatcher) -> None:
+        """Notify `watcher` from now on of each change of an offset that readers are shown."""
+        if self.watchers is None:
+            self.watchers = set()
+        self.watchers.add(watcher)
+
+    def remove_watcher(self, watcher: LogWatcher) -> None:
+        """Notify `watcher` no longer."""
+        if self.watchers is not None:
+            self.watchers.discard(watcher)
+
     def abandon_waiters(self) -> None:
         """Wake all waiters: there is nothing to wait for any more."""
-        for waiter in (*self.waiters, *self.committed_waiters):
+        for waiter in (*self.waiters, *self.committed_waiters, *(self.watchers or ())):
             waiter.abandon()
+
+    def notify(self, uncommitted_bytes: int = 0, committed_bytes: int = 0) -> None:
+        """Notify the watchers that an offset has changed; readers of either isolation see more by so much."""
+        if self.watchers:
+            for watcher in tuple(self.watchers):
+                watcher.moved(uncommitted_bytes, committed_bytes)
 
     def _stable_offset(self) -> int:
         undecided = self._transactions.settle(self.high_watermark)
@@ -121,6 +148,7 @@ class Watermarks:
             self._undecided_bytes = 0
         # How many bytes a part of the undecided ones are, only the log shows; waking early costs one read.
         _wake(self.committed_waiters, max(size, 1))
+        self.notify(0, max(size, 1))
 
 
 def _wake(waiters: set[AppendWaiter], size_bytes: int) -> None:

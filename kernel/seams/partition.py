@@ -89,6 +89,26 @@ class AppendWaiter:
         self._wake()
 
 
+class LogWatcher(Protocol):
+    """Is notified of each change of what readers of a partition can see, until it is removed.
+
+    Unlike an `AppendWaiter` it may stay at a partition for long, and counts the bytes of either isolation.
+    It is called on the thread that made the change, which is that of the event loop but for truncation.
+    """
+
+    def moved(self, uncommitted_bytes: int, committed_bytes: int) -> None:
+        """Note that an offset of the log has another value.
+
+        So many bytes more than before can be seen by readers of uncommitted and of committed records. An
+        offset may also have changed without any.
+        """
+        ...
+
+    def abandon(self) -> None:
+        """Note that there is nothing to wait for: the partition went offline, or the broker stops."""
+        ...
+
+
 class MemoryBudget(Protocol):
     """A limit on the memory that decompression uses at the same time."""
 
@@ -411,6 +431,14 @@ class Partition(Watermarks, Protocol):
 
     def remove_waiter(self, waiter: AppendWaiter) -> None:
         """Drop a waiter."""
+        ...
+
+    def add_watcher(self, watcher: LogWatcher) -> None:
+        """Notify `watcher` of all that changes for readers from now on."""
+        ...
+
+    def remove_watcher(self, watcher: LogWatcher) -> None:
+        """Drop a watcher."""
         ...
 
     async def roll(self) -> bool:

@@ -267,3 +267,56 @@ def test_add_waiter_of_read_committed_counts_the_same_bytes_after_a_transaction(
         assert not woken
     partition.append_nowait(batch_of(1))
     assert woken
+
+
+class Watching:
+    """A watcher that notes all."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int] | None] = []
+
+    def moved(self, uncommitted_bytes: int, committed_bytes: int) -> None:
+        self.seen.append((uncommitted_bytes, committed_bytes))
+
+    def abandon(self) -> None:
+        self.seen.append(None)
+
+    def taken(self) -> list[tuple[int, int] | None]:
+        """What was noted since the last call."""
+        seen, self.seen = self.seen, []
+        return seen
+
+
+def test_add_watcher_notifies_of_what_readers_of_either_isolation_see() -> None:
+    partition = open_partition()
+    watching = Watching()
+    partition.add_watcher(watching)
+    partition.append_nowait(batch_of(1))
+    assert watching.taken() == [(BATCH_BYTES, BATCH_BYTES)]
+    batch = make_batch([b"v"], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    size = len(batch)
+    partition.append_nowait(batch, in_transaction=True)
+    assert watching.taken() == [(size, 0)]
+    partition.append_marker(1, 0, 0, commit=True)
+    ((committed, marker_bytes), *_) = sorted(each for each in watching.taken() if each)
+    assert (committed, marker_bytes) == (0, size + partition.store.size_bytes - BATCH_BYTES - size)
+
+
+def test_add_watcher_notifies_of_each_change_until_it_is_removed() -> None:
+    partition = open_partition()
+    watching = Watching()
+    partition.append_nowait(batch_of(3))
+    partition.add_watcher(watching)
+    partition.raise_log_start(1)
+    assert watching.taken() == [(0, 0)]
+    partition.truncate_to(2)
+    assert set(watching.taken()) == {(0, 0)}
+    partition.leader_epoch = 4
+    assert watching.taken() == [(0, 0)]
+    partition.abandon_waiters()
+    partition.take_offline()
+    assert watching.taken() == [None, None]
+    partition.remove_watcher(watching)
+    partition.remove_watcher(watching)
+    partition.abandon_waiters()
+    assert watching.taken() == []
