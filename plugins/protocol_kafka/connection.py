@@ -26,6 +26,7 @@ from tidelog.plugins.protocol_kafka.codecs import DecodeError, TooManyElements, 
 from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.codecs.types import total_size
 from tidelog.plugins.protocol_kafka.context import MAX_MESSAGE_BYTES, RequestContext
+from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
 from tidelog.plugins.protocol_kafka.messages.header import RequestHeader, parse_request_header
 from tidelog.plugins.protocol_kafka.routes import Route, Routes
 
@@ -197,7 +198,9 @@ class KafkaConnection:
         routes: Routes,
         telemetry: ClientTelemetry | None = None,
         memory: MemoryShare | None = None,
+        fetch_sessions: FetchSessionCache | None = None,
     ) -> None:
+        """`telemetry`, `memory` and `fetch_sessions` are shared by connections, unless they are None."""
         config = broker.config
         self._routes = routes
         self._context = RequestContext(
@@ -205,6 +208,7 @@ class KafkaConnection:
             peer,
             config[keys.FETCH_MAX_BYTES],
             config[kernel_keys.CONNECTIONS_MAX_IDLE_MS],
+            fetch_session_cache(broker) if fetch_sessions is None else fetch_sessions,
             routes.served,
             telemetry or ClientTelemetry(),
         )
@@ -317,10 +321,13 @@ def _malformed(route: Route, error: DecodeError) -> ProtocolViolation:
 
 
 async def _encode_when_done(route: Route, correlation_id: int, response: Awaitable[object | None]) -> Parts:
-    done: object | None = None
-    # What a request changes must not depend on whether its client is still connected.
-    with trio.CancelScope(shield=not route.abandonable):
+    if route.abandonable:
         done = await response
+    else:
+        done = None
+        # What a request changes must not depend on whether its client is still connected.
+        with trio.CancelScope(shield=True):
+            done = await response
     if done is None:
         return []
     parts = _encode(route, correlation_id, done)
@@ -368,10 +375,18 @@ class KafkaCodec:
         receivers = cast("list[TelemetryReceiver]", [each for _, functions in offered for each in functions])
         self._telemetry = ClientTelemetry(receivers)
         self._routes = Routes(_added_apis(plugins), () if receivers else TELEMETRY_KEYS)
+        self._fetch_sessions: FetchSessionCache | None = None
 
     def connect(self, broker: WireContext, peer: Peer, memory: MemoryShare) -> WireConnection:
         """Return the protocol state of a new connection."""
-        return KafkaConnection(broker, peer, self._routes, self._telemetry, memory)
+        if self._fetch_sessions is None:
+            self._fetch_sessions = fetch_session_cache(broker)
+        return KafkaConnection(broker, peer, self._routes, self._telemetry, memory, self._fetch_sessions)
+
+
+def fetch_session_cache(broker: WireContext) -> FetchSessionCache:
+    """Return an empty cache for the fetch sessions of a broker."""
+    return FetchSessionCache(broker.config[keys.MAX_INCREMENTAL_FETCH_SESSIONS], broker.loop_clock)
 
 
 def _added_apis(plugins: PluginHooks) -> Sequence[KafkaApi]:

@@ -9,6 +9,7 @@ import attrs
 
 from tidelog.kernel.ids import encode_uuid_bytes
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
+from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
 
 if TYPE_CHECKING:
     from tidelog.kernel.errors import BrokerError
@@ -34,7 +35,7 @@ class RequestContext:
     """Broker and peer of a connection, and client id and API version of the current request.
 
     `fetch_max_bytes` and `max_idle_ms` are the values of `fetch.max.bytes` and `connections.max.idle.ms`,
-    looked up once for each connection.
+    looked up once for each connection. `fetch_sessions` are those of all connections.
 
     One object serves a connection: requests are handled one at a time, so a handler that waits reads what it
     needs of `client_id` and `api_version` and finds it unchanged afterwards. `served` is what ApiVersions
@@ -47,6 +48,7 @@ class RequestContext:
     peer: Peer
     fetch_max_bytes: int
     max_idle_ms: int
+    fetch_sessions: FetchSessionCache
     served: Sequence[ServedVersions] = ()
     telemetry: ClientTelemetry = attrs.field(factory=ClientTelemetry)
     client_software: tuple[str, str] = ("unknown", "unknown")

@@ -54,6 +54,14 @@ MAX_REQUEST_PARTITION_SIZE_LIMIT = ConfigKey(
     default=2000,
     documentation="The largest number of partitions in one response to DescribeTopicPartitions.",
 )
+MAX_INCREMENTAL_FETCH_SESSIONS = ConfigKey(
+    name="max.incremental.fetch.session.cache.slots",
+    type=integer(0),
+    default=1000,
+    documentation="The largest number of fetch sessions, in which a request names only the partitions that "
+    "have changed for the client. All sessions together may have 250 partitions for each slot. A client "
+    "without a place names all partitions in each request.",
+)
 TELEMETRY_MAX_BYTES = ConfigKey(
     name="telemetry.max.bytes",
     type=integer(1),
@@ -216,7 +224,6 @@ _WITHOUT_PART: dict[str, _Part] = {
     "config.providers*": _Part("configuration providers", ("",)),
     "create.topic.policy.class.name": _Part("policies in Java"),
     "alter.config.policy.class.name": _Part("policies in Java"),
-    "max.incremental.fetch.session.cache.slots": _Part("incremental fetch sessions", ("0",)),
     "listener.name.*": _Part("other settings per listener than limits on connections"),
     "metric.reporters": _Part("metrics reporters", ("",)),
     "metrics.*": _Part("metrics"),

@@ -12,6 +12,7 @@ COMPARED: Final = "against_kafka/test_errors.py"
 HANDLERS: Final = "tests/plugins/protocol_kafka/handlers"
 COORDINATOR: Final = "tests/plugins/coordinator"
 TELEMETRY: Final = "tests/plugins/protocol_kafka/against_kafka/test_resources.py"
+SESSIONS: Final = "tests/plugins/protocol_kafka/against_kafka/test_fetch_sessions.py"
 GROUPS_AND_TRANSACTIONS: Final = "requests of groups and transactions"
 
 
@@ -127,6 +128,21 @@ SHOWN: Final = {
         "test_push_telemetry_checks_size_and_compression",
         "a plugin that receives client metrics",
     ),
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH: Shown(
+        "Fetch", SESSIONS, "test_fetch_sessions_are_as_in_kafka", "a fetch session"
+    ),
+    ErrorCode.INCONSISTENT_TOPIC_ID: Shown(
+        "Fetch",
+        SESSIONS,
+        "test_fetch_sessions_are_as_in_kafka",
+        "a fetch session with a topic that was deleted and created again",
+    ),
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR: Shown(
+        "Fetch",
+        SESSIONS,
+        "test_fetch_sessions_are_as_in_kafka",
+        "a fetch session that continues in a version without topic ids, or with them",
+    ),
     ErrorCode.TRANSACTION_ABORTABLE: Shown(
         "AddPartitionsToTxn, Produce, TxnOffsetCommit",
         f"{HANDLERS}/test_transactions.py",
@@ -174,7 +190,6 @@ REASONS: Final[dict[str, str]] = {
     "DELEGATION_TOKEN_AUTHORIZATION_FAILED": NOBODY,
     "DELEGATION_TOKEN_EXPIRED": NOBODY,
     "INVALID_PRINCIPAL_TYPE": NOBODY,
-    "INVALID_FETCH_SESSION_EPOCH": "no fetch sessions, so none has an epoch",
     "LISTENER_NOT_FOUND": "this broker has each of its listeners",
     "STALE_BROKER_EPOCH": CONTROLLER,
     "OFFSET_NOT_AVAILABLE": "there are no elections after which the high watermark is unknown",
@@ -185,9 +200,7 @@ REASONS: Final[dict[str, str]] = {
     "POSITION_OUT_OF_RANGE": VOTERS,
     "DUPLICATE_BROKER_REGISTRATION": CONTROLLER,
     "BROKER_ID_NOT_REGISTERED": CONTROLLER,
-    "INCONSISTENT_TOPIC_ID": "no fetch sessions, which may know a topic by an older id",
     "INCONSISTENT_CLUSTER_ID": CONTROLLER,
-    "FETCH_SESSION_TOPIC_ID_ERROR": "no fetch sessions",
     "INELIGIBLE_REPLICA": CONTROLLER,
     "NEW_LEADER_ELECTED": CONTROLLER,
     "OFFSET_MOVED_TO_TIERED_STORAGE": "no tiered storage",

@@ -21,7 +21,7 @@ BEGIN, END = "<!-- apis: written by `make docs` -->\n", "<!-- end of apis -->\n"
 NOTES: Final = {
     0: "record batches (format 2); versions 0 to 2 also take message sets of formats 0 and 1, which are "
     "[converted](#message-sets)",
-    1: "batches are converted to message sets for versions 0 to 3; no fetch sessions",
+    1: "batches are converted to message sets for versions 0 to 3; [fetch sessions](#fetch-sessions)",
     2: "by timestamp and the special timestamps -1 to -6; no tiered storage",
     3: "creates missing topics when client and `auto.create.topics.enable` allow it, and returns "
     "UNKNOWN_TOPIC_OR_PARTITION for them",

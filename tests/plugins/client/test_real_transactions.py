@@ -216,9 +216,9 @@ async def test_fetch_partitions_within_a_session_returns_what_full_requests_retu
         assert not sessions.open_sessions()
 
 
-async def test_fetch_sessions_of_apache_kafka_are_incremental(shared_kafka: str) -> None:
+async def test_fetch_sessions_are_incremental(real_broker: str) -> None:
     limits, sessions = FetchLimits(max_wait_ms=10), FetchSessions()
-    async with trio_driven(shared_kafka) as client:
+    async with trio_driven(real_broker) as client:
         parts = {TopicPartition(await new_topic(client), 0): 0}
         for epoch in (1, 2, 3):
             or_raise(await client.call("fetch_partitions", parts, limits, sessions))

@@ -8,6 +8,12 @@ from tests.removals.removal import Removal
 
 _KAFKA = "plugins/protocol_kafka"
 _HANDLERS = "plugins/protocol_kafka/handlers"
+_NEWS = (
+    "A fetch session reads only what has changed, and its responses have only what the client does not know"
+)
+_WAITS = "A request of a session waits for `min_bytes`, and misses no append, log start or deletion"
+_SUPERSEDED = "A newer request of a session supersedes one that waits; an evicted session still answers it"
+_EVICTION = "Fetch sessions are evicted as in Kafka, and their partitions are limited"
 
 REMOVALS: Final = (
     Removal(
@@ -269,8 +275,8 @@ REMOVALS: Final = (
     Removal(
         "A request that changes something is completed though its client has disconnected",
         f"{_KAFKA}/connection.py",
-        "with trio.CancelScope(shield=not route.abandonable):",
-        "with trio.CancelScope(shield=False):",
+        "with trio.CancelScope(shield=True):\n            done = await",
+        "with trio.CancelScope(shield=False):\n            done = await",
         f"{_KAFKA}/test_leaving_clients.py::test_create_topics_creates_all_topics_after_the_client_left",
     ),
     Removal(
@@ -333,7 +339,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "`connections.max.idle.ms`, also while a request waits",
-        f"{_HANDLERS}/fetch.py",
+        f"{_HANDLERS}/fetch_reads.py",
         "return (wait_ms if idle_ms < 0 else min(wait_ms, idle_ms)) / 1000",
         "return wait_ms / 1000",
         f"{_HANDLERS}/test_fetch.py::test_fetch_waits_no_longer_than_connections_max_idle_ms",
@@ -361,31 +367,117 @@ REMOVALS: Final = (
     ),
     Removal(
         "`fetch.max.bytes`; the first batch is returned whole",
-        f"{_HANDLERS}/fetch.py",
+        f"{_HANDLERS}/fetch_reads.py",
         "self._max_bytes = min(request.max_bytes, context.fetch_max_bytes)",
         "self._max_bytes = request.max_bytes",
         f"{_HANDLERS}/test_fetch.py::test_fetch_limits_the_response_by_fetch_max_bytes",
     ),
     Removal(
         "`fetch.max.bytes`; the first batch is returned whole",
-        f"{_HANDLERS}/fetch.py",
+        f"{_HANDLERS}/fetch_reads.py",
         "if self.size and allowed <= 0:",
         "if allowed <= 0:",
         f"{_HANDLERS}/test_fetch.py::test_fetch_returns_the_first_batch_whole",
     ),
     Removal(
         "A fetch waits for `min_bytes`, and misses no append meanwhile",
-        f"{_HANDLERS}/fetch.py",
-        "self.size >= request.min_bytes\n",
-        "self.size >= 0\n",
+        f"{_HANDLERS}/fetch_reads.py",
+        "self.size >= self._min_bytes",
+        "self.size >= 0",
         f"{_HANDLERS}/test_fetch.py::test_fetch_waits_at_an_empty_partition",
     ),
     Removal(
         "A fetch waits for `min_bytes`, and misses no append meanwhile",
-        f"{_HANDLERS}/fetch.py",
+        f"{_HANDLERS}/full_fetch.py",
         "while read.is_outdated(response):",
         "while not read:",
         f"{_HANDLERS}/test_fetch.py::test_fetch_sees_an_append_between_reading_and_waiting",
+    ),
+    Removal(
+        _NEWS,
+        f"{_KAFKA}/fetch_session.py",
+        "news = bool(size or data.error_code or not cached.has_offsets_of(data))",
+        "news = True",
+        f"{_HANDLERS}/test_fetch_sessions.py::test_fetch_session_checks_the_leader_epoch",
+    ),
+    Removal(
+        _NEWS,
+        f"{_KAFKA}/fetch_session.py",
+        "            self.changed.pop(cached, None)\n        else:",
+        "            pass\n        else:",
+        f"{_HANDLERS}/test_fetch_sessions.py::test_fetch_session_reads_no_partition_that_has_not_changed",
+    ),
+    Removal(
+        _NEWS,
+        f"{_KAFKA}/fetch_session.py",
+        "cached.place = next(self._places)",
+        "pass",
+        f"{_HANDLERS}/test_fetch_sessions.py::test_fetch_session_takes_turns",
+    ),
+    Removal(
+        _WAITS,
+        f"{_HANDLERS}/incremental_fetch.py",
+        "session.uncounted != self._uncounted or ",
+        "",
+        f"{_HANDLERS}/test_fetch_sessions.py::test_fetch_session_sees_an_append_between_reading_and_waiting",
+    ),
+    Removal(
+        _WAITS,
+        f"{_KAFKA}/fetch_session.py",
+        "waiter.grew(committed_bytes if session.isolation else uncommitted_bytes)",
+        "waiter.grew(uncommitted_bytes)",
+        f"{_HANDLERS}/test_fetch_sessions.py"
+        "::test_fetch_session_of_committed_records_waits_for_the_end_of_a_transaction",
+    ),
+    Removal(
+        _WAITS,
+        "kernel/partition/watermarks.py",
+        "        self._advance_stable()\n        self.notify()",
+        "        self._advance_stable()",
+        f"{_HANDLERS}/test_fetch_sessions.py::test_fetch_session_reports_a_log_start_without_waking_for_it",
+    ),
+    Removal(
+        _WAITS,
+        "kernel/partition/watermarks.py",
+        ", *(self.watchers or ())",
+        "",
+        f"{_HANDLERS}/test_fetch_sessions.py::test_fetch_session_is_woken_when_a_topic_is_deleted",
+    ),
+    Removal(
+        _SUPERSEDED,
+        f"{_KAFKA}/fetch_session.py",
+        "            self.waiter.abandon()\n        if isolation",
+        "            pass\n        if isolation",
+        f"{_HANDLERS}/test_fetch_sessions.py::test_fetch_session_supersedes_a_request_that_waits",
+    ),
+    Removal(
+        _SUPERSEDED,
+        f"{_KAFKA}/fetch_session.py",
+        "        if self._holds:\n            return",
+        "        if self._holds < 0:\n            return",
+        f"{_HANDLERS}/test_fetch_sessions.py"
+        "::test_fetch_session_that_is_evicted_while_a_request_waits_still_answers_it",
+    ),
+    Removal(
+        _EVICTION,
+        f"{_KAFKA}/fetch_session_cache.py",
+        "evictable[0] <= other else None",
+        "evictable[0] else None",
+        f"{_KAFKA}/test_fetch_session_cache.py::test_fetch_session_cache_evicts_by_age_privilege_and_size",
+    ),
+    Removal(
+        _EVICTION,
+        f"{_KAFKA}/fetch_session_cache.py",
+        "            _discard(self.evictable_by_privileged, entry.value)\n            self.partitions -=",
+        "            self.partitions -=",
+        f"{_KAFKA}/test_fetch_session_cache.py::test_fetch_session_cache_stays_within_its_limits",
+    ),
+    Removal(
+        _EVICTION,
+        f"{_KAFKA}/fetch_session_cache.py",
+        "if size > MAX_SESSION_PARTITIONS or self.partitions > self._max_partitions:",
+        "if size < 0:",
+        f"{_HANDLERS}/test_fetch_sessions.py::test_fetch_session_may_not_grow_beyond_its_share_of_memory",
     ),
     Removal(
         "Invalid records are named in the Produce response, up to 10,000 of a request",

@@ -110,7 +110,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "`read_committed` ends at the first open transaction, and responses list the aborted",
-        f"{_HANDLERS}/fetch.py",
+        f"{_HANDLERS}/fetch_reads.py",
         "for aborted in partition.aborted_transactions(offset, records, wait=wait)",
         "for aborted in ()",
         f"{_HANDLERS}/test_fetch_committed.py",

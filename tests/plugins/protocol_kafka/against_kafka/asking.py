@@ -44,7 +44,15 @@ class Asker:
 
     def ask(self, api: Api, version: int, request: object) -> Any:
         """The answer to a request."""
-        self._socket.sendall(framed(api, version, request))
+        self.send(framed(api, version, request))
+        return self.receive(api, version)
+
+    def send(self, frame: bytes) -> None:
+        """Send a request; `receive` returns its answer."""
+        self._socket.sendall(frame)
+
+    def receive(self, api: Api, version: int) -> Any:
+        """The next answer, which is one of that API and version."""
         head = self._file.read(4)
         assert len(head) == 4, f"{api.name} {version}: the connection was closed"
         (size,) = struct.unpack(">i", head)

@@ -11,7 +11,8 @@ from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.wire import Parts, Peer, StreamedBytes, WireConnection
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
 from tidelog.plugins.protocol_kafka.codecs import decode
-from tidelog.plugins.protocol_kafka.connection import KafkaConnection
+from tidelog.plugins.protocol_kafka.connection import KafkaConnection, fetch_session_cache
+from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
 from tidelog.plugins.protocol_kafka.messages.api import Api
 from tidelog.plugins.protocol_kafka.messages.header import encode_request, parse_response_header
 from tidelog.plugins.protocol_kafka.routes import SERVED, Routes
@@ -61,10 +62,19 @@ async def streamed(parts: Parts) -> bytes:
 class Client:
     """One connection to a broker."""
 
-    def __init__(self, broker: Broker, peer: Peer = PEER, telemetry: ClientTelemetry | None = None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        peer: Peer = PEER,
+        telemetry: ClientTelemetry | None = None,
+        fetch_sessions: FetchSessionCache | None = None,
+    ) -> None:
         self.broker = broker
         self.routes = Routes()
-        self.wire: WireConnection = KafkaConnection(broker, peer, self.routes, telemetry)
+        self.fetch_sessions = fetch_session_cache(broker) if fetch_sessions is None else fetch_sessions
+        self.wire: WireConnection = KafkaConnection(
+            broker, peer, self.routes, telemetry, fetch_sessions=self.fetch_sessions
+        )
 
     def receive(self, data: bytes) -> None:
         """These bytes come from the socket."""
