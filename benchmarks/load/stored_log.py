@@ -12,6 +12,7 @@ import attrs
 from benchmarks.payloads import make_values
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition.flush_threads import FlushThreads
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.seams.metadata import MetadataContext
 from tidelog.kernel.seams.storage import PartitionSpec, StorageContext, TopicPartition
@@ -86,7 +87,7 @@ def partition_of(store: PartitionStore) -> Partition:
     def never(_name: str, _job: object) -> None:
         pass
 
-    return Partition(partition, _TOPIC_ID, store, topic_config, wall_clock_ms, never, never)
+    return Partition(partition, _TOPIC_ID, store, topic_config, wall_clock_ms, never, FlushThreads(never))
 
 
 def batch_of(batch_bytes: int) -> bytearray:

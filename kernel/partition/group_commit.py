@@ -1,15 +1,17 @@
 """Group commit: what of one log is durable, and what `flush.messages` therefore allows to acknowledge.
 
 An append that makes a flush due begins it, and the end of the flush moves the high watermark. While a flush
-runs, appends continue; the next flush serves all of them. Flushes run in the background of the broker, never
-in the task of a request: a request that is cancelled only stops waiting. After a flush that failed nothing is
+runs, appends continue; the next flush serves all of them. Flushes run in threads (`FlushThreads`), never in
+the task of a request: a request that is cancelled only stops waiting. After a flush that failed nothing is
 called durable any more: the system may have dropped what it could not write (the fault matrix), so the
 partition stays offline until it is opened again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
 from typing import TYPE_CHECKING
 
 import trio
@@ -18,6 +20,7 @@ from tidelog.kernel.errors import StorageError
 from tidelog.kernel.partition.storage_failure import storage_failure
 
 if TYPE_CHECKING:
+    from tidelog.kernel.partition.flush_threads import FlushThreads
     from tidelog.kernel.partition.watermarks import Watermarks
     from tidelog.kernel.seams.storage import PartitionStore
 
@@ -34,11 +37,14 @@ class GroupCommit:
     __slots__ = (
         "_failed",
         "_failure",
+        "_flush_ended",
+        "_is_flushing",
         "_name",
-        "_run",
+        "_numbers",
         "_store",
+        "_threads",
         "_truncated_to",
-        "_under_way",
+        "_waiting",
         "_watermarks",
         "durable_offset",
         "flush_messages",
@@ -50,22 +56,26 @@ class GroupCommit:
         store: PartitionStore,
         watermarks: Watermarks,
         flush_messages: int,
-        run: Callable[[Callable[[], Awaitable[None]]], None],
+        threads: FlushThreads,
         failed: Callable[[StorageError], None],
     ) -> None:
         """Take the durable end over from the store; `name` of the partition is for messages.
 
-        `run` runs a job on the event loop, soon and without ever cancelling it. `failed` is called there
-        after a flush that failed, before anything that waits for the flush continues.
+        `failed` is called on the event loop after a flush that failed, before anything that waits for the
+        flush continues.
         """
         self.durable_offset = store.durable_offset
         self.flush_messages = flush_messages
         self._name = name
         self._store = store
         self._watermarks = watermarks
-        self._run = run
+        self._threads = threads
         self._failed = failed
-        self._under_way: trio.Event | None = None
+        self._is_flushing = False
+        self._flush_ended = trio.Event()
+        # Offset → who waits for it to be durable, the lowest first; numbers keep events from being compared.
+        self._waiting: list[tuple[int, int, trio.Event]] = []
+        self._numbers = count()
         self._failure: Exception | None = None
         self._truncated_to = MAX_OFFSET
 
@@ -103,9 +113,10 @@ class GroupCommit:
 
         Whether another flush has to follow one that was under way already is decided at its end.
         """
-        if self._under_way is None and self._failure is None:
-            self._under_way = trio.Event()
-            self._run(self._flush_once)
+        if not self._is_flushing and self._failure is None:
+            self._is_flushing = True
+            self._truncated_to = MAX_OFFSET
+            self._threads.begin(self._store.log_directory, self._store.flush, self._ended)
 
     async def wait_flushed(self, offset: int) -> None:
         """Wait until `flush.messages` allows to acknowledge the record at `offset`.
@@ -114,7 +125,13 @@ class GroupCommit:
             StorageError: the disk refused, now or at an earlier flush.
         """
         while self.durable_offset <= offset and self.is_due:
-            await self.flush()
+            self._check()
+            self.begin()
+            durable = trio.Event()
+            heappush(self._waiting, (offset, next(self._numbers), durable))
+            await durable.wait()
+            if self._failure is not None:
+                raise _refusal(self._failure)
 
     async def flush_all(self) -> None:
         """Wait until everything is durable that is in the log now.
@@ -133,13 +150,15 @@ class GroupCommit:
         Raises:
             StorageError: the disk refused, now or at an earlier flush.
         """
-        if self._failure is not None:
-            raise StorageError(f"an earlier flush failed: {self._failure}")
+        self._check()
         self.begin()
-        if self._under_way is not None:
-            await self._under_way.wait()
+        await self._flush_ended.wait()
         if self._failure is not None:
             raise _refusal(self._failure)
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise StorageError(f"an earlier flush failed: {self._failure}")
 
     def flush_if_due(self) -> None:
         """Blocking, before anyone appends or reads: make durable what a killed process had only appended.
@@ -150,23 +169,26 @@ class GroupCommit:
         if self.is_due:
             self.durable_offset = self._store.flush()
 
-    async def _flush_once(self) -> None:
-        self._truncated_to = MAX_OFFSET
-        try:
-            flushed = await trio.to_thread.run_sync(self._store.flush)
-            self.durable_offset = max(self.durable_offset, min(flushed, self._truncated_to))
-        except OSError as error:
-            self._failure = error
-        except Exception as error:
-            self._failure = storage_failure(self._name, self._store, "flush", error)
-        finally:
-            ended, self._under_way = self._under_way, None
-            if ended is not None:
-                ended.set()
-        if self._failure is None:
+    def _ended(self, outcome: int | Exception) -> None:
+        """Count what a flush made durable, or take the partition offline; then wake those who waited."""
+        self._is_flushing = False
+        if isinstance(outcome, int):
+            self.durable_offset = max(self.durable_offset, min(outcome, self._truncated_to))
             self._show()
         else:
-            self._failed(_refusal(self._failure))
+            if not isinstance(outcome, OSError):
+                outcome = storage_failure(self._name, self._store, "flush", outcome)
+            self._failure = outcome
+            self._failed(_refusal(outcome))
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wake those whose wait has ended; they never wait for a flush that does not run."""
+        self._flush_ended.set()
+        self._flush_ended = trio.Event()
+        waiting, all_of_them = self._waiting, not self._is_flushing
+        while waiting and (all_of_them or waiting[0][0] < self.durable_offset):
+            heappop(waiting)[2].set()
 
     def _show(self) -> None:
         """Show readers what a flush made durable, and flush again where more has become due meanwhile."""

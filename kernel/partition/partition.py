@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from uuid import UUID
 
 from tidelog.kernel.clock import Clock
@@ -28,6 +27,7 @@ from tidelog.kernel.partition import lookup
 from tidelog.kernel.partition.appends import Appends, LogWriter
 from tidelog.kernel.partition.availability import Availability
 from tidelog.kernel.partition.epochs import LeaderEpochFileCache
+from tidelog.kernel.partition.flush_threads import FlushThreads
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.log_changes import LogChanges
 from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
@@ -89,13 +89,13 @@ class Partition:
         config: TopicConfig,
         clock: Clock,
         in_thread: Callable[[str, Callable[[], object]], None],
-        run_shielded: Callable[[str, Callable[[], Awaitable[None]]], None],
+        flush_threads: FlushThreads,
         unpacking: Unpacking | None = None,
     ) -> None:
         """Take over an opened store; `load_partition` is to be called before anything else.
 
-        `in_thread(name, job)` runs a blocking job soon, off the event loop; `run_shielded(name, job)` runs
-        one on the event loop that no request can cancel. `unpacking` is shared by all partitions.
+        `in_thread(name, job)` runs a blocking job soon, off the event loop. `flush_threads` and `unpacking`
+        are shared by all partitions.
         """
         self.topic_partition = topic_partition
         self.topic_id = topic_id
@@ -115,7 +115,7 @@ class Partition:
             store,
             self.watermarks,
             resolved.flush_messages,
-            partial(run_shielded, f"flush {topic_partition}"),
+            flush_threads,
             availability.take_offline,
         )
         derived = (self.epochs, self.producers, self.watermarks, self.commit)

@@ -14,6 +14,7 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.pace import Pace, each_in_steps
 from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition.flush_threads import FlushThreads
 from tidelog.kernel.partition.loading import load_partition
 from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.unpacking import Unpacking
@@ -36,6 +37,7 @@ class PartitionKeeper:
         self._unpacking = unpacking
         self._clock = clock
         self._tasks = tasks
+        self._flush_threads = FlushThreads(tasks.run_shielded)
 
     async def open(
         self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
@@ -62,7 +64,7 @@ class PartitionKeeper:
             spec.config,
             self._clock,
             tasks.in_thread,
-            tasks.run_shielded,
+            self._flush_threads,
             self._unpacking,
         )
         reason = self._storage.failed_partitions.get(spec.topic_partition)

@@ -89,6 +89,11 @@ class FilePartitionStore:
         return self.log.directory
 
     @property
+    def log_directory(self) -> str:
+        """Path of the log directory that has it."""
+        return self.log.directory.rpartition("/")[0]
+
+    @property
     def config(self) -> LogConfig:
         """Return the log's configuration."""
         return self.log.config

@@ -195,6 +195,8 @@ class MemorySegmentDraft:
 class MemoryPartitionStore:
     """`PartitionStore` in memory; nothing here blocks."""
 
+    log_directory = ""
+
     def __init__(self, config: TopicConfig, now_ms: Callable[[], int]) -> None:
         """Create an empty log."""
         self.configure(config)

@@ -106,6 +106,11 @@ class ForwardingStore:
         self.wrapped = wrapped
 
     @property
+    def log_directory(self) -> str:
+        """See `PartitionStore.log_directory`."""
+        return self.wrapped.log_directory
+
+    @property
     def log_start_offset(self) -> int:
         """See `PartitionStore.log_start_offset`."""
         return self.wrapped.log_start_offset

@@ -27,6 +27,14 @@ class PartitionStore(Protocol):
     """
 
     @property
+    def log_directory(self) -> str:
+        """The log directory that has the partition now, empty in a storage without any.
+
+        Flushes in different ones run at the same time, as they wait for different devices.
+        """
+        ...
+
+    @property
     def log_start_offset(self) -> int:
         """The first offset that can be read."""
         ...

@@ -281,11 +281,9 @@ class _Appends:
                 await trio.lowlevel.checkpoint()
             await self._pace.turn()
             await self._append_delayed(batch)
-        if not self.flushes:
-            return
-        async with trio.open_nursery() as nursery:
-            for flush in self.flushes:
-                nursery.start_soon(self._wait_flushed, flush)
+        # One after the other: the appends have begun all of these flushes.
+        for flush in self.flushes:
+            await self._wait_flushed(flush)
 
     async def _append_delayed(self, batch: DelayedAppend) -> None:
         partition, records, answer, appending = batch

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class OfflineStore:
     """`PartitionStore` without files: operations that need them raise `OSError`."""
 
+    log_directory = ""
     log_start_offset = 0
     first_segment_offset = 0
     log_end_offset = 0

@@ -9,6 +9,7 @@ import trio
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.partition import AppendResult, Partition
+from tidelog.kernel.partition.flush_threads import FlushThreads
 from tidelog.kernel.partition.loading import load_partition
 from tidelog.kernel.partition.producers import ProducerEntry
 from tidelog.kernel.partition.record_checks import check_records
@@ -55,7 +56,12 @@ def run_at_once(name: str, job: Callable[[], object]) -> None:
 
 def run_in_a_task(name: str, job: Callable[[], Awaitable[object]]) -> None:
     """A shielded job as a broker's background tasks run it."""
-    trio.lowlevel.spawn_system_task(job, name=name)
+
+    async def run() -> None:
+        with trio.CancelScope(shield=True):
+            await job()
+
+    trio.lowlevel.spawn_system_task(run, name=name)
 
 
 def new_store(config: TopicConfig | None = None, clock: FakeClock | None = None) -> MemoryPartitionStore:
@@ -76,7 +82,9 @@ def open_partition(
     """A partition, loaded from its store as at a start of the broker."""
     config, clock = config or TopicConfig(), clock or FakeClock()
     store = new_store(config, clock) if store is None else store
-    partition = Partition(TOPIC_PARTITION, TOPIC_ID, store, config, clock, in_thread, run_in_a_task)
+    partition = Partition(
+        TOPIC_PARTITION, TOPIC_ID, store, config, clock, in_thread, FlushThreads(run_in_a_task)
+    )
     partition.leader_epoch = leader_epoch
     if follows:
         partition.follow()

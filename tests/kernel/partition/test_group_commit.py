@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
@@ -145,6 +146,38 @@ async def test_flush_messages_of_several_records() -> None:
     await partition.wait_flushed(2)
     assert partition.high_watermark == 3
     assert not partition.append_nowait(batch_of(1)).flush_due
+
+
+class Steps(trio.abc.Instrument):
+    """Counts the steps of tasks by their names."""
+
+    def __init__(self) -> None:
+        self.count: Counter[str] = Counter()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count[task.name] += 1
+
+
+async def test_the_end_of_a_flush_wakes_those_alone_that_it_reached() -> None:
+    partition, disk = partition_on(flush_messages=1)
+    steps = Steps()
+    async with trio.open_nursery() as nursery:
+        first = partition.append_nowait(batch_of(1)).last_offset
+        nursery.start_soon(partition.wait_flushed, first, name="first")
+        await disk.wait_begun()
+        later = [partition.append_nowait(batch_of(1)).last_offset for _ in range(3)]
+        for offset in later:
+            nursery.start_soon(partition.wait_flushed, offset, name="later")
+        await wait_all_tasks_blocked()
+        trio.lowlevel.add_instrument(steps)
+        disk.may_end.release()
+        await disk.wait_begun()
+        await wait_all_tasks_blocked()
+        assert (steps.count["first"], steps.count["later"]) == (1, 0)
+        disk.may_end.release()
+    trio.lowlevel.remove_instrument(steps)
+    assert steps.count["later"] == 3
+    assert partition.high_watermark == 4
 
 
 # Whoever waits may leave

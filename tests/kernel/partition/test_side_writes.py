@@ -9,6 +9,7 @@ import pytest
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.leader_epochs import CHECKPOINT_NAME, LeaderEpochLineage
 from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition.flush_threads import FlushThreads
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.tasks import ManualTasks
@@ -28,7 +29,13 @@ def partition(tasks: ManualTasks) -> Partition:
     config = TopicConfig({"segment.bytes": 1000})
     store = MemoryPartitionStore(config, clock)
     return Partition(
-        TopicPartition("t", 0), uuid4(), store, config, clock, tasks.in_thread, tasks.run_shielded
+        TopicPartition("t", 0),
+        uuid4(),
+        store,
+        config,
+        clock,
+        tasks.in_thread,
+        FlushThreads(tasks.run_shielded),
     )
 
 

@@ -51,15 +51,15 @@ _WORK: Final = (
     Removal(
         "After a failed flush nothing is acknowledged or visible until a restart",
         f"{_PARTITION}/group_commit.py",
-        "        except OSError as error:\n            self._failure = error\n",
-        "        except OSError:\n            pass\n",
+        "            self._failure = outcome\n",
+        "",
         f"{_PARTITION}/test_group_commit.py",
     ),
     Removal(
         "After a failed flush nothing is acknowledged or visible until a restart",
         f"{_PARTITION}/group_commit.py",
-        "        if self._failure is None:\n            self._show()\n        else:\n",
-        "        self._show()\n        if self._failure is not None:\n",
+        "        else:\n            if not isinstance(outcome, OSError):\n",
+        "        else:\n            self._show()\n            if not isinstance(outcome, OSError):\n",
         f"{_PARTITION}/test_group_commit.py",
     ),
     Removal(
