@@ -107,14 +107,11 @@ class Options:
     def kinds(self, console: Console) -> list[BrokerKind]:
         """The brokers. Raises click.UsageError when there is none, or no such peer."""
         peer = self._named_peer()
-        alone = self.no_kafka or self.no_tidelog or self.smoke
-        if peer is not None and alone:
-            raise click.UsageError("--peer and --against-* go with no --smoke and no --no-*")
-        if self.no_kafka and self.no_tidelog:
-            raise click.UsageError("that leaves no broker to measure")
-        kinds: list[BrokerKind] = [] if self.no_tidelog else [TidelogKind()]
         if peer is not None:
-            return [*kinds, peer]
+            if self.no_kafka or self.no_tidelog or self.smoke:
+                raise click.UsageError("--peer and --against-* go with no --smoke and no --no-*")
+            return [TidelogKind(), peer]
+        kinds: list[BrokerKind] = [] if self.no_tidelog else [TidelogKind()]
         if not self.no_kafka and not self.smoke:
             kinds += _default_peer(console)
         if not kinds:

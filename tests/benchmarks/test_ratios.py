@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import product
 from random import Random
 
@@ -141,7 +142,10 @@ def test_ends_of_an_interval_are_those_of_the_signed_rank_test(pairs: int, rank:
     assert (interval and interval.low) == (pytest.approx(averages[rank - 1]) if rank else None)
 
 
-def test_turns_cancel_what_drifts() -> None:
-    assert list(turns("ab", 4)) == [*"abbaabba"]
-    assert list(turns("abc", 2)) == [*"abccba"]
-    assert list(turns("a", 2)) == ["a", "a"]
+def test_turns_cancel_what_drifts_and_have_no_rhythm() -> None:
+    order = "".join(turns("ab", WHOLE.slices))
+    blocks = [order[start : start + 4] for start in range(0, len(order), 4)]
+    assert Counter(blocks) == {"abba": WHOLE.slices / 4, "baab": WHOLE.slices / 4}
+    assert blocks[0::2] != blocks[1::2]
+    assert "".join(turns("abc", 3)) == "abccbaabc"
+    assert "".join(turns("a", 2)) == "aa"
