@@ -23,6 +23,7 @@ from .scenarios import (
     Scenario,
     Throughput,
     TimeToReady,
+    WaitingConsumers,
     codecs,
     compactions,
     latencies,
@@ -72,7 +73,7 @@ class Plan:
                 *old_clients(),
             ],
             sessions=spark_scenarios(effort.spark_records),
-            configured=compactions(),
+            configured=[*compactions(), WaitingConsumers(effort.connections)],
             loads=[*map(Throughput, shapes), *latencies(), CommitLatency(), *raw_clients()],
             memory=True,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import struct
 from contextlib import ExitStack
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from kio.schema.sync_group.v2.response import SyncGroupResponse
 
 from benchmarks.procfs import Usage, as_usage
 
+from .files import allow_files
 from .group_requests import await_coordinator, heartbeat_frame, join_frame, sync_frame
 from .meter import Meter
 from .pacing import paced
@@ -56,7 +56,7 @@ def heartbeats(spec: HeartbeatsSpec) -> HeartbeatsResult:
     The answer to a heartbeat is read when the next one of its member is due, so that no broker is held up
     by this load. Raises RuntimeError for any error code.
     """
-    _allow_files(spec.groups * spec.members + _SPARE_FILES)
+    allow_files(spec.groups * spec.members + _SPARE_FILES)
     with ExitStack() as connections:
         members = _form(connections, spec)
         count = len(members) * spec.rounds
@@ -107,9 +107,3 @@ def _check_answer(connection: RawConnection) -> None:
 def _check(error_code: ErrorCode) -> None:
     if error_code is not ErrorCode.none:
         raise RuntimeError(f"a member was answered {error_code!r}")
-
-
-def _allow_files(count: int) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < count:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))

@@ -34,6 +34,7 @@ from .spark import (
     read_with_spark,
 )
 from .spark_batches import SmallBatchesResult, SmallBatchesSpec, small_batches
+from .waiting_consumers import WaitingConsumersResult, WaitingConsumersSpec, waiting_consumers
 
 PRODUCE = Load("produce", produce, ProduceSpec, ProduceResult)
 CONSUME = Load("consume", consume, ConsumeSpec, ConsumeResult)
@@ -46,6 +47,7 @@ OLD_FETCH = Load("old-fetch", old_fetch, OldClientSpec, OldClientResult)
 RECEIVE_CHECK_WRITE = Load("receive-check-write", receive_check_write, MachineLimitSpec, MachineLimitResult)
 COMMIT = Load("commit", commit, CommitSpec, CommitResult)
 HEARTBEATS = Load("heartbeats", heartbeats, HeartbeatsSpec, HeartbeatsResult)
+WAITING_CONSUMERS = Load("waiting-consumers", waiting_consumers, WaitingConsumersSpec, WaitingConsumersResult)
 SEND_FILE = Load("send-file", send_file, MachineLimitSpec, MachineLimitResult)
 RECEIVE_APPEND = Load("receive-append", receive_append, MachineLimitSpec, MachineLimitResult)
 APPEND_COST = Load("append-cost", append_cost, MachineLimitSpec, AppendCostResult)

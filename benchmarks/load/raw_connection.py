@@ -51,6 +51,10 @@ class RawConnection:
     ) -> None:
         self._socket.close()
 
+    def fileno(self) -> int:
+        """The socket, for selectors."""
+        return self._socket.fileno()
+
     def send(self, frame: bytes | bytearray) -> None:
         """Send a whole frame."""
         self._socket.sendall(frame)

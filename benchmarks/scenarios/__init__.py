@@ -27,6 +27,7 @@ from .shapes import DEFAULT_MATRIX, FULL_MATRIX, SMOKE_MATRIX, Shape
 from .spark import spark_scenarios
 from .storage import storage_scenarios
 from .throughput import Throughput
+from .waiting_consumers import WaitingConsumers
 from .warm_up import repeat_until_warm, warm_up
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "Shape",
     "Throughput",
     "TimeToReady",
+    "WaitingConsumers",
     "codecs",
     "compactions",
     "idle_memory",

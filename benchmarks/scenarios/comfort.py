@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import socket
 import time
 from contextlib import ExitStack
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from benchmarks.brokers import TIDELOG
+from benchmarks.load.files import allow_files
 from benchmarks.procfs import open_files, resident_bytes
 from benchmarks.rows import Better, Row, Sample
 from benchmarks.topics import admin_client, create_topics
@@ -86,7 +86,7 @@ def _restart(server: BrokerServer) -> list[Sample]:
 
 
 def _connect(server: BrokerServer, connections: int) -> list[Sample]:
-    _allow_files(connections + _SPARE_FILES)
+    allow_files(connections + _SPARE_FILES)
     with ExitStack() as held:
         start = time.monotonic()
         for number in range(connections):
@@ -108,9 +108,3 @@ def _cost(server: BrokerServer, memory: str, files: str) -> list[Sample]:
         Sample(memory, resident_bytes(server.pid) / 1e6),
         Sample(files, open_files(server.pid)),
     ]
-
-
-def _allow_files(count: int) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < count:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))
