@@ -29,6 +29,7 @@ from tidelog.plugins.protocol_kafka.context import MAX_MESSAGE_BYTES, RequestCon
 from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
 from tidelog.plugins.protocol_kafka.messages.header import RequestHeader, parse_request_header
 from tidelog.plugins.protocol_kafka.routes import Route, Routes
+from tidelog.plugins.protocol_kafka.wait_timer import WaitTimer
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.broker import PluginHooks
@@ -386,7 +387,8 @@ class KafkaCodec:
 
 def fetch_session_cache(broker: WireContext) -> FetchSessionCache:
     """Return an empty cache for the fetch sessions of a broker."""
-    return FetchSessionCache(broker.config[keys.MAX_INCREMENTAL_FETCH_SESSIONS], broker.loop_clock)
+    slots = broker.config[keys.MAX_INCREMENTAL_FETCH_SESSIONS]
+    return FetchSessionCache(slots, broker.loop_clock, WaitTimer(broker.tasks.once))
 
 
 def _added_apis(plugins: PluginHooks) -> Sequence[KafkaApi]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.fetch_session import IncrementalFetchSession
+    from tidelog.plugins.protocol_kafka.wait_timer import WaitTimer
 
 MIN_EVICTION_S: Final = 120.0
 """How long a session is unused before any other may take its place; Kafka has a constant, too."""
@@ -49,13 +50,15 @@ class FetchSessionCache:
     """Up to `slots` sessions; `clock` gives seconds.
 
     Attributes:
+        timer: ends the waits of their requests
         partitions: how many partitions all sessions have
         evictions: how many sessions made way for another one
         evictable_by_all: what may make way for any session that is worth more, the least first
         evictable_by_privileged: what may make way for such a session of a follower
     """
 
-    def __init__(self, slots: int, clock: Callable[[], float]) -> None:
+    def __init__(self, slots: int, clock: Callable[[], float], timer: WaitTimer) -> None:
+        self.timer = timer
         self._slots = slots
         self._max_partitions = slots * PARTITIONS_PER_SLOT
         self._clock = clock

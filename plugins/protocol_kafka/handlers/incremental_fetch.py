@@ -106,6 +106,7 @@ class _SessionRead(PartitionReads):
         super().__init__(context, request, session.size)
         self._session = session
         self._epoch = session.epoch
+        self._timer = context.fetch_sessions.timer
         self._found: Sequence[ReadPartition] = ()
         self._uncounted = session.uncounted
 
@@ -153,15 +154,18 @@ class _SessionRead(PartitionReads):
 
     async def _wait(self, deadline: float) -> bool:
         """Wait until there is enough, or the time is over; return False if it was not waited."""
-        session, enough = self._session, trio.Event()
+        session, enough, timer = self._session, trio.Event(), self._timer
         # The session counts from here on what comes, also while very many partitions are visited.
         waiter = session.waiter = AppendWaiter(self.missing_bytes, enough.set)
         try:
             # More came while a thread read, or the responses to earlier requests were sent.
             if session.uncounted != self._uncounted or any(await _each(session.wait_for, self._found)):
                 return trio.current_time() >= deadline
-            with trio.move_on_at(deadline):
+            tick = timer.add(waiter, deadline)
+            try:
                 await enough.wait()
+            finally:
+                timer.discard(waiter, tick)
             return True
         finally:
             if session.waiter is waiter:

@@ -15,6 +15,7 @@ from tidelog.plugins.protocol_kafka.fetch_session_cache import (
     FetchSessionCache,
 )
 from tidelog.plugins.protocol_kafka.messages.fetch import FetchPartition, FetchTopic
+from tidelog.plugins.protocol_kafka.wait_timer import WaitTimer
 
 LONG_S = MIN_EVICTION_S + 1
 FOLLOWER, CONSUMER = True, False
@@ -25,7 +26,7 @@ class Cache:
 
     def __init__(self, slots: int) -> None:
         self.now = 0.0
-        self.cache = FetchSessionCache(slots, lambda: self.now)
+        self.cache = FetchSessionCache(slots, lambda: self.now, WaitTimer(lambda *_: None))
 
     def open(self, size: int, *, privileged: bool = CONSUMER) -> IncrementalFetchSession | None:
         """Open a session, None if there is no place for it."""
