@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import attrs
 
+from tidelog.kernel.compiled import is_compiled
 from tidelog.kernel.config import TopicConfig, keys
 from tidelog.kernel.errors import (
     CorruptBatch,
@@ -19,6 +20,7 @@ from tidelog.kernel.errors import (
     RecordError,
     UnsupportedCompression,
 )
+from tidelog.kernel.records import scanner
 from tidelog.kernel.records.batch import (
     CODEC_MASK,
     CONTROL_BIT,
@@ -38,7 +40,6 @@ from tidelog.kernel.records.checking import (
     check_in_steps,
 )
 from tidelog.kernel.records.compression import (
-    UNPACKED_PIECE_BYTES,
     UnpackedTooLarge,
     codec_named,
     in_pieces,
@@ -51,9 +52,10 @@ from tidelog.kernel.records.record import MAX_RECORDS_BYTES
 from tidelog.kernel.records.scanner import MOST_BYTES, check_at_once
 
 LOG_APPEND_TIME = "LogAppendTime"
-AT_ONCE_RECORDS = 2048
-AT_ONCE_BYTES = 256 * 1024
-"""Records, and their bytes, that are decompressed and checked in one piece: for a millisecond or two."""
+AT_ONCE_RECORDS = 16 * 1024 if is_compiled(scanner.__name__) else 1024
+AT_ONCE_BYTES = 1024 * 1024 + 64 * 1024
+"""Records, and their bytes, that are decompressed and checked in one piece, for a millisecond or two: those of
+a batch that is as large, before it is compressed, as `max.message.bytes` allows it to be as shipped."""
 MIN_RECORD_BYTES = 7
 """An uncompressed record's length, attributes, two deltas, two lengths and number of headers, a byte each."""
 
@@ -238,7 +240,7 @@ def validate_at_once(batch: Buffer, header: BatchHeader, config: PartitionConfig
     That is so if anything is wrong with them, and if they are many or large.
     """
     codec = header.attributes & CODEC_MASK
-    if header.record_count > AT_ONCE_RECORDS or len(batch) > UNPACKED_PIECE_BYTES:
+    if header.record_count > AT_ONCE_RECORDS or len(batch) > AT_ONCE_BYTES:
         return None
     packed = memoryview(batch)[HEADER_BYTES:]
     records = unpack_at_once(codec, packed, AT_ONCE_BYTES) if codec else packed

@@ -32,6 +32,21 @@ ENOUGH_BYTES = 16 * 1024 * 1024
 """Or so much of the memory of requests."""
 
 
+KEPT_BYTES = 2 * 1024 * 1024
+"""Blocks up to this size are not returned to the system one by one: larger than any piece of records."""
+
+
+def keep_freed_blocks() -> None:
+    """Have the allocator keep the blocks that pieces of records had, for the next ones.
+
+    glibc returns each block above 128 KiB at once, and the end of its heap as soon as that much of it is
+    free. A new piece is then made of pages that the system has to clear first, which takes about as long as
+    to decompress into them. It adapts both limits to the largest block that was freed (mallopt(3)).
+    """
+    largest = bytearray(KEPT_BYTES)
+    del largest
+
+
 class MemoryReturn:
     """Counts connections that have ended, and trims the memory of the process when they had much."""
 

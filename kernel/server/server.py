@@ -20,7 +20,7 @@ from tidelog.kernel.server.connection import Connection
 from tidelog.kernel.server.connection_rates import AddressRates, ConnectionRate
 from tidelog.kernel.server.limits import ConnectionLimits, connections_within, limits_by_address
 from tidelog.kernel.server.listener import BoundListener
-from tidelog.kernel.server.memory import MemoryReturn, memory_bytes
+from tidelog.kernel.server.memory import MemoryReturn, keep_freed_blocks, memory_bytes
 from tidelog.kernel.server.request_memory import RequestMemory
 from tidelog.kernel.server.turns import Turns
 
@@ -65,6 +65,7 @@ class Server:
         self._quota_revision = -1
         self._held = 0
         self._memory = MemoryReturn()
+        keep_freed_blocks()
         limit_bytes = config[keys.QUEUED_MAX_REQUEST_BYTES]
         self.request_memory = RequestMemory(limit_bytes if limit_bytes > 0 else memory_bytes() // 4)
         self._busy_poll = BusyPoll(config[keys.SOCKET_BUSY_POLL_US] / 1e6, Processors())

@@ -70,9 +70,10 @@ class Lz4Codec(CompressionCodec):
         """Return all decompressed records; see `CompressionCodec.unpack_at_once`."""
         import lz4.frame
 
-        unpacker: Any = lz4.frame.LZ4FrameDecompressor()
-        records: bytes = unpacker.decompress(data, max_length=most_bytes)
-        return records if unpacker.eof else None
+        # Not `LZ4FrameDecompressor`, which copies what it was given.
+        context = lz4.frame.create_decompression_context()
+        records, _, ended = lz4.frame.decompress_chunk(context, data, max_length=most_bytes)
+        return records if ended else None
 
     def pack_v0(self, pieces: Iterable[Buffer], level: int | None) -> Iterator[bytes]:
         """Iterate over the compressed form, with the checksum of clients before Kafka 0.10."""

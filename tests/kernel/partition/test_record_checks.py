@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+import lz4.frame
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -19,10 +20,11 @@ from tidelog.kernel.partition import AppendResult, record_checks, validation
 from tidelog.kernel.partition.record_checks import LOOP_MEMORY_BYTES
 from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.partition.validation import (
+    AT_ONCE_BYTES,
     PartitionConfig,
     validate_in_steps,
 )
-from tidelog.kernel.records.batch import TRANSACTIONAL_BIT, pack_batch, parse_header
+from tidelog.kernel.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT, pack_batch, parse_header
 from tidelog.kernel.records.checking import HEADERS_PER_STEP, RECORDS_PER_STEP
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.varint import write_varlong
@@ -32,7 +34,7 @@ from tidelog.plugins.compression.snappy import EMPTY_BLOCKS_PER_STEP, XERIAL_HEA
 
 from .parts import append_as_client, batch_of, changed, check_in_steps, compressed, open_partition, sent
 
-SNAPPY, ZSTD = 2, 4
+SNAPPY, LZ4, ZSTD = 2, 3, 4
 PACKED = pytest.mark.parametrize("codec", [1, 2, 3, 4], ids=["gzip", "snappy", "lz4", "zstd"])
 CODECS = pytest.mark.parametrize("codec", range(5), ids=["none", "gzip", "snappy", "lz4", "zstd"])
 COMPACTED = TopicConfig({"cleanup.policy": ("compact",)})
@@ -128,6 +130,18 @@ def test_append_checks_records_for_a_turn(codec: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr(record_checks, "FIRST_TURN_SECONDS", 60.0)
     partition = open_partition()
     assert partition.append(compressed(batch_of(10 * LARGE), codec)) == AppendResult(0, 10 * LARGE - 1, -1)
+
+
+@CODECS
+@pytest.mark.parametrize(("value_bytes", "is_at_once"), [(1_048_000, True), (AT_ONCE_BYTES, False)])
+def test_append_checks_a_batch_of_a_megabyte_in_one_piece(
+    codec: int, value_bytes: int, is_at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client measures it so before it compresses it; no step is short enough to end in."""
+    monkeypatch.setattr(record_checks, "FIRST_TURN_SECONDS", 0)
+    config = TopicConfig({"max.message.bytes": 2 * AT_ONCE_BYTES})
+    batch = compressed(make_batch([bytes(value_bytes // 256)] * 256), codec)
+    assert isinstance(open_partition(config=config).append(batch), AppendResult) is is_at_once
 
 
 @PACKED
@@ -280,8 +294,13 @@ async def test_check_records_continues_in_a_thread_when_other_tasks_are_ready(
 
 
 async def test_check_records_that_take_much_memory_runs_in_a_thread(steps_in_threads: list[int]) -> None:
-    batch = compressed(make_batch([bytes(1000)] * 5000), SNAPPY)
-    await check_in_steps(open_partition(), batch)
+    batch = make_batch([bytes(1000)] * 5000)
+    blocks = lz4.frame.compress(
+        batch[HEADER_BYTES:], block_size=lz4.frame.BLOCKSIZE_MAX4MB, block_linked=False
+    )
+    await check_in_steps(
+        open_partition(), pack_batch(parse_header(batch)._replace(attributes=LZ4), bytes(blocks))
+    )
     assert threading.get_ident() not in steps_in_threads
     assert len(steps_in_threads) >= 10
 
