@@ -165,9 +165,10 @@ SOCKET_SEND_BUFFER_BYTES = ConfigKey(
 SOCKET_RECEIVE_BUFFER_BYTES = ConfigKey(
     name="socket.receive.buffer.bytes",
     type=integer(-1),
-    default=102400,
+    default=-1,
     documentation="The system's receive buffer per connection (SO_RCVBUF), in bytes; -1 leaves it to the "
-    "system.",
+    "system, which adapts it. Apache Kafka ships 102400: then a client of large batches waits while one of "
+    "them is checked, as little more than the next 100 KB can be on their way.",
 )
 SOCKET_LISTEN_BACKLOG_SIZE = ConfigKey(
     name="socket.listen.backlog.size",
