@@ -54,8 +54,8 @@ from tidelog.kernel.records.scanner import MOST_BYTES, check_at_once
 LOG_APPEND_TIME = "LogAppendTime"
 AT_ONCE_RECORDS = 16 * 1024 if is_compiled(scanner.__name__) else 1024
 AT_ONCE_BYTES = 1024 * 1024 + 64 * 1024
-"""Records, and their bytes, that are decompressed and checked in one piece, for a millisecond or two: those of
-a batch that is as large, before it is compressed, as `max.message.bytes` allows it to be as shipped."""
+"""Records, and their bytes, that are decompressed and checked in one piece, for a millisecond or two: all of
+those of a batch that is as large, before it is compressed, as `max.message.bytes` allows it to be."""
 MIN_RECORD_BYTES = 7
 """An uncompressed record's length, attributes, two deltas, two lengths and number of headers, a byte each."""
 

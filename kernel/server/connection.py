@@ -16,9 +16,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import logging
 import os
 import socket
+import sys
+import termios
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
@@ -40,6 +43,7 @@ from tidelog.kernel.server.turns import PIECE_BYTES, Turns
 
 _log = logging.getLogger(__name__)
 
+UNKNOWN = -1
 NOTHING_ARRIVED = -1
 NO_ROOM = -2
 """The memory for more of the request is to be waited for."""
@@ -79,6 +83,7 @@ class Connection:
         "_short_answers_before",
         "_socket",
         "_turns",
+        "_unsent_bytes",
         "_wait_scope",
         "_wants_memory",
         "_warnings",
@@ -107,6 +112,7 @@ class Connection:
         self._finishing = False
         self._peer_left = False
         self._aborted = False
+        self._unsent_bytes = 0
         self._wait_scope: trio.CancelScope | None = None
         self._wants_memory = False
         self._socket = sock
@@ -178,6 +184,7 @@ class Connection:
             return NOTHING_ARRIVED
         if count:
             self.active_since_sweep = True
+            self._unsent_bytes = UNKNOWN
             self._closed_loop.received(count)
             self._wire.bytes_received(count)
         return count
@@ -293,7 +300,12 @@ class Connection:
             self._peer_left = True
             self._wait_scope.cancel()
         was_active, self.active_since_sweep = self.active_since_sweep, False
-        return was_active
+        return was_active or (self._unsent_bytes != 0 and self._peer_receives())
+
+    def _peer_receives(self) -> bool:
+        """Return whether the peer received anything since the last call, of what the system has for it."""
+        before, self._unsent_bytes = self._unsent_bytes, unsent_bytes(self._socket)
+        return self._unsent_bytes not in (before, 0 if before == UNKNOWN else before)
 
     @property
     def shares_turns(self) -> bool:
@@ -341,6 +353,14 @@ def has_left(sock: socket.socket) -> bool:
         return False
     except OSError:
         return True
+
+
+def unsent_bytes(sock: socket.socket) -> int:
+    """Return how many bytes the peer has not received yet, 0 where the system does not say that."""
+    try:
+        return int.from_bytes(fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    except OSError:
+        return 0
 
 
 def _shutdown(sock: socket.socket, how: int) -> None:

@@ -73,13 +73,14 @@ async def test_bound_listener_sets_the_configured_socket_buffer_bytes() -> None:
     small.close()
 
 
-async def test_bound_listener_leaves_the_receive_buffer_to_the_system_as_shipped() -> None:
-    """A socket whose buffer was set does not adapt it any more."""
+async def test_bound_listener_leaves_the_buffers_to_the_system_as_shipped() -> None:
+    """It adapts those of a socket that were not set."""
     as_shipped = bound("PLAINTEXT://127.0.0.1:0")
-    with socket.socket() as other:
-        expected = other.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
     sock = as_shipped._socket  # pyright: ignore[reportPrivateUsage]
-    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == expected
+    with socket.socket() as other:
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            expected = other.getsockopt(socket.SOL_SOCKET, option)
+            assert sock.getsockopt(socket.SOL_SOCKET, option) == expected
     as_shipped.close()
 
 

@@ -157,7 +157,11 @@ async def test_connection_gives_way_in_a_long_response_only_if_others_get_short_
 async def test_connection_gives_way_to_one_that_sends_a_request_during_a_long_response(
     gave_way: list[Turns],
 ) -> None:
-    async with running_server() as server, await server.connect() as reader, await server.connect() as other:
+    async with (
+        running_server(socket_send_buffer_bytes=102_400) as server,
+        await server.connect() as reader,
+        await server.connect() as other,
+    ):
         await reader.send_all(b"file 1000000\necho end\n")
         await wait_all_tasks_blocked()
         assert not gave_way
