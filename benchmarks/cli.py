@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -26,7 +27,7 @@ from .ratios import LEAST_PAIRS
 from .report import document, print_report
 from .run import Run
 from .scenarios import DEFAULT_MATRIX, FULL_MATRIX, SMOKE_MATRIX, Bench
-from .workspace import default_base, workspace
+from .workspace import default_base, disk_base, workspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -208,9 +209,12 @@ def _measure(options: Options) -> Results:
     _end_orderly_on_signals()
     kinds = options.kinds(console)
     started = datetime.now(UTC)
-    with workspace(options.data_dir or default_base(_DATA_SETS_HELD * effort.most_bytes)) as folder:
-        about = _about(started, effort, kinds, folder)
-        results = Run(Bench(effort, folder), plan, kinds, Progress()).execute()
+    with ExitStack() as folders:
+        base = options.data_dir or default_base(_DATA_SETS_HELD * effort.most_bytes)
+        folder, disk = folders.enter_context(workspace(base)), disk_base(options.data_dir)
+        bench = Bench(effort, folder, disk and folders.enter_context(workspace(disk)))
+        about = _about(started, bench, kinds)
+        results = Run(bench, plan, kinds, Progress()).execute()
     about["seconds"] = round((datetime.now(UTC) - started).total_seconds(), 1)
     print_report(console, results, {kind.key: kind.title for kind in kinds}, details=options.details)
     path = options.json_path or (None if options.smoke else _RESULTS / f"{started:%Y%m%dT%H%M%SZ}.json")
@@ -228,11 +232,11 @@ def _default_peer(console: Console) -> list[BrokerKind]:
         return []
 
 
-def _about(started: datetime, effort: Effort, kinds: Sequence[BrokerKind], folder: Path) -> dict[str, object]:
+def _about(started: datetime, bench: Bench, kinds: Sequence[BrokerKind]) -> dict[str, object]:
     return {
         "started": started.isoformat(timespec="seconds"),
-        "effort": attrs.asdict(effort),
-        "machine": machine_facts(folder),
+        "effort": attrs.asdict(bench.effort),
+        "machine": machine_facts(bench.folder, bench.disk),
         "brokers": {kind.key: kind.describe() for kind in kinds},
     }
 

@@ -15,7 +15,7 @@ from tidelog.kernel.compiled import described
 _LIBRARIES = ("tidelog", "trio", "crc32c", "confluent-kafka", "kio")
 
 
-def machine_facts(data_dir: Path) -> dict[str, object]:
+def machine_facts(data_dir: Path, disk: Path | None) -> dict[str, object]:
     """Processor, memory, kernel, interpreter, libraries and the file system of the data, by name."""
     return {
         "processor": _proc_value("/proc/cpuinfo", "model name"),
@@ -29,7 +29,8 @@ def machine_facts(data_dir: Path) -> dict[str, object]:
         "build": described(),
         "librdkafka": confluent_kafka.libversion()[0],
         "data_dir": str(data_dir),
-        "file_system": _file_system(data_dir),
+        "file_system": file_system(data_dir),
+        "disk_file_system": disk and file_system(disk),
     }
 
 
@@ -45,6 +46,7 @@ def _version_of(distribution: str) -> str | None:
         return None
 
 
-def _file_system(path: Path) -> str:
+def file_system(path: Path) -> str:
+    """The name of a file system's type."""
     command = ["stat", "--file-system", "--format=%T", str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

@@ -26,6 +26,8 @@ from .scenarios import (
     WaitingConsumers,
     codecs,
     compactions,
+    durability,
+    flush_limits,
     latencies,
     machine_limits,
     old_clients,
@@ -54,6 +56,8 @@ class Plan:
     sessions: Sequence[LaunchScenario]
     """Launches that measure all repeats at once: what they start takes long to get warm."""
     configured: Sequence[ConfiguredScenario]
+    on_disk: Sequence[ConfiguredScenario]
+    """Those that show nothing unless their data is on a disk; they share brokers."""
     loads: Sequence[BrokerScenario]
     memory: bool
 
@@ -61,7 +65,7 @@ class Plan:
     def of(cls, shapes: Sequence[Shape], effort: Effort) -> Plan:
         """Everything, with these shapes of throughput load."""
         return cls(
-            machine=[*machine_limits(), LatencyLimit()],
+            machine=[*machine_limits(), LatencyLimit(), *flush_limits()],
             packages=codecs(),
             launches=[
                 TimeToReady(),
@@ -74,6 +78,7 @@ class Plan:
             ],
             sessions=spark_scenarios(effort.spark_records),
             configured=[*compactions(), WaitingConsumers(effort.connections)],
+            on_disk=durability(),
             loads=[*map(Throughput, shapes), *latencies(), CommitLatency(), *raw_clients()],
             memory=True,
         )
@@ -96,6 +101,7 @@ class Plan:
             launches=launches,
             sessions=_chosen(self.sessions, patterns),
             configured=_chosen(self.configured, patterns),
+            on_disk=_chosen(self.on_disk, patterns),
             loads=loads,
             memory=self.memory and any(_fits(row.name, patterns) for row in MEMORY_ROWS),
         )
@@ -111,7 +117,8 @@ class Plan:
 
     @property
     def _before_loads(self) -> list[Scenario]:
-        return [*self.machine, *self.packages, *self.launches, *self.sessions, *self.configured]
+        own = (*self.launches, *self.sessions, *self.configured, *self.on_disk)
+        return [*self.machine, *self.packages, *own]
 
     @property
     def _names(self) -> set[str]:

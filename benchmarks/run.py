@@ -67,7 +67,9 @@ class Run:
                 self._do(step)
             self._do_launches()
             for scenario in self.plan.configured:
-                self._load_own_brokers(scenario)
+                self._load_own_brokers([scenario], self.bench.folder, self._slices_of(scenario))
+            if self.plan.on_disk:
+                self._load_own_brokers(self.plan.on_disk, self.bench.disk, self.bench.effort.slices)
             if self.plan.loads or self.plan.memory:
                 self._load_brokers()
         return self.results
@@ -80,6 +82,8 @@ class Run:
             applying = len(self._applying(scenario))
             # Beside the slices: the start.
             steps += (1 + self._turns_of(self._slices_of(scenario))) * applying
+        if plan.on_disk:
+            steps += (1 + len(plan.on_disk) * self._turns_of(self.bench.effort.slices)) * kinds
         if plan.loads or plan.memory:
             # Beside the loads: start, warm-up.
             loads = len(plan.loads) * self._turns_of(self.bench.effort.slices)
@@ -149,14 +153,22 @@ class Run:
         effort = self.bench.effort
         return effort.launch_slices if len(self._applying(scenario)) > 1 else effort.repeats
 
-    def _load_own_brokers(self, scenario: ConfiguredScenario) -> None:
-        with TemporaryDirectory(dir=self.bench.folder) as folder, ExitStack() as running:
+    def _load_own_brokers(
+        self, scenarios: Sequence[ConfiguredScenario], base: Path | None, slices: int
+    ) -> None:
+        """Start brokers in a new folder in `base` with the settings of the scenarios, which are equal."""
+        if base is None:
+            self.results.failures.append("no folder is on a disk: --data-dir names another one")
+            return
+        first, *_ = scenarios
+        with TemporaryDirectory(dir=base) as folder, ExitStack() as running:
             brokers: list[RunningBroker] = []
-            for kind in self._applying(scenario):
-                server = kind.server(Path(folder, kind.key), scenario.settings)
+            for kind in self._applying(first):
+                server = kind.server(Path(folder, kind.key), first.settings)
                 start = partial(self._start, running, brokers, kind, server)
-                self._do(Step(scenario.name, kind.key, f"start, {kind.title}", scenario.rows, start))
-            self._alternate(scenario, brokers, self._slices_of(scenario))
+                self._do(Step(first.name, kind.key, f"start, {kind.title}", first.rows, start))
+            for scenario in scenarios:
+                self._alternate(scenario, brokers, slices)
 
     def _load_brokers(self) -> None:
         with ExitStack() as running:

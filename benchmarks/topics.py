@@ -56,9 +56,11 @@ def delete_topic(admin: AdminClient, name: str) -> None:
 
 
 @contextmanager
-def topic_for_a_run(admin: AdminClient, partitions: int = 1) -> Generator[str]:
+def topic_for_a_run(
+    admin: AdminClient, partitions: int = 1, config: Mapping[str, str] | None = None
+) -> Generator[str]:
     """The name of a fresh topic, deleted at the end."""
     name = f"run-{next(_numbers)}"
-    create_topics(admin, {name: partitions})
+    create_topics(admin, {name: partitions}, config)
     yield name
     delete_topic(admin, name)

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .machine import file_system
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -22,6 +24,17 @@ def default_base(needed_bytes: int) -> Path:
     ):
         return _IN_MEMORY
     return Path(tempfile.gettempdir())
+
+
+def disk_base(data_dir: Path | None) -> Path | None:
+    """The first of the usual folders for data that is not in memory; None if all of them are."""
+    candidates = [data_dir, Path("/var/tmp"), Path(tempfile.gettempdir()), Path.home()]
+    on_disk = (each for each in candidates if each and each.is_dir() and not _is_in_memory(each))
+    return next(on_disk, None)
+
+
+def _is_in_memory(folder: Path) -> bool:
+    return file_system(folder) in {"tmpfs", "ramfs"}
 
 
 @contextmanager

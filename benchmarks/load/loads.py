@@ -6,8 +6,10 @@ from .acknowledge import LatencyResult, LatencySpec, acknowledge
 from .commit import CommitResult, CommitSpec, commit
 from .consume import ConsumeResult, ConsumeSpec, consume
 from .end_to_end import end_to_end
+from .flush_limit import FlushLimitResult, FlushLimitSpec, flush_limit
 from .heartbeats import HeartbeatsResult, HeartbeatsSpec, heartbeats
 from .machine_limit import MachineLimitResult, MachineLimitSpec, receive_check_write, send_file
+from .many_producers import ManyProducersResult, ManyProducersSpec, many_producers
 from .old_clients import OldClientResult, OldClientSpec, old_fetch, old_produce
 from .partition_append import AppendCostResult, append_cost, receive_append
 from .process import Load
@@ -45,6 +47,8 @@ RAW_FETCH = Load("raw-fetch", raw_fetch, RawFetchSpec, RawFetchResult)
 OLD_PRODUCE = Load("old-produce", old_produce, OldClientSpec, OldClientResult)
 OLD_FETCH = Load("old-fetch", old_fetch, OldClientSpec, OldClientResult)
 RECEIVE_CHECK_WRITE = Load("receive-check-write", receive_check_write, MachineLimitSpec, MachineLimitResult)
+MANY_PRODUCERS = Load("many-producers", many_producers, ManyProducersSpec, ManyProducersResult)
+FLUSH_LIMIT = Load("flush-limit", flush_limit, FlushLimitSpec, FlushLimitResult)
 COMMIT = Load("commit", commit, CommitSpec, CommitResult)
 HEARTBEATS = Load("heartbeats", heartbeats, HeartbeatsSpec, HeartbeatsResult)
 WAITING_CONSUMERS = Load("waiting-consumers", waiting_consumers, WaitingConsumersSpec, WaitingConsumersResult)

@@ -55,6 +55,13 @@ class RawConnection:
         """The socket, for selectors."""
         return self._socket.fileno()
 
+    def receive_some(self) -> bytes:
+        """What has arrived, at least a byte."""
+        received = self._socket.recv(_BUFFER_BYTES)
+        if not received:
+            raise ConnectionResetError("the broker closed the connection")
+        return received
+
     def send(self, frame: bytes | bytearray) -> None:
         """Send a whole frame."""
         self._socket.sendall(frame)

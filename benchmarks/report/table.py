@@ -59,13 +59,14 @@ def print_report(
 
 
 def _limits(results: Results, measured: Sequence[Row]) -> Table:
-    table = Table(title="What this machine reaches without a broker, MB/s", title_justify="left")
+    table = Table(title="What this machine reaches without a broker", title_justify="left")
     table.add_column("")
+    table.add_column("unit")
     table.add_column("median (least–most)", justify="right")
     for row in measured:
         summary = results.summary(row.name, MACHINE)
         if summary is not None:
-            table.add_row(row.title, spread(summary))
+            table.add_row(row.title, row.unit, spread(summary))
     return table
 
 

@@ -13,6 +13,7 @@ from .context import (
     RunningBroker,
     Scenario,
 )
+from .durability import durability, flush_limits
 from .groups import CommitLatency, Heartbeats, LoadedOffsets
 from .imports import ImportTime
 from .latency import latencies
@@ -55,6 +56,8 @@ __all__ = [
     "WaitingConsumers",
     "codecs",
     "compactions",
+    "durability",
+    "flush_limits",
     "idle_memory",
     "latencies",
     "machine_limits",

@@ -30,10 +30,14 @@ _SLACK_S = 90.0
 
 @attrs.frozen
 class Bench:
-    """The run: how much to measure, and the folder for everything that is written."""
+    """The run: how much to measure, and the folder for everything that is written.
+
+    `disk`: the folder for what has to be on a disk; None: there is none.
+    """
 
     effort: Effort
     folder: Path
+    disk: Path | None = None
 
     @property
     def load_timeout_s(self) -> float:

@@ -79,6 +79,7 @@ class FakeKind:
     fails_to_start: bool = False
     settings: list[Mapping[str, str]] = attrs.field(factory=list["Mapping[str, str]"])
     compiles_while_it_runs: bool = False
+    folders: list[Path] = attrs.field(factory=list[Path])
 
     @property
     def title(self) -> str:
@@ -86,6 +87,7 @@ class FakeKind:
 
     def server(self, work_dir: Path, settings: Mapping[str, str] = NO_SETTINGS) -> FakeServer:
         self.settings.append(settings)
+        self.folders.append(work_dir)
         return FakeServer(self.key, self.events, self.fails_to_start)
 
     def describe(self) -> dict[str, object]:
@@ -197,6 +199,8 @@ def a_run(
     launches: Sequence[FakeLaunch] = (),
     sessions: Sequence[FakeSession] = (),
     configured: Sequence[FakeConfigured] = (),
+    on_disk: Sequence[FakeConfigured] = (),
+    disk: Path | None = None,
     slices: int = 2,
     warm_up_cpu_s: float = 0.0,
 ) -> Run:
@@ -215,11 +219,12 @@ def a_run(
         launches=launches,
         sessions=sessions,
         configured=configured,
+        on_disk=on_disk,
         loads=loads,
         memory=False,
     )
     progress = Progress(Console(file=output or io.StringIO(), width=100))
-    return Run(Bench(effort, tmp_path), plan, kinds, progress)
+    return Run(Bench(effort, tmp_path, disk), plan, kinds, progress)
 
 
 def test_brokers_take_turns_and_are_stopped(tmp_path: Path) -> None:
@@ -340,6 +345,25 @@ def test_scenarios_with_settings_have_brokers_of_their_own(tmp_path: Path) -> No
     assert results.subjects("load") == ["a"]
 
 
+def test_scenarios_on_a_disk_share_brokers_there(tmp_path: Path) -> None:
+    events: list[str] = []
+    kinds = [FakeKind("a", events)]
+    on_disk = [FakeConfigured("one", events), FakeConfigured("other", events)]
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    results = a_run(tmp_path, [], kinds, on_disk=on_disk, disk=disk, slices=1).execute()
+    assert results.failures == []
+    assert events == ["a starts", "one on a", "other on a", "a stops"]
+    assert [folder.parent.parent for folder in kinds[0].folders] == [disk]
+
+
+def test_without_a_disk_its_scenarios_fail_and_say_why(tmp_path: Path) -> None:
+    events: list[str] = []
+    on_disk = [FakeConfigured("one", events)]
+    results = a_run(tmp_path, [], [FakeKind("a", events)], on_disk=on_disk).execute()
+    assert (events, results.failures) == ([], ["no folder is on a disk: --data-dir names another one"])
+
+
 def test_each_sample_has_the_share_of_the_machine_that_others_took(tmp_path: Path) -> None:
     events: list[str] = []
     results = a_run(tmp_path, [FakeLoad("load", events)], [FakeKind("a", events)]).execute()
@@ -361,6 +385,8 @@ def test_progress_counts_all_steps(tmp_path: Path, warm_up_cpu_s: float) -> None
         launches=[FakeLaunch("launch", threading.Barrier(2))],
         sessions=[FakeSession("a")],
         configured=[FakeConfigured("configured", events)],
+        on_disk=[FakeConfigured("one", events), FakeConfigured("other", events)],
+        disk=tmp_path,
         warm_up_cpu_s=warm_up_cpu_s,
     )
     with patch.object(run.progress, "step", steps.append), patch.object(run.progress, "of") as of:
