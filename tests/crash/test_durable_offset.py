@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.crash.core import Core
 from tests.deadlines import DEADLINE_S
 from tidelog.kernel import disk
+from tidelog.kernel.maintenance import TimedFlush
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.snapshots import decode_snapshot, snapshot_name
 from tidelog.kernel.testing import make_batch
@@ -84,6 +86,33 @@ async def test_a_retry_after_a_kill_is_not_acknowledged_before_it_is_durable(
         core.abandon()
     again = await after_power_cut(recorder, tmp_path / "again")
     assert again.topics.get("t").partitions[0].log_end_offset == 1
+    again.abandon()
+
+
+@pytest.mark.parametrize(
+    ("config", "left"),
+    [({}, 0), ({"flush_ms": "1000"}, 5), ({"flush_messages": "1"}, 8)],
+    ids=["page cache", "timed flush", "flush before acknowledge"],
+)
+async def test_the_loss_of_power_costs_what_docs_durability_says(
+    core: Core, tmp_path: Path, config: Mapping[str, str], left: int
+) -> None:
+    """Five records, a look at what has waited for `flush.ms`, and three more; all acknowledged."""
+    recorder = Recorder(core.data)
+    with recorder.installed():
+        await core.open()
+        timed_flush = TimedFlush(core.topics, core.clock)
+        (partition,) = (await core.create("t", 1, **config)).partitions
+        for count in (5, 3):
+            append(partition, count)
+            await partition.wait_flushed(partition.log_end_offset - 1)
+            if count == 5:
+                await timed_flush.run()
+                core.clock.advance(1000)
+                await timed_flush.run()
+        core.abandon()
+    again = await after_power_cut(recorder, tmp_path / "again")
+    assert again.topics.get("t").partitions[0].log_end_offset == left
     again.abandon()
 
 

@@ -62,6 +62,12 @@ class Appending:
             assert store.size_bytes == sum(sizes)
         assert (store.log_start_offset, store.log_end_offset) == (0, 104)
 
+    async def test_log_directory_is_among_those_of_the_storage(self, harness: StorageHarness) -> None:
+        store = await harness.open_store()
+        admin = harness.storage.log_directories
+        paths = [] if admin is None else [each.path for each in await admin.describe()]
+        assert store.log_directory in (paths or [""])
+
     async def test_flush_makes_everything_durable(self, harness: StorageHarness) -> None:
         store = await harness.open_store(segment_bytes=1000)
         for count in (1, 5, 0):
