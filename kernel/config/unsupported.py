@@ -53,13 +53,14 @@ class UnsupportedKeys:
     """All unsupported keys that plugins describe, by name: an exact name takes precedence over a pattern."""
 
     def __init__(self, keys: Iterable[UnsupportedKey]) -> None:
-        self._all = tuple(keys)
-        self._exact = {(key.scope, key.name): key for key in reversed(self._all)}
+        described = tuple(keys)
+        self._exact = {(key.scope, key.name): key for key in reversed(described)}
+        self._patterns = tuple(key for key in described if "*" in key.name)
 
     def judge(self, name: str, text: str, scope: Scope) -> Judgement | None:
         """Return the decision about `name` = `text`, None for a name that no plugin describes."""
         key = self._exact.get((scope, name))
         if key is None:
-            fitting = (each for each in self._all if each.scope == scope and each.fits(name))
+            fitting = (each for each in self._patterns if each.scope == scope and each.fits(name))
             key = next(fitting, None)
         return None if key is None else key.judge(text)

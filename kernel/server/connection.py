@@ -2,8 +2,8 @@
 
 The socket is driven without trio's stream objects: a recv or send that can go ahead costs one system call and
 no trip through the scheduler, and everything a client pipelined is served in one go. `wait_readable` and
-`wait_writable` are the only places that block, and a busy connection still yields after a few rounds. For a
-client in a closed loop of small requests the event loop polls, see `busy_poll`.
+`wait_writable` are the only places that block, and a busy connection still yields after half a millisecond.
+For a client in a closed loop of small requests the event loop polls, see `busy_poll`.
 
 Bytes are sent by `send`, file regions by `sendfile`, and streamed bytes as they are computed. Sending never
 blocks the event loop on a device or a peer.
@@ -23,6 +23,7 @@ import socket
 import sys
 import termios
 from collections.abc import Awaitable, Callable
+from time import perf_counter
 from typing import Final, Protocol
 
 import trio
@@ -47,16 +48,15 @@ UNKNOWN = -1
 NOTHING_ARRIVED = -1
 NO_ROOM = -2
 """The memory for more of the request is to be waited for."""
-ROUNDS_BEFORE_YIELD = 8
-"""Rounds of receive and send without waiting, after which other connections are served."""
+TURN_SECONDS: Final = 0.0005
+"""A connection is served for so long without waiting, and then others are: some eight small batches, or one
+large request."""
 PARTS_BEFORE_SEND = 64
 """Answers to pipelined requests are sent together, up to about this many parts."""
 UNREACHABLE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.ENOTCONN})
 TCP_STATE: Final[int | None] = getattr(socket, "TCP_INFO", None)
 """The socket option whose first byte is the connection's state (Linux: tcp(7), `tcpi_state`)."""
 TCP_ESTABLISHED: Final = b"\x01"
-REQUESTS_BEFORE_YIELD = 64
-"""Requests of one client that are served in a row, before other clients are."""
 SENDFILE_CHUNK_BYTES = 1024 * 1024
 """Limit of one `sendfile`; also how far ahead of it a file is read into memory."""
 LONG_BYTES = 64 * 1024
@@ -82,6 +82,7 @@ class Connection:
         "_sent_long",
         "_short_answers_before",
         "_socket",
+        "_turn_ends",
         "_turns",
         "_unsent_bytes",
         "_wait_scope",
@@ -112,6 +113,7 @@ class Connection:
         self._finishing = False
         self._peer_left = False
         self._aborted = False
+        self._turn_ends = perf_counter() + TURN_SECONDS
         self._unsent_bytes = 0
         self._wait_scope: trio.CancelScope | None = None
         self._wants_memory = False
@@ -131,7 +133,6 @@ class Connection:
         """
         # One coroutine, and no buffer among its variables: all this is there while a connection idles.
         set_holder(self)
-        rounds = 0
         try:
             while True:
                 was_quiet = not self.active_since_sweep
@@ -143,24 +144,22 @@ class Connection:
                     if self._finishing:
                         return
                     self._note(answered)
-                    rounds += 1
                     if was_quiet and answered == 1:
                         # A client that is quiet for the most part has sent its request: there is hardly more.
                         await trio.lowlevel.wait_readable(self._socket)
-                        rounds = 0
-                    elif rounds >= ROUNDS_BEFORE_YIELD:
-                        rounds = 0
+                    elif perf_counter() < self._turn_ends:
+                        continue
+                    else:
                         await trio.lowlevel.checkpoint()
                 elif count == NO_ROOM:
                     await self._wait_for_memory()
                     if self._peer_left or self._finishing:
                         return
+                elif self._closed_loop.should_poll():
+                    await let_others_run()
                 else:
-                    rounds = 0
-                    if self._closed_loop.should_poll():
-                        await let_others_run()
-                    else:
-                        await trio.lowlevel.wait_readable(self._socket)
+                    await trio.lowlevel.wait_readable(self._socket)
+                self._turn_ends = perf_counter() + TURN_SECONDS
         except Exception as error:
             self._report(error)
         finally:
@@ -229,8 +228,11 @@ class Connection:
                     earlier, pending = pending, []
                     await self._send(earlier)
                 served += 1
-                if served % REQUESTS_BEFORE_YIELD == 0:
+                if perf_counter() >= self._turn_ends:
+                    earlier, pending = pending, []
+                    await self._send(earlier)
                     await trio.lowlevel.checkpoint()
+                    self._turn_ends = perf_counter() + TURN_SECONDS
         finally:
             if pending and not self._peer_left and (rest := send_at_once(self._socket, pending)):
                 await self._send(rest)

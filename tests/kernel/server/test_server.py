@@ -170,6 +170,13 @@ async def test_connection_gives_way_to_one_that_sends_a_request_during_a_long_re
         assert gave_way
 
 
+async def test_connection_yields_between_pipelined_requests_that_take_long() -> None:
+    async with running_server() as server, await server.connect() as greedy, await server.connect() as other:
+        await greedy.send_all(b"hog 50000\n" * 50)
+        assert await ask(other, "echo other") == "other"
+        assert server.protocol.served < 50
+
+
 async def test_connection_answers_a_client_that_half_closed_its_socket() -> None:
     async with running_server() as server, await server.connect() as client:
         await client.send_all(b"echo one\nbig 300000\necho two\n")
