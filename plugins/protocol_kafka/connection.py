@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Awaitable, Generator, Sequence
+from time import monotonic
 from types import GeneratorType
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -388,7 +389,7 @@ class KafkaCodec:
 def fetch_session_cache(broker: WireContext) -> FetchSessionCache:
     """Return an empty cache for the fetch sessions of a broker."""
     slots = broker.config[keys.MAX_INCREMENTAL_FETCH_SESSIONS]
-    return FetchSessionCache(slots, broker.loop_clock, WaitTimer(broker.tasks.once))
+    return FetchSessionCache(slots, monotonic, WaitTimer(broker.tasks.once))
 
 
 def _added_apis(plugins: PluginHooks) -> Sequence[KafkaApi]:

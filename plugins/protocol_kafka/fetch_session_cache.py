@@ -100,12 +100,15 @@ class FetchSessionCache:
             insort(self.evictable_by_privileged, entry.value)
 
     def touch(self, session: IncrementalFetchSession) -> bool:
-        """Note that a session is used, and its present size.
+        """Note that a session is used, and its present size, unless it was removed.
 
         Return False if it is too large now; then it is not in the cache any more.
         """
+        entry = self._entries.pop(session.id, None)
+        if entry is None:
+            return True
         # What is used comes last.
-        entry = self._entries[session.id] = self._entries.pop(session.id)
+        self._entries[session.id] = entry
         now = entry.used_at = self._clock()
         size = session.size
         is_old = now - entry.created_at > MIN_EVICTION_S

@@ -5,14 +5,15 @@ Errors of the session are at the top level of the response, which has no partiti
 
 from __future__ import annotations
 
+import collections
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from itertools import groupby
 from typing import TypeVar
 
 import trio
 
-from tidelog.kernel.pace import ThreadPace, each_in_steps, run_in_steps, run_to_end
+from tidelog.kernel.pace import ThreadPace, each_in_steps, run_in_steps
 from tidelog.kernel.seams.partition import AppendWaiter
 from tidelog.kernel.seams.storage import WouldBlock
 from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
@@ -50,13 +51,12 @@ def fetch_incrementally(
     if session.uses_topic_ids != (context.api_version >= TOPIC_IDS_SINCE):
         return _refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
     session.begin_request(isolation_of(request.isolation_level))
-    forgotten = request.forgotten_topics_data
-    update = session.update(request.topics, forgotten)
-    if has_more(request.topics, "partitions", FEW_ELEMENTS) or has_more(
-        forgotten, "partitions", FEW_ELEMENTS
-    ):
-        return _update_and_fetch(context, request, session, run_in_steps(update))
-    run_to_end(update)
+    topics, forgotten = request.topics, request.forgotten_topics_data
+    if topics or forgotten:
+        update = session.update(topics, forgotten)
+        if has_more(topics, "partitions", FEW_ELEMENTS) or has_more(forgotten, "partitions", FEW_ELEMENTS):
+            return _update_and_fetch(context, request, session, run_in_steps(update))
+        collections.deque(update, maxlen=0)
     return _fetch_changed(context, request, session)
 
 
@@ -87,7 +87,7 @@ def _fetch_changed(
         # What is left are partitions that were added and removed by the same request, if any.
         cache.remove(session.id)
         return fetch_all(context, request)
-    if cache.get(session.id) is session and not cache.touch(session):
+    if not cache.touch(session):
         return _refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     read = _SessionRead(context, request, session)
     try:
@@ -130,7 +130,8 @@ class _SessionRead(PartitionReads):
 
     def respond_now(self) -> FetchResponse:
         """Return the response with the few partitions of the last pass."""
-        return self._response([*map(self._session.answer, self._found)])
+        answer = self._session.answer
+        return self._response([read for read in self._found if answer(read)])
 
     async def respond(self, *, in_thread: bool = False) -> FetchResponse:
         """Wait until there is enough, and return the response; `in_thread`: there was no pass yet."""
@@ -148,7 +149,10 @@ class _SessionRead(PartitionReads):
                 return FetchResponse(
                     error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id, responses=[]
                 )
-            return self._response(await _each(session.answer, self._found) if self._found else ())
+            if not self._found:
+                return self._response(())
+            news = await _each(session.answer, self._found)
+            return self._response([*itertools.compress(self._found, news)])
         finally:
             session.release()
 
@@ -209,23 +213,20 @@ class _SessionRead(PartitionReads):
             read.sort(key=lambda each: place_of_error(each.data.error_code))
         return read
 
-    def _response(self, news: Sequence[bool]) -> FetchResponse:
-        """Return the response with those partitions of the last pass that are `news`."""
-        if not news:
-            return FetchResponse(session_id=self._session.id, responses=[])
-        included = [read for read, is_news in zip(self._found, news, strict=True) if is_news]
-        responses = [self._topic(topic, [*read]) for topic, read in groupby(included, _topic_key)]
+    def _response(self, news: Sequence[ReadPartition]) -> FetchResponse:
+        """Return the response with these partitions of the last pass."""
+        responses: list[FetchableTopicResponse] = []
+        last: TopicKey | None = None
+        for cached, _, data, _ in news:
+            topic = cached.topic
+            if topic == last:
+                responses[-1].partitions.append(data)
+            elif isinstance(topic, bytes):
+                responses.append(FetchableTopicResponse(topic_id=topic, partitions=[data]))
+            else:
+                responses.append(FetchableTopicResponse(topic=topic, partitions=[data]))
+            last = topic
         return FetchResponse(session_id=self._session.id, responses=responses)
-
-    def _topic(self, topic: TopicKey, read: Sequence[ReadPartition]) -> FetchableTopicResponse:
-        partitions = [each.data for each in read]
-        if isinstance(topic, bytes):
-            return FetchableTopicResponse(topic_id=topic, partitions=partitions)
-        return FetchableTopicResponse(topic=topic, partitions=partitions)
-
-
-def _topic_key(read: ReadPartition) -> TopicKey:
-    return read.cached.topic
 
 
 async def _each(make: Callable[[ReadPartition], T], read: Sequence[ReadPartition]) -> Sequence[T]:
