@@ -10,6 +10,7 @@ from .flush_limit import FlushLimitResult, FlushLimitSpec, flush_limit
 from .heartbeats import HeartbeatsResult, HeartbeatsSpec, heartbeats
 from .machine_limit import MachineLimitResult, MachineLimitSpec, receive_check_write, send_file
 from .many_producers import ManyProducersResult, ManyProducersSpec, many_producers
+from .mixed import MixedResult, MixedSpec, mixed
 from .old_clients import OldClientResult, OldClientSpec, old_fetch, old_produce
 from .partition_append import AppendCostResult, append_cost, receive_append
 from .process import Load
@@ -52,6 +53,7 @@ FLUSH_LIMIT = Load("flush-limit", flush_limit, FlushLimitSpec, FlushLimitResult)
 COMMIT = Load("commit", commit, CommitSpec, CommitResult)
 HEARTBEATS = Load("heartbeats", heartbeats, HeartbeatsSpec, HeartbeatsResult)
 WAITING_CONSUMERS = Load("waiting-consumers", waiting_consumers, WaitingConsumersSpec, WaitingConsumersResult)
+MIXED = Load("mixed", mixed, MixedSpec, MixedResult)
 SEND_FILE = Load("send-file", send_file, MachineLimitSpec, MachineLimitResult)
 RECEIVE_APPEND = Load("receive-append", receive_append, MachineLimitSpec, MachineLimitResult)
 APPEND_COST = Load("append-cost", append_cost, MachineLimitSpec, AppendCostResult)

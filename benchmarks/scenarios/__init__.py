@@ -22,6 +22,7 @@ from .launch import TimeToReady
 from .machine_limits import machine_limits
 from .memory import ROWS as MEMORY_ROWS
 from .memory import idle_memory, memory_after_load
+from .mixed import MixedLoad
 from .old_clients import old_clients
 from .raw_client import raw_clients
 from .shapes import DEFAULT_MATRIX, FULL_MATRIX, SMOKE_MATRIX, Shape
@@ -47,6 +48,7 @@ __all__ = [
     "LaunchScenario",
     "LoadedOffsets",
     "MachineScenario",
+    "MixedLoad",
     "PackageScenario",
     "RunningBroker",
     "Scenario",
