@@ -46,7 +46,7 @@ def flush_limit(spec: FlushLimitSpec) -> FlushLimitResult:
 
         def write_and_flush(number: int) -> None:
             descriptor = files[number].fileno()
-            while meter.elapsed_s < spec.seconds:
+            while not counts[number] or meter.elapsed_s < spec.seconds:
                 os.write(descriptor, data)
                 _sync(descriptor)
                 counts[number] += 1
