@@ -6,6 +6,8 @@ from typing import Any
 
 # Only faults are worth a line: a broker that is stopped later on is none.
 _QUIET: dict[str, Any] = {"log_level": 2, "log.connection.close": False}
+# A producer that is used for slice after slice knows deleted topics: each refresh would create them again.
+_NO_REFRESH: dict[str, Any] = {"topic.metadata.refresh.interval.ms": -1}
 # Longer than any record waits in the queue: for one that has waited longer while its partition has a request
 # in flight, librdkafka asks poll() without a pause and takes a core. A full batch does not wait for it.
 _LINGER_MS = 30_000
@@ -27,6 +29,7 @@ def producer_config(
     queue_bytes = max(_LEAST_QUEUE_BYTES, _BATCHES_PER_PARTITION * partitions * batch_bytes)
     return {
         **_QUIET,
+        **_NO_REFRESH,
         "bootstrap.servers": bootstrap,
         "enable.idempotence": True,
         "acks": "all",
@@ -44,6 +47,7 @@ def prompt_producer_config(bootstrap: str) -> dict[str, Any]:
     """A producer for latency: idempotent, each record sent as soon as it is there."""
     return {
         **_QUIET,
+        **_NO_REFRESH,
         "bootstrap.servers": bootstrap,
         "enable.idempotence": True,
         "acks": "all",
