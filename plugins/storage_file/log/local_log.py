@@ -371,7 +371,9 @@ class LocalLog:
             # Its files have other names now, or belong to a new partition of its name.
             return
         for segment in self.segments.all[:-1]:
-            segment.finish()
+            # Looked at here: a log may have thousands that are finished, and this is done for each flush.
+            if segment.unfinished:
+                segment.finish()
 
     def close(self) -> None:
         """Blocking: leave the files as a clean stop does, and release them; nothing to do after `fail`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Any
 
@@ -67,6 +67,15 @@ class Flushes:
         return [name for name, _ in self.ended]
 
 
+@pytest.fixture
+async def flushes() -> AsyncGenerator[Flushes]:
+    """Flushes that all end with the test, also with one that fails."""
+    made = Flushes()
+    yield made
+    for event in made.may_end.values():
+        event.set()
+
+
 async def until(is_so: Callable[[], bool]) -> None:
     """Wait for something that threads bring about."""
     with trio.fail_after(DEADLINE_S):
@@ -74,8 +83,7 @@ async def until(is_so: Callable[[], bool]) -> None:
             await wait_all_tasks_blocked(0.001)
 
 
-async def test_begin_waits_for_the_end_of_the_turn() -> None:
-    flushes = Flushes()
+async def test_begin_waits_for_the_end_of_the_turn(flushes: Flushes) -> None:
     flushes.begin("a", "1")
     assert flushes.begun == []
     flushes.may_end["1"].set()
@@ -83,8 +91,7 @@ async def test_begin_waits_for_the_end_of_the_turn() -> None:
     assert flushes.ended == [("1", 1)]
 
 
-async def test_a_directory_has_a_few_threads_and_serves_the_oldest_first() -> None:
-    flushes = Flushes()
+async def test_a_directory_has_a_few_threads_and_serves_the_oldest_first(flushes: Flushes) -> None:
     names = [str(number) for number in range(THREADS_PER_DIRECTORY + 3)]
     for name in names:
         flushes.begin("a", name)
@@ -100,8 +107,7 @@ async def test_a_directory_has_a_few_threads_and_serves_the_oldest_first() -> No
     assert sorted(flushes.names_ended) == names
 
 
-async def test_a_directory_whose_device_hangs_holds_up_no_other() -> None:
-    flushes = Flushes()
+async def test_a_directory_whose_device_hangs_holds_up_no_other(flushes: Flushes) -> None:
     hanging = [f"a{number}" for number in range(2 * THREADS_PER_DIRECTORY)]
     for name in hanging:
         flushes.begin("a", name)
@@ -115,8 +121,7 @@ async def test_a_directory_whose_device_hangs_holds_up_no_other() -> None:
     await flushes.wait_ended(1 + len(hanging))
 
 
-async def test_a_failed_flush_is_delivered_to_its_own_end_alone() -> None:
-    flushes = Flushes()
+async def test_a_failed_flush_is_delivered_to_its_own_end_alone(flushes: Flushes) -> None:
     failure = OSError(5, "Input/output error")
     flushes.failures["bad"] = failure
     for name in ("good", "bad", "fine"):
@@ -127,9 +132,8 @@ async def test_a_failed_flush_is_delivered_to_its_own_end_alone() -> None:
 
 
 async def test_an_error_at_the_end_of_one_is_logged_and_costs_no_other(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, flushes: Flushes
 ) -> None:
-    flushes = Flushes()
 
     def fail(_: int | Exception) -> None:
         raise ValueError("a mistake of ours")
@@ -201,8 +205,7 @@ class MeetingQueue(deque[Any]):
         return found
 
 
-async def test_a_flush_that_ends_just_after_the_look_at_what_has_ended_is_delivered() -> None:
-    flushes = Flushes()
+async def test_a_flush_that_ends_just_after_the_look_at_what_has_ended_is_delivered(flushes: Flushes) -> None:
     # The first gets a thread that ends with it; what the second has said is final once its thread ends too.
     flushes.begin("a", "1")
     flushes.begin("b", "late")

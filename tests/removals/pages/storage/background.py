@@ -49,6 +49,20 @@ _WORK: Final = (
         f"{_PARTITION}/test_group_commit.py::test_wait_flushed_does_not_wait_for_later_appends",
     ),
     Removal(
+        "Flushes of a log directory run in a few threads, those of different directories at the same time",
+        f"{_PARTITION}/flush_threads.py",
+        "                if queue.threads >= THREADS_PER_DIRECTORY:\n                    continue\n",
+        "",
+        f"{_PARTITION}/test_flush_threads.py::test_a_directory_has_a_few_threads_and_serves_the_oldest_first",
+    ),
+    Removal(
+        "Flushes of a log directory run in a few threads, those of different directories at the same time",
+        f"{_PARTITION}/flush_threads.py",
+        "self._queues.setdefault(flush.directory, ",
+        'self._queues.setdefault("", ',
+        f"{_PARTITION}/test_flush_threads.py::test_a_directory_whose_device_hangs_holds_up_no_other",
+    ),
+    Removal(
         "After a failed flush nothing is acknowledged or visible until a restart",
         f"{_PARTITION}/group_commit.py",
         "            self._failure = outcome\n",
