@@ -19,6 +19,7 @@ SPARK = (
 # Tests with the Apache Kafka of the fixture `shared_kafka`, which takes longer to start than most of them.
 KAFKA = (
     "tests/plugins/protocol_kafka/against_kafka/test_errors.py",
+    "tests/plugins/protocol_kafka/against_kafka/test_fetch_sessions.py",
     "tests/plugins/protocol_kafka/against_kafka/test_odd_broker_values.py",
     "tests/plugins/protocol_kafka/against_kafka/test_odd_values.py",
     "tests/plugins/protocol_kafka/against_kafka/test_operators.py",

@@ -230,7 +230,8 @@ class Connection:
                 served += 1
                 if perf_counter() >= self._turn_ends:
                     earlier, pending = pending, []
-                    await self._send(earlier)
+                    if earlier and not self._peer_left and (rest := send_at_once(self._socket, earlier)):
+                        await self._send(rest)
                     await trio.lowlevel.checkpoint()
                     self._turn_ends = perf_counter() + TURN_SECONDS
         finally:

@@ -20,6 +20,7 @@ from tests.plugins.protocol_kafka.handlers.client import Client, framed
 from tests.plugins.protocol_kafka.handlers.groups import IMPATIENT, stable
 from tests.plugins.protocol_kafka.handlers.topics import fill, new_topic
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.server import connection
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.messages.api import (
@@ -82,7 +83,9 @@ class CallPath:
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncGenerator[Broker]:
+async def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Broker]:
+    # A request that is profiled takes longer than a turn.
+    monkeypatch.setattr(connection, "TURN_SECONDS", 60.0)
     settings = {**IMPATIENT, "coordinator": "classic", "storage": "file", "log.dirs": str(tmp_path)}
     async with running_broker(settings) as broker:
         yield broker
