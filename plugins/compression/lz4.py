@@ -71,8 +71,10 @@ class Lz4Codec(CompressionCodec):
         import lz4.frame
 
         # Not `LZ4FrameDecompressor`, which copies what it was given.
-        context = lz4.frame.create_decompression_context()
-        records, _, ended = lz4.frame.decompress_chunk(context, data, max_length=most_bytes)
+        library: Any = lz4.frame
+        context = library.create_decompression_context()
+        records: bytes
+        records, _, ended = library.decompress_chunk(context, data, max_length=most_bytes)
         return records if ended else None
 
     def pack_v0(self, pieces: Iterable[Buffer], level: int | None) -> Iterator[bytes]:

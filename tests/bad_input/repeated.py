@@ -69,12 +69,16 @@ class Repeated(NamedTuple):
 
 
 def repeated_arrays() -> list[Repeated]:
-    """Every array of the last version of every API, and of the first with the same elements."""
+    """Every array of the last version of every API, and of the first those that the last does not have."""
     found: list[Repeated] = []
     for served in SERVED.values():
         api = APIS[served.key]
-        for version in sorted({served.min_version, served.max_version}):
+        seen: set[tuple[str, ...]] = set()
+        for version in sorted({served.min_version, served.max_version}, reverse=True):
             for path, kind in _arrays(api.request_class, version, api.versions.is_flexible(version)):
+                if path in seen:
+                    continue
+                seen.add(path)
                 found.append(Repeated(api, version, path, Elements.SAME))
                 # There are not enough bytes for as many elements, each another.
                 if version == served.max_version and kind.element is not INT8:

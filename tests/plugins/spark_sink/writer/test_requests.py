@@ -82,7 +82,7 @@ def writing(client: KeepingClient, producer: Any = None, run: int = 0, **given: 
     chosen = options("localhost:9092", streaming=False, topic="t", **given)
     with pytest.MonkeyPatch.context() as patch:
         # Otherwise at random, so that tasks begin with different partitions.
-        patch.setattr(producing._random, "randrange", {2**31: run}.__getitem__)
+        patch.setattr(f"{producing.__name__}._random.randrange", {2**31: run}.__getitem__)
         return TaskProducer(cast("BlockingDriver", client), chosen, producer)
 
 
