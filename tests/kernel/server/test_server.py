@@ -285,6 +285,18 @@ async def test_sweep_keeps_a_connection_whose_peer_reads_slowly(clock: MockClock
         assert server.connection_count == 1
 
 
+async def test_sweep_keeps_a_connection_whose_peer_reads_slowly_what_the_system_has(clock: MockClock) -> None:
+    async with running_server(connections_max_idle_ms=3000) as server, await server.connect() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        await slow.send_all(b"big 2000000\n")
+        for _ in range(8):
+            await trio.sleep(1)
+            received = 0
+            while received < 150_000:
+                received += len(await slow.receive_some(50_000))
+            assert server.connection_count == 1
+
+
 async def test_idle_connections_are_closed(clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with running_server(connections_max_idle_ms=5000) as server, await server.connect() as client:
