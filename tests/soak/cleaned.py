@@ -133,18 +133,26 @@ class Cleaned:
             self.most_occupied[topic] = max(self.most_occupied[topic], occupied)
 
     def finish(self) -> None:
-        """Have the writers finish."""
+        """Have the writers finish when what they write was cleaned: without them it never would be.
+
+        Raises:
+            AssertionError: a topic is never cleaned, or a writer ended with an error.
+        """
+        wait_until(
+            lambda: not self._not_cleaned(), lambda: f"{'; '.join(self._not_cleaned())}: {self.cleanups()}"
+        )
         self._trimmed.finish()
         for writer in self.writers:
             writer.finish()
 
     def check(self, client: BlockingClient) -> None:
-        """Check the contents and sizes of the topics, that they were cleaned, and what the readers have read.
+        """Check the contents and sizes of the topics, and what the readers have read.
 
         Raises:
             AssertionError: something that must hold does not.
         """
-        self._check_cleaned()
+        self.report(f"cleanups: {self.cleanups()}")
+        self.report(f"most bytes that topics occupied: {dict(self.most_occupied)}")
         self._wait_for_transactions(client)
         self._wait_until_quiet()
         reading = self._check_keyed(client, COMPACTED, ("transactional", "keyed"))
@@ -168,25 +176,15 @@ class Cleaned:
         """Return the cleanups in the broker's log."""
         return Cleanups.of(self.broker.log_lines())
 
-    def _check_cleaned(self) -> None:
-        def missing() -> list[str]:
-            done = self.cleanups()
-            return [
-                *(
-                    f"{topic} was not compacted"
-                    for topic in (COMPACTED, BOTH)
-                    if not done.removed_records[topic]
-                ),
-                *(
-                    f"{topic} was not trimmed"
-                    for topic in (TRIMMED, BOTH)
-                    if not done.deleted_segments[topic]
-                ),
-            ]
-
-        wait_until(lambda: not missing(), lambda: "; ".join(missing()))
-        self.report(f"cleanups: {self.cleanups()}")
-        self.report(f"most bytes that topics occupied: {dict(self.most_occupied)}")
+    def _not_cleaned(self) -> list[str]:
+        """Return what was not done with the topics yet."""
+        done = self.cleanups()
+        compacted = {topic: done.removed_records[topic] for topic in (COMPACTED, BOTH)}
+        trimmed = {topic: done.deleted_segments[topic] for topic in (TRIMMED, BOTH)}
+        return [
+            *(f"{topic} was not compacted" for topic, records in compacted.items() if not records),
+            *(f"{topic} was not trimmed" for topic, segments in trimmed.items() if not segments),
+        ]
 
     def _wait_for_transactions(self, client: BlockingClient) -> None:
         """Wait until readers of committed records can read to the end."""
