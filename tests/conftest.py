@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import Phase, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from xdist.scheduler import LoadFileScheduling
 
 from tests.in_memory import memory_folder
@@ -51,7 +53,12 @@ settings.register_profile(
 )
 # `make explore`: other examples in each pass, and more where a test does not say how many.
 settings.register_profile("explore", deadline=None, derandomize=False, max_examples=300)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any speed"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "any speed")
+settings.load_profile(PROFILE)
+if PROFILE != "explore":
+    # Hypothesis reads the source of each module for numbers and texts that a few examples then have. That
+    # is a fifth of what collection takes, for values that forty examples hardly ever have in the right place.
+    pytest.MonkeyPatch().setattr(providers, "_get_local_constants", Constants, raising=False)
 
 
 install_patient_clocks(pytest.MonkeyPatch())
@@ -143,7 +150,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 def pytest_collection_finish() -> None:
     """Hide what was made so far from the garbage collector, whose every run would look at it again."""
     gc.enable()
-    gc.collect()
     gc.freeze()
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import attrs
 
-from tests.kernel.cli.running import DEADLINE_SECONDS, clean_environment
+from tests.deadlines import DEADLINE_S
+from tests.kernel.cli.running import clean_environment
 
 DOCS = Path(__file__).parents[2] / "docs"
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -113,7 +114,7 @@ def _run(command: list[str], folder: Path) -> str:
         env=_environment(),
         capture_output=True,
         text=True,
-        timeout=DEADLINE_SECONDS,
+        timeout=DEADLINE_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -133,7 +134,7 @@ def _serve(example: Example, folder: Path) -> str:
                 printed += line
             process.send_signal(signal.SIGINT)
             printed += process.stdout.read()
-            assert process.wait(DEADLINE_SECONDS) == 0
+            assert process.wait(DEADLINE_S) == 0
         finally:
             process.kill()
     return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:9092", printed)

@@ -19,10 +19,10 @@ from unittest import mock
 import attrs
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel.cli import main
 
 COMMAND = (sys.executable, "-m", "tidelog.kernel")
-DEADLINE_SECONDS = 180.0
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -39,7 +39,7 @@ def tidelog(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         text=True,
         check=False,
         env=clean_environment(environment),
-        timeout=DEADLINE_SECONDS,
+        timeout=DEADLINE_S,
     )
 
 
@@ -84,7 +84,7 @@ class Serving:
     @property
     def ready(self) -> dict[str, Any]:
         """The content of the ready file, once it is there."""
-        deadline = time.monotonic() + DEADLINE_SECONDS
+        deadline = time.monotonic() + DEADLINE_S
         while not self.ready_file.exists():
             assert self.process.poll() is None, self.process.communicate()
             assert time.monotonic() < deadline, "the broker did not get ready"
@@ -99,7 +99,7 @@ class Serving:
 
     def wait(self) -> int:
         """Wait until it ends by itself; its exit code."""
-        self.stdout, self.stderr = self.process.communicate(timeout=DEADLINE_SECONDS)
+        self.stdout, self.stderr = self.process.communicate(timeout=DEADLINE_S)
         return self.process.returncode
 
 

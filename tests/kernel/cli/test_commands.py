@@ -253,24 +253,24 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("fault", REFUSED)
-def test_plugins_lists_all_others_beside_one_that_is_refused(fault: str, tmp_path: Path) -> None:
-    source, reason = REFUSED[fault]
-    greeter = write_plugin(tmp_path, "greeter", COMMANDING.replace("NAME", "greet"))
-    environment = {**greeter, **write_plugin(tmp_path, "stranger", source)}
-    environment["TIDELOG_PLUGINS"] = "stranger,greeter"
+def test_plugins_lists_all_others_beside_those_that_are_refused(tmp_path: Path) -> None:
+    strangers = {f"stranger_{number}": fault for number, fault in enumerate(REFUSED.values())}
+    environment = write_plugin(tmp_path, "greeter", COMMANDING.replace("NAME", "greet"))
+    for name, (source, _) in strangers.items():
+        write_plugin(tmp_path, name, source)
+    environment["TIDELOG_PLUGINS"] = ",".join([*strangers, "greeter"])
     done = tidelog("plugins", **environment)
     assert done.returncode == 2
     rows = {line.split()[0]: line.split() for line in done.stdout.splitlines()}
-    assert rows["stranger"][1:3] == ["refused", "-"]
     assert (rows["greeter"][1], rows["storage_file"][1]) == ("active", "active")
-    assert reason in done.stderr
     assert "Traceback" not in done.stderr
-    listed = json.loads(tidelog("plugins", "--json", **environment).stdout)
-    (stranger,) = [item for item in listed if item["name"] == "stranger"]
-    assert (stranger["state"], stranger["active"]) == ("refused", False)
-    assert reason in stranger["refused"]
-    # It does not take away the commands of others either.
+    listed = {item["name"]: item for item in json.loads(tidelog("plugins", "--json", **environment).stdout)}
+    for name, (_, reason) in strangers.items():
+        assert rows[name][1:3] == ["refused", "-"]
+        assert reason in done.stderr
+        assert (listed[name]["state"], listed[name]["active"]) == ("refused", False)
+        assert reason in listed[name]["refused"]
+    # They do not take away the commands of others either.
     assert tidelog("greet", **environment).stdout == "hello\n"
 
 

@@ -7,9 +7,9 @@ import pty
 import subprocess
 from contextlib import suppress
 
+from tests.deadlines import DEADLINE_S
 from tests.kernel.cli.running import (
     COMMAND,
-    DEADLINE_SECONDS,
     clean_environment,
     printed_json,
     tidelog,
@@ -41,7 +41,7 @@ def on_terminal(bootstrap: str, command: str, *arguments: str, typed: str = "") 
         with suppress(OSError):  # Linux tells the end of a terminal as an error
             while chunk := os.read(terminal, 4096):
                 seen += chunk
-        return process.wait(DEADLINE_SECONDS), seen.decode().replace("\r\n", "\n")
+        return process.wait(DEADLINE_S), seen.decode().replace("\r\n", "\n")
     finally:
         os.close(terminal)
         if process.poll() is None:
