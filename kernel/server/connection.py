@@ -24,7 +24,7 @@ import sys
 import termios
 from collections.abc import Awaitable, Callable
 from time import perf_counter
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeGuard
 
 import trio
 
@@ -39,6 +39,7 @@ from tidelog.kernel.seams.wire import (
     WireConnection,
 )
 from tidelog.kernel.server.busy_poll import BusyPoll, ClosedLoop, let_others_run
+from tidelog.kernel.server.quiet_clients import QuietClients
 from tidelog.kernel.server.request_memory import MemoryShare
 from tidelog.kernel.server.turns import PIECE_BYTES, Turns
 
@@ -59,6 +60,8 @@ TCP_STATE: Final[int | None] = getattr(socket, "TCP_INFO", None)
 TCP_ESTABLISHED: Final = b"\x01"
 SENDFILE_CHUNK_BYTES = 1024 * 1024
 """Limit of one `sendfile`; also how far ahead of it a file is read into memory."""
+SHORT_BYTES: Final = 4 * 1024
+"""A response of so many bytes in memory is sent at once, and the peer has it soon."""
 LONG_BYTES = 64 * 1024
 """A response with a larger file region takes the peer a while to process."""
 _NOT_IN_MEMORY = frozenset((FileRegion, StreamedBytes))
@@ -79,17 +82,20 @@ class Connection:
         "_closed_loop",
         "_finishing",
         "_peer_left",
+        "_quiet_clients",
         "_sent_long",
         "_short_answers_before",
         "_socket",
         "_turn_ends",
         "_turns",
+        "_unfinished",
         "_unsent_bytes",
         "_wait_scope",
         "_wants_memory",
         "_warnings",
         "_wire",
         "active_since_sweep",
+        "idle_sweeps",
         "memory",
         "peer",
     )
@@ -102,12 +108,14 @@ class Connection:
         warnings: PeerWarnings,
         busy_poll: BusyPoll,
         turns: Turns,
+        quiet_clients: QuietClients,
         memory: MemoryShare,
     ) -> None:
         self.memory = memory
         memory.owner = self
         self.peer = peer
         self.active_since_sweep = True
+        self.idle_sweeps = 0
         self._sent_long = False
         self._short_answers_before = turns.short_answers
         self._finishing = False
@@ -122,6 +130,8 @@ class Connection:
         self._wire = wire
         self._closed_loop = ClosedLoop(busy_poll)
         self._turns = turns
+        self._quiet_clients = quiet_clients
+        self._unfinished: Parts | Awaitable[Parts] | None = None
 
     def __str__(self) -> str:
         return f"{self._wire.current_request or 'the connection'} of {self.peer}"
@@ -140,13 +150,16 @@ class Connection:
                 if count == 0:
                     return
                 if count > 0:
+                    self._closed_loop.received(count)
                     answered = await self._answer_all()
                     if self._finishing:
                         return
+                    self._closed_loop.answered(answered, self._wire.records_received)
                     self._note(answered)
                     if was_quiet and answered == 1:
                         # A client that is quiet for the most part has sent its request: there is hardly more.
-                        await trio.lowlevel.wait_readable(self._socket)
+                        await self._quiet_clients.sleep(self._socket, self)
+                        self._note(await self._answer_all())
                     elif perf_counter() < self._turn_ends:
                         continue
                     else:
@@ -183,14 +196,29 @@ class Connection:
             return NOTHING_ARRIVED
         if count:
             self.active_since_sweep = True
-            self._unsent_bytes = UNKNOWN
-            self._closed_loop.received(count)
             self._wire.bytes_received(count)
         return count
 
+    def serve_at_once(self) -> bool:
+        """Serve the request of a quiet client, if that needs no waiting; see `QuietClients.sleep`."""
+        if self.active_since_sweep:
+            return False
+        count = self._receive()
+        if count <= 0:
+            return count == NOTHING_ARRIVED
+        self._unfinished = self._wire.next_step()
+        if not is_short(self._unfinished):
+            return False
+        if self._unfinished:
+            self._unfinished = send_at_once(self._socket, self._unfinished)
+        if self._unfinished:
+            return False
+        self._note(1)
+        self._unfinished = self._wire.next_step()
+        return self._unfinished is None
+
     def _note(self, answered: int) -> None:
         """Note that so many requests were answered."""
-        self._closed_loop.answered(answered, self._wire.records_received)
         if answered and self.memory.held_bytes:
             self.memory.request_finished()
         if self._sent_long:
@@ -217,8 +245,11 @@ class Connection:
         """
         pending: Parts = []
         served = 0
+        self._unsent_bytes = UNKNOWN
         try:
-            while (step := self._wire.next_step()) is not None:
+            # What `serve_at_once` has left is first.
+            step, self._unfinished = self._unfinished or self._wire.next_step(), None
+            while step is not None:
                 if type(step) is not list:
                     earlier, pending = pending, []
                     pending = await self._wait_for(step, earlier)  # type: ignore[arg-type]
@@ -234,6 +265,7 @@ class Connection:
                         await self._send(rest)
                     await trio.lowlevel.checkpoint()
                     self._turn_ends = perf_counter() + TURN_SECONDS
+                step = self._wire.next_step()
         finally:
             if pending and not self._peer_left and (rest := send_at_once(self._socket, pending)):
                 await self._send(rest)
@@ -292,18 +324,21 @@ class Connection:
         self.abort()
         return True
 
-    def sweep(self) -> bool:
-        """Report whether the connection did anything since the last call, about a second ago.
+    def sweep(self) -> int:
+        """Return in how many calls in a row the connection had done nothing since the one before.
 
-        A request that waits is no activity: as in Kafka a connection is idle if nothing moves on it. The wait
-        is cancelled when the peer has left.
+        They are about a second apart. A request that waits is no activity: as in Kafka a connection is idle
+        if nothing moves on it. The wait is cancelled when the peer has left.
         """
         # While it finishes, its own end of the socket is shut, which may look as if the peer had left.
         if self._wait_scope is not None and not self._finishing and has_left(self._socket):
             self._peer_left = True
             self._wait_scope.cancel()
-        was_active, self.active_since_sweep = self.active_since_sweep, False
-        return was_active or (self._unsent_bytes != 0 and self._peer_receives())
+        if self.active_since_sweep or (self._unsent_bytes != 0 and self._peer_receives()):
+            self.active_since_sweep, self.idle_sweeps = False, 0
+        else:
+            self.idle_sweeps += 1
+        return self.idle_sweeps
 
     def _peer_receives(self) -> bool:
         """Return whether the peer received anything since the last call, of what the system has for it."""
@@ -400,6 +435,13 @@ def send_at_once(sock: socket.socket, parts: Parts) -> Parts:
     except BlockingIOError:
         return [data]
     return [] if sent == len(data) else [memoryview(data)[sent:]]  # type: ignore[arg-type]
+
+
+def is_short(step: Parts | Awaitable[Parts] | None) -> TypeGuard[Parts]:
+    """Return whether it is a response of up to `SHORT_BYTES`, in memory and in one piece, or none is sent."""
+    if type(step) is not list:
+        return False
+    return not step or (len(step) == 1 and type(step[0]) is bytes and len(step[0]) <= SHORT_BYTES)
 
 
 def is_long(parts: Parts) -> bool:

@@ -21,6 +21,7 @@ from tidelog.kernel.server.connection_rates import AddressRates, ConnectionRate
 from tidelog.kernel.server.limits import ConnectionLimits, connections_within, limits_by_address
 from tidelog.kernel.server.listener import BoundListener
 from tidelog.kernel.server.memory import MemoryReturn, keep_freed_blocks, memory_bytes
+from tidelog.kernel.server.quiet_clients import QuietClients
 from tidelog.kernel.server.request_memory import RequestMemory
 from tidelog.kernel.server.turns import Turns
 
@@ -31,7 +32,7 @@ TASK_NAME = "a connection"
 SWEEP_SECONDS = 1.0
 SWEPT_BEFORE_YIELD = 1000
 """Connections swept in a row before other tasks run: about 2 ms."""
-RELEASE_MEMORY_AFTER_SECONDS = 10
+RELEASE_MEMORY_AFTER_SWEEPS = 10
 MOST_HELD_BEFORE_CLOSING = 1000
 """Connections above the quota of their address that wait to be closed; further ones are closed at once."""
 HELD_SHARE = 16
@@ -51,7 +52,7 @@ class Server:
         self._broker = broker
         self._codecs = codecs
         idle_ms = config[keys.CONNECTIONS_MAX_IDLE_MS]
-        self._idle_seconds = math.inf if idle_ms < 0 else idle_ms / 1000
+        self._most_idle_sweeps = math.inf if idle_ms < 0 else idle_ms / 1000 / SWEEP_SECONDS
         self._limits = ConnectionLimits(
             config[keys.MAX_CONNECTIONS],
             config[keys.MAX_CONNECTIONS_PER_IP],
@@ -70,7 +71,8 @@ class Server:
         self.request_memory = RequestMemory(limit_bytes if limit_bytes > 0 else memory_bytes() // 4)
         self._busy_poll = BusyPoll(config[keys.SOCKET_BUSY_POLL_US] / 1e6, Processors())
         self._turns = Turns()
-        self._idle_sweeps: dict[Connection, int] = {}
+        self._quiet_clients = QuietClients()
+        self._connections: set[Connection] = set()
         self._one_ended = trio.Event()
         self._when_ended = self._ended  # one object for all connections
         self._stopping = False
@@ -104,12 +106,13 @@ class Server:
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Accept and serve until cancelled; connections are ended at once then."""
-        with self._busy_poll.processors:
+        with self._busy_poll.processors, self._quiet_clients:
             await self._serve_until_cancelled(task_status)
 
     async def _serve_until_cancelled(self, task_status: trio.TaskStatus[None]) -> None:
         async with trio.open_nursery() as connections:
             connections.start_soon(self._sweep_forever)
+            connections.start_soon(self._quiet_clients.run)
             for bound in self._listeners:
                 connections.start_soon(self._accept, bound, connections)
             task_status.started()
@@ -118,9 +121,9 @@ class Server:
         """Accept no new connection, and wait until every request in progress is answered."""
         self._stopping = True
         self.close_listeners()
-        for connection in tuple(self._idle_sweeps):
+        for connection in tuple(self._connections):
             connection.finish()
-        while self._idle_sweeps:
+        while self._connections:
             self._one_ended = trio.Event()
             await self._one_ended.wait()
 
@@ -133,7 +136,7 @@ class Server:
     @property
     def connection_count(self) -> int:
         """Connections that are open now."""
-        return len(self._idle_sweeps)
+        return len(self._connections)
 
     async def _accept(self, bound: BoundListener, connections: trio.Nursery) -> None:
         def handle(sock: socket.socket, address: tuple[str, int]) -> None:
@@ -206,8 +209,10 @@ class Server:
             _log.exception("the connection of %s failed inside the broker", peer, extra=extra)
             return
         warnings = self._broker.peer_warnings
-        connection = Connection(sock, wire, peer, warnings, self._busy_poll, self._turns, memory)
-        self._idle_sweeps[connection] = 0
+        connection = Connection(
+            sock, wire, peer, warnings, self._busy_poll, self._turns, self._quiet_clients, memory
+        )
+        self._connections.add(connection)
         if self._stopping:
             connection.finish()
         connections.start_soon(connection.run, self._when_ended, name=TASK_NAME)
@@ -215,7 +220,7 @@ class Server:
     def _ended(self, connection: Connection) -> None:
         held_bytes = connection.memory.held_bytes
         connection.memory.close()
-        del self._idle_sweeps[connection]
+        self._connections.remove(connection)
         self._limits.closed(connection.peer.host, connection.peer.listener_name)
         self._memory.connection_ended(held_bytes)
         self._one_ended.set()
@@ -229,21 +234,20 @@ class Server:
 
     async def _sweep_all(self) -> None:
         # Not within the loop above: that would keep the last connection, and its buffer, while it sleeps.
-        for swept, connection in enumerate(tuple(self._idle_sweeps), 1):
-            if connection in self._idle_sweeps:
-                self._sweep(connection)
+        for swept, connection in enumerate(tuple(self._connections), 1):
+            # It may have ended since the sweep began.
+            if connection in self._connections:
+                sweeps = connection.sweep()
+                if sweeps >= self._most_idle_sweeps or sweeps == RELEASE_MEMORY_AFTER_SWEEPS:
+                    self._idles(connection, sweeps)
             if swept % SWEPT_BEFORE_YIELD == 0:
                 await trio.lowlevel.checkpoint()
 
-    def _sweep(self, connection: Connection) -> None:
-        if connection.sweep():
-            self._idle_sweeps[connection] = 0
-            return
-        sweeps = self._idle_sweeps[connection] = self._idle_sweeps[connection] + 1
-        if sweeps * SWEEP_SECONDS >= self._idle_seconds:
+    def _idles(self, connection: Connection, sweeps: int) -> None:
+        if sweeps >= self._most_idle_sweeps:
             _log.info("closing the idle connection of %s", connection.peer)
             connection.abort()
-        elif sweeps * SWEEP_SECONDS == RELEASE_MEMORY_AFTER_SECONDS:
+        else:
             connection.release_memory()
 
 

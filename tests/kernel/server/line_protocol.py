@@ -96,6 +96,7 @@ class LineConnection:
         self.records_received = 0
         self.current_request = command
         self._protocol.served += 1
+        self._protocol.served_by = trio.lowlevel.current_task().name
         match command:
             case "echo":
                 return [f"{argument}\n".encode()]
@@ -166,6 +167,7 @@ class LineProtocol:
         self.gate = trio.Event()
         self.waiting = 0
         self.served = 0
+        self.served_by = ""
         self.fails_to_connect = False
         self.connections: list[LineConnection] = []
 

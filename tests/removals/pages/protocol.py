@@ -332,9 +332,9 @@ REMOVALS: Final = (
     ),
     Removal(
         "`connections.max.idle.ms`, also while a request waits",
-        "kernel/server/server.py",
-        "sweeps = self._idle_sweeps[connection] = self._idle_sweeps[connection] + 1",
-        "sweeps = self._idle_sweeps[connection] = 0",
+        "kernel/server/connection.py",
+        "self.idle_sweeps += 1",
+        "self.idle_sweeps = 0",
         "kernel/server/test_server.py::test_idle_connections_are_closed",
     ),
     Removal(
