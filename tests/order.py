@@ -8,13 +8,16 @@ from pathlib import Path
 SPARK = (
     "tests/plugins/spark_sink/test_spark.py",
     "tests/docs/test_spark_page.py",
-    "tests/docs/test_spark_pipelines_run.py",
     "tests/plugins/spark_sink/pipelines/test_query.py",
-    "tests/plugins/spark_sink/test_beside_kafkas_format.py",
     "tests/plugins/spark_sink/test_flights.py",
     "tests/plugins/spark_sink/test_failing_queries.py",
     "tests/plugins/spark_sink/load/test_load_with_spark.py",
     "tests/docs/test_load_page.py",
+)
+# Long tests on another one: all in a row would take longer than all other long tests together.
+LONG_SPARK = (
+    "tests/docs/test_spark_pipelines_run.py",
+    "tests/plugins/spark_sink/test_beside_kafkas_format.py",
 )
 # Tests with the Apache Kafka of the fixture `shared_kafka`, which takes longer to start than most of them.
 KAFKA = (
@@ -36,6 +39,7 @@ KAFKA = (
 )
 # Longest first; the rest follows in the order of collection.
 LONGEST = (
+    *LONG_SPARK,
     *SPARK,
     *KAFKA,
     "tests/bad_input/test_bystander.py",
@@ -76,7 +80,7 @@ LONGEST = (
     "tests/plugins/protocol_kafka/messages/test_kio.py",
     "tests/scale/test_scale.py",
 )
-UNITS = (SPARK, KAFKA)
+UNITS = (LONG_SPARK, SPARK, KAFKA)
 _RANKS = {file: rank for rank, file in enumerate(LONGEST)}
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.order import KAFKA, LONGEST, SPARK, UNITS, in_turn, longest_first, place, unit_of_work
+from tests.order import KAFKA, LONG_SPARK, LONGEST, SPARK, UNITS, in_turn, longest_first, place, unit_of_work
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,8 +32,12 @@ def test_unit_of_work_is_the_file_but_one_for_all_that_share_spark_or_kafka() ->
 
 @pytest.mark.parametrize(
     ("unit", "fixture"),
-    [(SPARK, r"\bspark: SparkSession"), (KAFKA, r"\bshared_kafka: str|\breal_broker: str|\bkafka: Asker")],
-    ids=["spark", "kafka"],
+    [
+        (SPARK, r"\bspark: SparkSession"),
+        (LONG_SPARK, r"\bspark: SparkSession"),
+        (KAFKA, r"\bshared_kafka: str|\breal_broker: str|\bkafka: Asker"),
+    ],
+    ids=["spark", "long spark", "kafka"],
 )
 def test_every_file_that_shares_something_costly_is_in_its_unit_of_work(
     unit: tuple[str, ...], fixture: str
