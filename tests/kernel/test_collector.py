@@ -81,7 +81,7 @@ def test_rare_collections_ends_when_the_broker_is_ready(monkeypatch: pytest.Monk
 
 
 def test_frozen_survivors_are_collected_in_small_portions() -> None:
-    """However many objects a request makes, a full collection visits some 23,000 of them at most."""
+    """However many objects a request makes, a full collection visits some 4,200 of them at most."""
     visited: list[int] = []
 
     def note(phase: str, info: dict[str, int]) -> None:
@@ -98,9 +98,9 @@ def test_frozen_survivors_are_collected_in_small_portions() -> None:
         gc.unfreeze()
     assert len(alive) == MANY
     assert gc.get_threshold() == usual
-    assert len(visited) > MANY // 25_000 / 2
+    assert len(visited) > MANY // 5_000 / 2
     # Each has its dictionary besides.
-    assert max(visited) < 50_000
+    assert max(visited) < 10_000
 
 
 def test_rare_collections_end_with_the_full_ones_of_a_broker_that_runs() -> None:
@@ -108,7 +108,7 @@ def test_rare_collections_end_with_the_full_ones_of_a_broker_that_runs() -> None
     with ExitStack() as broker:
         with rare_collections():
             broker.enter_context(frozen_survivors())
-        assert gc.get_threshold() == (*usual[:2], FEW_COLLECTIONS)
+        assert gc.get_threshold() == (usual[0], *FEW_COLLECTIONS)
     assert gc.get_threshold() == usual
     gc.unfreeze()
 
