@@ -80,7 +80,7 @@ class DynamicConfig:
                 except (OSError, StorageError) as error:
                     raise StorageError(f"the broker's configuration cannot be changed: {error}") from error
             self.load()
-            self._topics.refresh_configs()
+            await self._topics.refresh_configs()
             _log.info("changed the configuration of %s", "all brokers" if node_id is None else "this broker")
 
     def _check(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:

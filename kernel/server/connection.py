@@ -29,6 +29,7 @@ from typing import Final, Protocol, TypeGuard
 import trio
 
 from tidelog.kernel.loop_monitor import set_holder
+from tidelog.kernel.pace import STEP_SECONDS
 from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.wire import (
     Parts,
@@ -457,8 +458,13 @@ async def send_parts(sock: socket.socket, parts: Parts, sender: Sender) -> None:
         FileNotSent: the disk refused, or a file is shorter than its region.
     """
     pending: list[bytes | memoryview] = []
+    turn_ends = perf_counter() + STEP_SECONDS
     for part in parts:
         if type(part) in _NOT_IN_MEMORY:
+            if perf_counter() >= turn_ends:
+                # A response may have thousands of small regions, and a peer that takes each at once.
+                await trio.lowlevel.checkpoint()
+                turn_ends = perf_counter() + STEP_SECONDS
             if pending:
                 await _send_bytes(sock, b"".join(pending), sender, socket.MSG_MORE)
                 pending.clear()
@@ -509,6 +515,7 @@ async def _send_file(sock: socket.socket, region: FileRegion, sender: Sender) ->
     file, position, end = region.file, region.position, region.position + region.size
     out, source = sock.fileno(), file.fileno()
     resident_until = position
+    turn_ends = perf_counter() + STEP_SECONDS
     while position < end:
         if position >= resident_until:
             resident_until = min(position + SENDFILE_CHUNK_BYTES, end)
@@ -529,6 +536,9 @@ async def _send_file(sock: socket.socket, region: FileRegion, sender: Sender) ->
         position += sent
         if shared and position < end:
             await sender.give_way()
+        elif perf_counter() >= turn_ends:
+            await trio.lowlevel.checkpoint()
+            turn_ends = perf_counter() + STEP_SECONDS
 
 
 def _send_from(source: int, out: int, position: int, most: int) -> int | None:

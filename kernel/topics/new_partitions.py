@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.pace import run_in_steps
+from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps
 from tidelog.kernel.topics.partitions import PartitionKeeper, partition_specs
 
 if TYPE_CHECKING:
@@ -47,13 +47,16 @@ async def create_partitions(
     """
     partitions: list[Partition] = []
     try:
-        specs = [await run_in_steps(partition_specs(each.record, each.config, each.first)) for each in wanted]
+        pace = Pace()
+        specs = [
+            await run_in_steps(partition_specs(each.record, each.config, each.first), pace) for each in wanted
+        ]
         partitions += await keeper.open([*chain.from_iterable(specs)])
         await keeper.load_state(partitions)
         remaining = iter(partitions)
         for each, mine in zip(wanted, specs, strict=True):
             each.partitions = list(islice(remaining, len(mine)))
-        await metadata.put_topics(*(each.with_epochs() for each in wanted))
+        await metadata.put_topics(*await run_in_steps(each_in_steps(wanted, NewPartitions.with_epochs)))
     except (OSError, StorageError) as error:
         await keeper.discard(partitions)
         if len(wanted) == 1:

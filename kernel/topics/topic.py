@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 
 import attrs
 
 from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.pace import ITEMS_PER_STEP
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.topic_names import INTERNAL_TOPICS
@@ -32,11 +33,13 @@ class Topic:
     def __attrs_post_init__(self) -> None:
         self.is_internal = self.name in INTERNAL_TOPICS
 
-    def configure(self, config: TopicConfig) -> None:
-        """Apply another configuration to every partition."""
+    def configure(self, config: TopicConfig) -> Generator[None, None, None]:
+        """Apply another configuration to every partition, in steps."""
         self.config = config
-        for partition in self.partitions:
+        for number, partition in enumerate(self.partitions):
             partition.configure(config)
+            if number % ITEMS_PER_STEP == 0:
+                yield
 
 
 def record_of(topic: Topic) -> TopicRecord:

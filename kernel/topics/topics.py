@@ -33,7 +33,7 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.events import BrokerEvents
-from tidelog.kernel.pace import Pace, run_to_end
+from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps, run_to_end
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.seams.events import PartitionsOpened, TopicConfigChanged, TopicCreated, TopicDeleted
@@ -289,16 +289,11 @@ class Topics:
     async def _store_configs(self, altered: Sequence[tuple[Topic, dict[str, str], TopicConfig]]) -> None:
         if not altered:
             return
-        await self._metadata.put_topics(
-            *(
-                attrs.evolve(record_of(topic), config=overrides, adopted=False)
-                for topic, overrides, _ in altered
-            )
-        )
+        await self._metadata.put_topics(*await run_in_steps(each_in_steps(altered, _altered_record)))
         pace = Pace()
         for topic, overrides, config in altered:
             topic.overrides, topic.adopted = overrides, False
-            topic.configure(config)
+            await run_in_steps(topic.configure(config), pace)
             _log.info("changed the configuration of topic %s", topic.name)
             self._events.publish(TopicConfigChanged(topic))
             await pace.turn()
@@ -406,13 +401,17 @@ class Topics:
             self._events.publish(TopicDeleted(topic))
             await pace.turn()
 
-    def refresh_configs(self) -> None:
+    async def refresh_configs(self) -> None:
         """Apply the broker's present defaults to every topic."""
-        for topic in self:
-            config, _ = checked_topic_config(self._config, topic.overrides)
-            if config != topic.config:
-                topic.configure(config)
-                self._events.publish(TopicConfigChanged(topic))
+        pace = Pace()
+        async with self._changing:
+            with trio.CancelScope(shield=True):
+                for topic in list(self):
+                    config, _ = checked_topic_config(self._config, topic.overrides)
+                    if config != topic.config:
+                        await run_in_steps(topic.configure(config), pace)
+                        self._events.publish(TopicConfigChanged(topic))
+                    await pace.turn()
 
     def partitions(self) -> Iterator[Partition]:
         """Iterate over every partition of every topic."""
@@ -420,10 +419,11 @@ class Topics:
             yield from topic.partitions
 
     def high_watermarks(self) -> Mapping[TopicPartition, int]:
-        """Return the high watermark of each partition, after `close` as it was then."""
-        if self._closed_at is not None:
-            return self._closed_at
-        return {each.topic_partition: each.high_watermark for each in self.partitions()}
+        """Return the high watermark of each partition, after `close` as it was then.
+
+        Before that they are looked up one by one, as they are at that moment; any thread may do it.
+        """
+        return _HighWatermarks(self) if self._closed_at is None else self._closed_at
 
     def find_partition(self, name: TopicPartition) -> Partition | None:
         """Return the partition of that name, None without one."""
@@ -448,7 +448,7 @@ class Topics:
     async def close(self) -> None:
         """Close all partitions; the state of those that the disk does not refuse is on it afterwards."""
         partitions = list(self.partitions())
-        self._closed_at = self.high_watermarks()
+        self._closed_at = dict(self.high_watermarks())
         self._by_name.clear()
         self._by_id.clear()
         self._names.clear()
@@ -471,3 +471,27 @@ class Topics:
 
 def _leader_epochs(record: TopicRecord) -> tuple[int, ...]:
     return record.leader_epochs or (FIRST_EPOCH,) * record.partitions
+
+
+class _HighWatermarks(Mapping[TopicPartition, int]):
+    """Those of all partitions that exist."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+
+    def __getitem__(self, name: TopicPartition) -> int:
+        partition = self._topics.find_partition(name)
+        if partition is None:
+            raise KeyError(name)
+        return partition.high_watermark
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return (each.topic_partition for each in self._topics.partitions())
+
+    def __len__(self) -> int:
+        return sum(len(topic.partitions) for topic in self._topics)
+
+
+def _altered_record(altered: tuple[Topic, dict[str, str], TopicConfig]) -> TopicRecord:
+    topic, overrides, _ = altered
+    return attrs.evolve(record_of(topic), config=overrides, adopted=False)

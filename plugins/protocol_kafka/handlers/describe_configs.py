@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from copy import copy
-from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from tidelog.kernel.config import Config, ConfigKey, OriginKind
 from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.config.topic_config import TopicDefault
 from tidelog.kernel.errors import BrokerError, InvalidRequest
-from tidelog.kernel.pace import Pace
+from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps
 from tidelog.kernel.topic_names import check_topic_name
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -61,6 +60,7 @@ TYPES = {
 """Kafka's numbers for the types of keys; a type that Kafka does not have is reported as unknown."""
 
 
+_Entries: TypeAlias = Generator[None, None, list[DescribeConfigsResourceResult]]
 TopicConfigSource = Literal["topic", "broker", "default"]
 
 
@@ -83,36 +83,66 @@ async def handle(context: RequestContext, request: DescribeConfigsRequest) -> De
     A repeated resource is described each time, up to a limit: a few bytes of request can be hundreds of
     kilobytes of response.
     """
-
-    @lru_cache(maxsize=KEPT_RESOURCES)
-    def entries(kind: int, name: str) -> list[DescribeConfigsResourceResult]:
-        return [_trimmed(entry, request, context.api_version) for entry in _entries(context, kind, name)]
-
+    descriptions = _Descriptions(context, request)
     pace = Pace()
     results: list[DescribeConfigsResult] = []
     seen: set[tuple[int, str]] = set()
     for resource in request.resources:
         seen.add((resource.resource_type, resource.resource_name))
         refused = len(results) - len(seen) >= MAX_REPEATED
-        results.append(_describe(context, resource, _refuse_repeated if refused else entries))
+        describe = _describe(context, resource, descriptions, refused=refused)
+        results.append(await run_in_steps(describe, pace))
         await pace.turn()
     return DescribeConfigsResponse(results=results)
 
 
-def _refuse_repeated(kind: int, name: str) -> list[DescribeConfigsResourceResult]:
-    raise InvalidRequest(f"a request may repeat {MAX_REPEATED} resources at most, {name!r} is one more")
+class _Descriptions:
+    """Whole descriptions for one request, the last of which are cached."""
+
+    def __init__(self, context: RequestContext, request: DescribeConfigsRequest) -> None:
+        self._context = context
+        self._request = request
+        self._last: dict[tuple[int, str], list[DescribeConfigsResourceResult]] = {}
+
+    def entries(self, kind: int, name: str) -> _Entries:
+        """Return all keys of a resource, in steps.
+
+        Raises:
+            BrokerError: there is no such resource.
+        """
+        found = self._last.pop((kind, name), None)
+        if found is None:
+            found = yield from each_in_steps(self._all_entries(kind, name), self._trimmed)
+            if len(self._last) == KEPT_RESOURCES:
+                del self._last[next(iter(self._last))]
+        self._last[kind, name] = found
+        return found
+
+    def _all_entries(self, kind: int, name: str) -> Iterable[DescribeConfigsResourceResult]:
+        documented = self._request.include_documentation
+        return _entries(self._context, kind, name, documented=documented)
+
+    def _trimmed(self, entry: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
+        return _trimmed(entry, self._request, self._context.api_version)
 
 
 def _describe(
     context: RequestContext,
     resource: DescribeConfigsResource,
-    entries: Callable[[int, str], list[DescribeConfigsResourceResult]],
-) -> DescribeConfigsResult:
+    descriptions: _Descriptions,
+    *,
+    refused: bool,
+) -> Generator[None, None, DescribeConfigsResult]:
     code = 0
     message: str | None = ""  # as in Kafka, whose message of a success is not null
     configs: list[DescribeConfigsResourceResult] = []
     try:
-        configs = entries(resource.resource_type, resource.resource_name)
+        if refused:
+            name = resource.resource_name
+            raise InvalidRequest(
+                f"a request may repeat {MAX_REPEATED} resources at most, {name!r} is one more"
+            )
+        configs = yield from descriptions.entries(resource.resource_type, resource.resource_name)
         if resource.configuration_keys:
             wanted = set(resource.configuration_keys)
             configs = [entry for entry in configs if entry.name in wanted]
@@ -127,7 +157,9 @@ def _describe(
     )
 
 
-def _entries(context: RequestContext, kind: int, name: str) -> Iterable[DescribeConfigsResourceResult]:
+def _entries(
+    context: RequestContext, kind: int, name: str, *, documented: bool
+) -> Iterable[DescribeConfigsResourceResult]:
     config = context.broker.config
     if kind == TOPIC_RESOURCE:
         check_topic_name(name)
@@ -136,7 +168,7 @@ def _entries(context: RequestContext, kind: int, name: str) -> Iterable[Describe
     if kind == BROKER_RESOURCE:
         if node_named(context, name) is None:
             return _entries_of_all_brokers(context)
-        return _entries_of_this_broker(context)
+        return _entries_of_this_broker(context, documented=documented)
     if kind == BROKER_LOGGER_RESOURCE:
         check_logger_node(context, name)
         return _logger_entries(context.broker.loggers.levels())
@@ -148,7 +180,9 @@ def _entries(context: RequestContext, kind: int, name: str) -> Iterable[Describe
     raise InvalidRequest(f"resources of type {kind} have no configuration here")
 
 
-def _entries_of_this_broker(context: RequestContext) -> Iterator[DescribeConfigsResourceResult]:
+def _entries_of_this_broker(
+    context: RequestContext, *, documented: bool
+) -> Iterator[DescribeConfigsResourceResult]:
     """Yield every key of this broker, under each of its names, and Kafka's keys that nothing here reads."""
     config = context.broker.config
     for key in _broker_keys(config):
@@ -162,7 +196,7 @@ def _entries_of_this_broker(context: RequestContext) -> Iterator[DescribeConfigs
             yield other
     for unread in UNREAD_KEYS:
         if config.keys.find(unread.name, "broker") is None:
-            yield _unread_entry(config, unread)
+            yield _unread_entry(config, unread, documented=documented)
 
 
 def _advertised(context: RequestContext) -> str:
@@ -174,8 +208,9 @@ def _advertised(context: RequestContext) -> str:
     return ",".join(f"{name}://{format_address(here.host, here.port)}" for name, here in advertised)
 
 
-def _unread_entry(config: Config, unread: UnreadKey) -> DescribeConfigsResourceResult:
-    judgement = config.keys.judge(unread.name, "", "broker")
+def _unread_entry(config: Config, unread: UnreadKey, *, documented: bool) -> DescribeConfigsResourceResult:
+    # It compares the name with every pattern, which takes longer than all the rest.
+    judgement = config.keys.judge(unread.name, "", "broker") if documented else None
     why = "" if judgement is None else f" Not used: it {judgement.reason}."
     synonyms = [DescribeConfigsSynonym(name=unread.name, value=unread.value, source=DEFAULT_SOURCE)]
     return DescribeConfigsResourceResult(

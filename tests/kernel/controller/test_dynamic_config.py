@@ -38,7 +38,7 @@ async def test_alter_counts_at_once_and_after_a_restart(tmp_path: Path) -> None:
     fresh = Core(tmp_path)
     await fresh.open()
     dynamic(fresh)
-    fresh.topics.refresh_configs()
+    await fresh.topics.refresh_configs()
     config = fresh.topics.get("orders").config
     assert (config[keys.FLUSH_MESSAGES], config[SEGMENT_MS]) == (7, 5000)
     await fresh.close()

@@ -8,11 +8,13 @@ import socket
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import count
 from typing import IO, cast
 
 import pytest
 import trio
 
+from tests.turns import turns_of_another_task
 from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.wire import Parts, StreamedBytes
 from tidelog.kernel.server.connection import (
@@ -186,6 +188,22 @@ async def test_send_parts_keeps_the_order_of_file_regions_and_bytes() -> None:
             b"c",
         ]
         assert await sent(parts) == CONTENT[10:30] + b"abfile" + CONTENT[:3] + b"c"
+
+
+@pytest.mark.parametrize(
+    "regions", [[(0, 10)] * 50, [(0, 10 * SENDFILE_CHUNK_BYTES)]], ids=["many", "a large one"]
+)
+async def test_send_parts_of_a_peer_that_takes_all_at_once_takes_turns(
+    regions: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = count()
+    monkeypatch.setattr("tidelog.kernel.server.connection.perf_counter", lambda: float(next(times)))
+    # Sockets that take everything: nothing is waited for.
+    monkeypatch.setattr("tidelog.kernel.server.connection._send_from", lambda _out, _source, _at, most: most)
+    with a_file(b"0123456789") as file, socket_pair() as (ours, _):
+        async with turns_of_another_task() as turns:
+            await send_parts(ours, [FileRegion(file, *each) for each in regions], Sender())
+    assert turns.count >= min(len(regions) * 10, 10) - 2
 
 
 async def test_send_parts_does_not_prefetch_a_resident_file() -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.crash.core import Core
 from tests.turns import turns_of_another_task
 from tidelog.kernel import disk, pace
+from tidelog.kernel.controller.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import (
     BrokerError,
     InvalidPartitions,
@@ -21,6 +22,8 @@ from tidelog.kernel.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+from tidelog.kernel.events import BrokerEvents
+from tidelog.kernel.pace import ITEMS_PER_STEP
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.protocol_kafka.handlers.config_changes import replaced_by
@@ -166,6 +169,29 @@ async def test_only_topics_for_which_the_disk_refuses_fail(
     await core.open()
     assert {topic.name for topic in core.topics} == {"a", "b", "full", "full-1", "grows"}
     assert [len(core.topics.get(name).partitions) for name in ("full", "grows")] == [1, 2]
+    await core.close()
+
+
+async def refreshed(core: Core, key: str) -> None:
+    """Change a default of all topics."""
+    changes = DynamicConfig(core.config, core.metadata, core.topics, 1, BrokerEvents())
+    await changes.alter(None, replaced_by([(key, "5000"), ("min.insync.replicas", "1")]))
+
+
+async def test_a_topic_of_many_partitions_is_configured_in_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = await opened(tmp_path)
+    await core.create("many", 10 * ITEMS_PER_STEP)
+    monkeypatch.setattr(pace, "STEP_SECONDS", 0.0)
+    async with turns_of_another_task() as turns:
+        await core.topics.alter_configs([("many", replaced_by([("flush.messages", "7")]))])
+    assert turns.count >= 10
+    async with turns_of_another_task() as turns:
+        await refreshed(core, "log.roll.ms")
+    assert turns.count >= 10
+    partitions = core.topics.get("many").partitions
+    assert {each.config.flush_messages for each in partitions} == {7}
     await core.close()
 
 

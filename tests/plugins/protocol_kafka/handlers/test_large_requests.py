@@ -27,6 +27,11 @@ from tidelog.plugins.protocol_kafka.messages.alter_user_scram_credentials import
 )
 from tidelog.plugins.protocol_kafka.messages.api import Api
 from tidelog.plugins.protocol_kafka.messages.delete_records import DeleteRecordsRequest, DeleteRecordsTopic
+from tidelog.plugins.protocol_kafka.messages.describe_configs import (
+    BROKER_RESOURCE,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from tidelog.plugins.protocol_kafka.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
@@ -285,6 +290,18 @@ async def test_requests_about_many_partitions_let_other_tasks_run(client: Client
     assert await turns_beside(client, apis.OFFSET_DELETE, 0, delete) > 2 * COUNT // 64 + COUNT // 500 - 1
     names = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in NAMES])
     assert await turns_beside(client, apis.METADATA, 9, names) > COUNT + COUNT // 32
+
+
+@pytest.mark.usefixtures("every_step_is_long")
+async def test_describe_configs_of_a_broker_lets_other_tasks_run(client: Client) -> None:
+    """One resource has hundreds of keys."""
+    broker = DescribeConfigsResource(
+        resource_type=BROKER_RESOURCE, resource_name="1", configuration_keys=None
+    )
+    request = DescribeConfigsRequest(resources=[broker])
+    keys = len((await client.ask(apis.DESCRIBE_CONFIGS, 4, request)).results[0].configs)
+    assert keys > 300
+    assert await turns_beside(client, apis.DESCRIBE_CONFIGS, 4, request) > keys // 32
 
 
 async def test_join_group_limits_the_protocols_of_a_member(client: Client, broker: Broker) -> None:

@@ -288,7 +288,7 @@ _CONFIGURATION: Final = (
     Removal(
         "Each topic key can be changed while the broker runs",
         "kernel/topics/topics.py",
-        "            topic.configure(config)\n            _log.info",
+        "            await run_in_steps(topic.configure(config), pace)\n            _log.info",
         "            _log.info",
         "plugins/protocol_kafka/handlers/test_alter_configs.py",
     ),
@@ -302,7 +302,7 @@ _CONFIGURATION: Final = (
     Removal(
         _BROKER_KEYS,
         "kernel/controller/dynamic_config.py",
-        "            self._topics.refresh_configs()\n",
+        "            await self._topics.refresh_configs()\n",
         "",
         "plugins/protocol_kafka/handlers/test_alter_configs.py::test_incremental_alter_configs_of_all_brokers_sets_the_defaults_of_topics",
     ),
