@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.partition.record_checks import LOOP_MEMORY_BYTES, finish, take_steps
+from tidelog.kernel.partition.record_checks import LOOP_MEMORY_BYTES, finish, import_codec, take_steps
 from tidelog.kernel.partition.validation import LOG_APPEND_TIME, PartitionConfig, record_rules
 from tidelog.kernel.records.batch import LEAST_MESSAGE_BYTES, Buffer
 from tidelog.kernel.records.compression import memory_for, packs_quickly
@@ -41,6 +41,7 @@ async def convert_in_steps(
 ) -> bytearray:
     """Return the batch for a message set as `convert` does, step by step or in a thread."""
     conversion, codec = _conversion(config, now_ms), source_codec(messages)
+    await import_codec(codec)
     unpacking_bytes = memory_for(codec, memoryview(messages)[LEAST_MESSAGE_BYTES[0] :])
     memory_bytes = unpacking_bytes + conversion.max_bytes + MAX_WRAPPED_BYTES * bool(codec)
     target = codec if conversion.codec_id is None else conversion.codec_id

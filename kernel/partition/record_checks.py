@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import trio
 
+from tidelog.kernel.importing import import_in_thread
 from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.partition.unpacking import MemoryBudget, Unpacking
 from tidelog.kernel.partition.validation import (
@@ -27,7 +28,7 @@ from tidelog.kernel.partition.validation import (
     validate_in_steps,
 )
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, BatchHeader, Buffer
-from tidelog.kernel.records.compression import LEAST_MEMORY_BYTES, memory_for
+from tidelog.kernel.records.compression import LEAST_MEMORY_BYTES, import_library, is_imported, memory_for
 from tidelog.kernel.seams.partition import AppendResult
 
 T = TypeVar("T")
@@ -92,6 +93,8 @@ def check_for_a_turn(batch: Buffer, header: BatchHeader, config: PartitionConfig
     """
     if config.compression is not None and config.recompresses(header):
         raise ChecksTakeLong(header)
+    if not is_imported(header.attributes & CODEC_MASK):
+        raise ChecksTakeLong(header)
     newest = validate_at_once(batch, header, config, now_ms)
     if newest is not None:
         return newest
@@ -109,8 +112,19 @@ async def check_records(
     batch: Buffer, steps: Generator[None, None, int], header: BatchHeader, unpacking: Unpacking
 ) -> int:
     """Take the steps that are left of checking a batch; see `validate_in_steps`."""
+    await import_codec(header.attributes & CODEC_MASK)
     memory_bytes = _memory_for(batch, header)
     return await take_steps(steps, memory_bytes, unpacking, on_event_loop=memory_bytes <= LOOP_MEMORY_BYTES)
+
+
+async def import_codec(codec_id: int) -> None:
+    """Import the library of a codec before its first batch.
+
+    Raises:
+        UnsupportedCompression: no plugin offers it.
+    """
+    if not is_imported(codec_id):
+        await import_in_thread(partial(import_library, codec_id))
 
 
 def _memory_for(batch: Buffer, header: BatchHeader) -> int:

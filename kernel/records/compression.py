@@ -8,9 +8,11 @@ plugins, such as one that rewrites segments, registers those that it is sent.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import CorruptBatch, UnsupportedCompression
@@ -51,6 +53,8 @@ class CompressionCodec(ABC):
     """The name that `compression.type` chooses it by."""
     level_key: ConfigKey[int] | None = None
     """The topic key with the level to compress at, None for a codec without levels."""
+    library: str = ""
+    """The module that its methods import, so that a broker imports it in a thread; empty for none."""
 
     def packs_quickly(self, level: int | None) -> bool:
         """Return whether compressing 16 KB at `level` takes a fraction of a millisecond.
@@ -107,6 +111,7 @@ class CompressionCodec(ABC):
 
 
 _codecs: dict[int, CompressionCodec] = {}
+_imported: set[int] = set()
 _offers: list[Callable[[], Iterable[CompressionCodec]]] = []
 
 
@@ -156,6 +161,30 @@ def codec_of(codec_id: int) -> CompressionCodec:
         installed = ", ".join(f"{each.id} {each.name}" for each in registered_codecs()) or "none"
         raise UnsupportedCompression(f"compression codec {codec_id} is unknown; installed are: {installed}")
     return codec
+
+
+def is_imported(codec_id: int) -> bool:
+    """Return whether the library of that codec is imported, or it needs none."""
+    if not codec_id or codec_id in _imported:
+        return True
+    codec = _all_codecs().get(codec_id)
+    if codec is not None and codec.library:
+        module = sys.modules.get(codec.library)
+        # While another thread imports it, it is there already.
+        if module is None or getattr(module.__spec__, "_initializing", False):
+            return False
+    _imported.add(codec_id)
+    return True
+
+
+def import_library(codec_id: int) -> None:
+    """Import what the codec of that id needs: it takes some milliseconds, which are not for the event loop.
+
+    Raises:
+        UnsupportedCompression: no plugin offers it.
+    """
+    if library := codec_of(codec_id).library:
+        import_module(library)
 
 
 def codec_named(name: str) -> CompressionCodec | None:

@@ -28,6 +28,7 @@ class GzipCodec(CompressionCodec):
 
     id = 1
     name = "gzip"
+    library = "zlib_ng.zlib_ng"
     level_key = TOPIC_GZIP_LEVEL
 
     def packs_quickly(self, level: int | None) -> bool:

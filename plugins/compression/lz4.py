@@ -39,6 +39,7 @@ class Lz4Codec(CompressionCodec):
 
     id = 3
     name = "lz4"
+    library = "lz4.frame"
     level_key = TOPIC_LZ4_LEVEL
 
     def memory_for(self, data: Buffer) -> int:

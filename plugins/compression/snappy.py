@@ -43,6 +43,7 @@ class SnappyCodec(CompressionCodec):
 
     id = 2
     name = "snappy"
+    library = "cramjam"
 
     def memory_for(self, data: Buffer) -> int:
         """Return what the largest raw block may take; see `CompressionCodec.memory_for`."""

@@ -42,6 +42,7 @@ class ZstdCodec(CompressionCodec):
 
     id = 4
     name = "zstd"
+    library = "zstandard"
     level_key = TOPIC_ZSTD_LEVEL
 
     def memory_for(self, data: Buffer) -> int:

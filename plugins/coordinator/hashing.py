@@ -6,6 +6,7 @@ Source: Apache Kafka 4.4's `GroupCoordinatorService.partitionFor`, `TransactionS
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Iterator
 from typing import Final
@@ -16,6 +17,8 @@ BYTES_PER_ENTRY: Final = 150
 """Memory of an entry beside its name: a place in the dictionary, the number, the head of the string."""
 _UTF_16: Final = f"utf-16-{'le' if sys.byteorder == 'little' else 'be'}"
 """Code units as this machine lays out integers of two bytes."""
+# Imports it: its first use would be on the event loop.
+codecs.lookup(_UTF_16)
 _MODULUS: Final = 2**32
 _MIN_INT: Final = -(2**31)
 

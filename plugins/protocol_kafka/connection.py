@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Awaitable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from functools import partial
 from time import monotonic
 from types import GeneratorType
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import trio
 
 from tidelog.kernel.config import keys as kernel_keys
-from tidelog.kernel.pace import Pace, run_in_steps
+from tidelog.kernel.importing import import_in_thread
+from tidelog.kernel.pace import ITEMS_PER_STEP, Pace, run_in_steps
 from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection
 from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, TooManyElements, large_decoder, large_encoder
+from tidelog.plugins.protocol_kafka.codecs.compiled import is_compiled
 from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.codecs.types import total_size
 from tidelog.plugins.protocol_kafka.context import MAX_MESSAGE_BYTES, RequestContext
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.client_telemetry import TelemetryReceiver
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 INITIAL_BYTES = 4 * 1024
 """Initial size: enough for the first requests of a connection, and small for thousands of idle clients."""
@@ -248,19 +253,21 @@ class KafkaConnection:
             header = parse_request_header(frame, self._routes.first_flexible)
         except DecodeError as error:
             raise ProtocolViolation(f"a request header cannot be read: {error}") from error
-        route = self._routes.get((header.api_key, header.api_version))
+        asked = header.api_key, header.api_version
+        route = self._routes.get(asked)
         if route is None:
-            if self._routes.needs_import(header.api_key):
-                return self._serve_once_imported(header, frame)
-            route = self._routes[header.api_key, header.api_version]
+            if not self._routes.is_ready(asked):
+                return self._serve_once_imported(asked, header, frame)
+            route = self._routes[asked]
         return self._serve(route, header, frame)
 
-    async def _serve_once_imported(self, header: RequestHeader, frame: memoryview) -> Parts:
-        """Serve the first request of an API: its imports take up to a tenth of a second, in a thread."""
-        coordinator = self._context.broker.coordinator
+    async def _serve_once_imported(
+        self, asked: tuple[int, int], header: RequestHeader, frame: memoryview
+    ) -> Parts:
+        """Serve the first request of a version of an API."""
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(self._routes.import_api, header.api_key, coordinator)
-        parts = self._serve(self._routes[header.api_key, header.api_version], header, frame)
+            await import_in_thread(partial(self._routes.prepare, asked, self._context.broker.coordinator))
+        parts = self._serve(self._routes[asked], header, frame)
         return parts if isinstance(parts, list) else await parts or []
 
     def _serve(self, route: Route, header: RequestHeader, frame: memoryview) -> Parts | Awaitable[Parts]:
@@ -289,11 +296,13 @@ class KafkaConnection:
 
     async def _serve_in_steps(self, route: Route, header: RequestHeader, frame: memoryview) -> Parts:
         """Serve a request with many elements in steps, so that other connections are served in between."""
-        decode = large_decoder(route.request_class, route.version)
+        decode = await _compiled(large_decoder, route.request_class, route.version)
         try:
             request, _ = await run_in_steps(decode(frame, header.body_position))
         except DecodeError as error:
             raise _malformed(route, error) from error
+        # A turn of its own: the last step of the decoder may have been a long one.
+        await trio.lowlevel.checkpoint()
         response = route.handle(self._context, request)
         if type(response) is GeneratorType:
             response = run_in_steps(cast("Steps", response))
@@ -347,9 +356,38 @@ def _encode(route: Route, correlation_id: int, response: object) -> Parts | Awai
 
 async def _encode_in_steps(route: Route, correlation_id: int, response: object) -> Parts:
     parts: Parts = []
-    encode = large_encoder(route.response_class, route.version)
+    encode = await _compiled(large_encoder, route.response_class, route.version)
+    # A turn of its own: the last step of the handler may have been a long one.
+    await trio.lowlevel.checkpoint()
     await run_in_steps(encode(response, parts))
+    await run_in_steps(dropped_in_steps(response))
     return _framed(route, correlation_id, parts)
+
+
+async def _compiled(
+    find: Callable[[type[Any], int], Callable[..., T]], message: type[object], version: int
+) -> Callable[..., T]:
+    """Return the codec of a large message, compiled in a thread at its first use."""
+    if is_compiled(message, version):
+        return find(message, version)
+    return await import_in_thread(partial(find, message, version))
+
+
+def dropped_in_steps(response: object) -> Generator[None, None, None]:
+    """Drop the elements of a large response: all at once takes as long as several steps of the encoder."""
+    for elements in _arrays(response):
+        while elements:
+            for inner in _arrays(elements[-1]):
+                while len(inner) > ITEMS_PER_STEP:
+                    del inner[-ITEMS_PER_STEP:]
+                    yield
+            elements.pop()
+            yield
+
+
+def _arrays(message: object) -> Iterable[list[Any]]:
+    names = getattr(message, "__slots__", ())
+    return [field for name in names if type(field := getattr(message, name, None)) is list]
 
 
 def _framed(route: Route, correlation_id: int, parts: Parts) -> Parts:

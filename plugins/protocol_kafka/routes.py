@@ -16,7 +16,7 @@ from tidelog.kernel.errors import CoordinatorNotAvailable
 from tidelog.kernel.seams.wire import Part, ProtocolViolation
 from tidelog.plugins.protocol_kafka.codecs import small_decoder, small_encoder
 from tidelog.plugins.protocol_kafka.context import RequestContext, ServedVersions
-from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, Api
+from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, PRODUCE, Api
 from tidelog.plugins.protocol_kafka.messages.header import FIRST_FLEXIBLE, NEVER
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.apis import KafkaApi
 
 NO_TAGGED_FIELDS = b"\0"
+FIRST_WITH_BATCHES: Final = 3
+"""The first version of Produce in which there are no message sets."""
+FOR_MESSAGE_SETS: Final = ("tidelog.kernel.partition.message_sets", "zlib_ng.zlib_ng")
 HANDLERS = "tidelog.plugins.protocol_kafka.handlers"
 
 Handler: TypeAlias = Callable[[RequestContext, Any], object]
@@ -51,7 +54,7 @@ class Served(NamedTuple):
 
 
 COORDINATED: Final = frozenset((8, 9, *range(11, 17), *range(24, 29), 42, 47, 61, 65, 66, 68, 69))
-"""APIs that the coordinator serves; the first of them to come has its services imported."""
+"""APIs that the coordinator serves; before the first of them its services are imported."""
 SERVED: dict[int, Served] = {
     served.key: served
     for served in (
@@ -143,7 +146,6 @@ class Routes(dict[tuple[int, int], Route]):
         """
         super().__init__()
         self._added = {api.key: api for api in added}
-        self._has_coordinator = False
         spans = [(api.key, api.versions) for api in self._added.values()]
         self.served = (
             *(
@@ -158,20 +160,28 @@ class Routes(dict[tuple[int, int], Route]):
             **{key: NEVER if span.flexible is None else span.flexible for key, span in spans},
         }
 
-    def needs_import(self, api_key: int) -> bool:
-        """Return whether `import_api` should be called before, in a thread: imports hold the event loop."""
-        served = SERVED.get(api_key)
-        if served is None or api_key in self._added:
-            return False
-        return served.handler not in sys.modules or (api_key in COORDINATED and not self._has_coordinator)
+    def is_ready(self, asked: tuple[int, int]) -> bool:
+        """Return whether a request of this key and version can be served without a call of `prepare`."""
+        if asked in self:
+            return True
+        served = SERVED.get(asked[0])
+        if served is None or asked[0] in self._added:
+            return asked[0] not in self._added
+        # Another version is refused, by ApiVersions with an answer.
+        return not served.min_version <= asked[1] <= served.max_version and served.handler in sys.modules
 
-    def import_api(self, api_key: int, coordinator: Coordinator) -> None:
-        """Import the handler of an API, and the coordinator's services if they serve it."""
-        importlib.import_module(SERVED[api_key].handler)
-        if api_key in COORDINATED:
+    def prepare(self, asked: tuple[int, int], coordinator: Coordinator) -> None:
+        """Import all that the first request of this key and version needs, and compile its codecs.
+
+        This takes up to a tenth of a second, in a thread: see `import_in_thread`.
+        """
+        if asked[0] in COORDINATED:
             with suppress(CoordinatorNotAvailable):
                 coordinator.import_services()
-            self._has_coordinator = True
+        if asked[0] == PRODUCE.key and asked[1] < FIRST_WITH_BATCHES:
+            for module in FOR_MESSAGE_SETS:
+                importlib.import_module(module)
+        _ = self[asked]
 
     def __missing__(self, asked: tuple[int, int]) -> Route:
         added = self._added.get(asked[0])

@@ -6,11 +6,14 @@ import sys
 from collections.abc import AsyncGenerator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from tidelog.kernel.config import Config
+from tidelog.kernel.importing import import_in_thread
 from tidelog.kernel.seams.tasks import Lifespan
 from tidelog.plugins.cleaner import keys
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 _STANDSTILL: Final = 1e-6
 """Bytes per second with which a worker waits until the rate is changed: it divides by it."""
+REWRITING: Final = "tidelog.plugins.cleaner.execution.rewriting"
 KEPT_S: Final = 60.0
 """For so long, and up to twice as long, a worker waits for its next log."""
 
@@ -67,14 +71,13 @@ class Workers:
             OSError: the process cannot be started.
         """
         # Not at the top: most brokers have nothing to rewrite for long.
-        from tidelog.plugins.cleaner.execution.rewriting import Worker
-
+        rewriting = await import_in_thread(partial(import_module, REWRITING))
         async with self._free:
             while len(self._busy) >= max(self.most, 1):
                 await self._free.wait()
             process = await self._idle_or_new()
             self._busy.append(process)
-        worker = Worker(process, self._config, self.bytes_per_second)
+        worker: Worker = rewriting.Worker(process, self._config, self.bytes_per_second)
         try:
             yield worker
         finally:

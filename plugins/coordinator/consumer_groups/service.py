@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Collection, Generator, Mapping
+from functools import partial
 from typing import TypeVar
 
 import attrs
@@ -18,6 +19,7 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from tidelog.kernel.importing import import_in_thread
 from tidelog.kernel.pace import run_in_steps, run_to_end
 from tidelog.kernel.regex_matching import match_all, takes_too_long
 from tidelog.kernel.regexes import compile_regex
@@ -185,7 +187,9 @@ class ConsumerGroups:
         wanted = regexes_to_resolve(group, request.topic_regex, shared.context(group.group_id))
         if not wanted:
             return {}
-        own = compile_regex(request.topic_regex) if request.topic_regex in wanted else None
+        own = None
+        if request.topic_regex in wanted:
+            own = await import_in_thread(partial(compile_regex, request.topic_regex))
         # The request's own comes first: the others have topics from the last time.
         others = sorted(wanted - {request.topic_regex})
         found = await match_all([own, *others] if own else others, list(shared.topics.names()))

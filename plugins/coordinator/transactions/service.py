@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import (
@@ -19,6 +20,7 @@ from tidelog.kernel.errors import (
     TransactionalIdNotFound,
     UnsupportedVersion,
 )
+from tidelog.kernel.importing import import_in_thread
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.regex_matching import matching
 from tidelog.kernel.regexes import compile_regex
@@ -215,7 +217,7 @@ class Transactions:
             # Without the log there is nothing to list, which is no error (nor is it in Kafka).
             with suppress(NotCoordinator):
                 self.state.log.check_active(partition)
-        pattern = compile_regex(wanted.pattern) if wanted.pattern else None
+        pattern = await import_in_thread(partial(compile_regex, wanted.pattern)) if wanted.pattern else None
         now_ms, pace, found = self._context.clock(), Pace(), list[TransactionDescription]()
         for _, transaction in self.state.table:
             if _passes(transaction, wanted, now_ms):

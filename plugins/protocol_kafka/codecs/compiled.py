@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from tidelog.plugins.protocol_kafka.codecs.decoder import compile_decoder
 from tidelog.plugins.protocol_kafka.codecs.encoder import Size, compile_encoder
@@ -18,6 +18,7 @@ M = TypeVar("M")
 
 _decoder: Callable[..., Callable[..., Any]] = cache(compile_decoder)
 _encoder: Callable[..., Callable[..., Any]] = cache(compile_encoder)
+_compiled_large: Final[set[tuple[type[Any], int]]] = set()
 
 
 def decoder(cls: type[M], version: int) -> Callable[[bytes | memoryview, int], tuple[M, int]]:
@@ -40,8 +41,13 @@ def small_decoder(cls: type[M], version: int) -> Callable[[bytes | memoryview, i
 def large_decoder(
     cls: type[M], version: int
 ) -> Callable[[bytes | memoryview, int], Generator[None, None, tuple[M, int]]]:
-    """Return the decoder for a large request, in steps: a generator that yields between them."""
-    return _decoder(cls, version, LARGE_REQUEST)
+    """Return the decoder for a large request, in steps: a generator that yields between them.
+
+    It is compiled at its first use, which takes some milliseconds: see `is_compiled`.
+    """
+    found = _decoder(cls, version, LARGE_REQUEST)
+    _compiled_large.add((cls, version))
+    return found
 
 
 def encoder(cls: type[M], version: int) -> Callable[[M, list[Part]], None]:
@@ -62,8 +68,18 @@ def small_encoder(cls: type[M], version: int) -> Callable[[M, list[Part]], None]
 
 
 def large_encoder(cls: type[M], version: int) -> Callable[[M, list[Part]], Generator[None, None, None]]:
-    """Return the encoder for a large response, in steps: a generator that yields between them."""
-    return _encoder(cls, version, Size.LARGE)
+    """Return the encoder for a large response, in steps: a generator that yields between them.
+
+    It is compiled at its first use, which takes some milliseconds: see `is_compiled`.
+    """
+    found = _encoder(cls, version, Size.LARGE)
+    _compiled_large.add((cls, version))
+    return found
+
+
+def is_compiled(cls: type[Any], version: int) -> bool:
+    """Return whether the decoder of a large request, or the encoder of a large response, was compiled."""
+    return (cls, version) in _compiled_large
 
 
 def decode(cls: type[M], version: int, data: bytes | memoryview) -> M:

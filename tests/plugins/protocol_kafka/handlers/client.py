@@ -59,6 +59,20 @@ async def streamed(parts: Parts) -> bytes:
     return bytes(out)
 
 
+class ReadyRoutes(Routes):
+    """Routes that are prepared at once, so that no request waits for a thread."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__()
+        self._broker = broker
+
+    def is_ready(self, asked: tuple[int, int]) -> bool:
+        """Make it so."""
+        if not super().is_ready(asked):
+            self.prepare(asked, self._broker.coordinator)
+        return True
+
+
 class Client:
     """One connection to a broker."""
 
@@ -70,7 +84,7 @@ class Client:
         fetch_sessions: FetchSessionCache | None = None,
     ) -> None:
         self.broker = broker
-        self.routes = Routes()
+        self.routes = ReadyRoutes(broker)
         self.fetch_sessions = fetch_session_cache(broker) if fetch_sessions is None else fetch_sessions
         self.wire: WireConnection = KafkaConnection(
             broker, peer, self.routes, telemetry, fetch_sessions=self.fetch_sessions
@@ -88,8 +102,6 @@ class Client:
 
     def start(self, api: Api, version: int, request: object) -> Step:
         """The step that serves this request, not awaited yet; it does not wait for imports."""
-        if self.routes.needs_import(api.key):
-            self.routes.import_api(api.key, self.broker.coordinator)
         self.receive(framed(api, version, request))
         step = self.wire.next_step()
         assert step is not None
