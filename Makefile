@@ -75,7 +75,7 @@ types: mypy pyright ## mypy and pyright
 
 mypy: $(DEV_INSTALLED)
 	$(BIN)/mypy
-	$(BIN)/mypy --exclude '^tests/import_root/' $(CHECKED)
+	$(BIN)/mypy $(CHECKED)
 	rm -rf build/examples
 	$(BIN)/python -m tests.docs.examples hooks.md build/examples
 	$(BIN)/mypy build/examples
@@ -84,7 +84,7 @@ pyright: $(DEV_INSTALLED)
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 layers: $(DEV_INSTALLED) ## import-linter: who may import whom
-	PYTHONPATH=tests/import_root $(BIN)/lint-imports --no-logo
+	PYTHONPATH=src $(BIN)/lint-imports --no-logo
 
 check: lint types layers test ## everything a change has to pass
 
@@ -126,7 +126,7 @@ mutants: $(DEV_INSTALLED) $(TOOLS)/cosmic-ray ## change one thing at a time in M
 	PYTHONPATH=$(TOOLS)/cosmic-ray $(BIN)/python -m tests.mutation $(MODULE) --jobs $(JOBS) $(if $(UPDATE),--update) $(ARGS)
 
 fuzz: $(DEV_INSTALLED) $(TOOLS)/atheris ## look for inputs that hurt, guided by coverage (TARGET=frames|batches|messages|directory MINUTES=5)
-	TIDELOG_PURE=1 PYTHONPATH=tests/import_root:$(TOOLS)/atheris $(BIN)/python -m tests.fuzzing $(TARGET) --minutes $(MINUTES) $(if $(REPLAY),--replay $(REPLAY))
+	TIDELOG_PURE=1 PYTHONPATH=src:$(TOOLS)/atheris $(BIN)/python -m tests.fuzzing $(TARGET) --minutes $(MINUTES) $(if $(REPLAY),--replay $(REPLAY))
 
 explore: $(DEV_INSTALLED) ## try the property tests with examples at random, again and again (MINUTES=5 TESTS=tests)
 	$(BIN)/python -m tests.exploring --minutes $(MINUTES) $(TESTS)

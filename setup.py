@@ -16,9 +16,10 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CCompilerError
 
 ROOT = Path(__file__).resolve().parent
+PACKAGES = ROOT / "src"
 SOURCES = ROOT / "build" / "sources"
 """Nothing but the modules, under the names that they are imported by: mypyc follows imports."""
-MODULES: tuple[str, ...] = runpy.run_path(str(ROOT / "kernel" / "compiled.py"))["MODULES"]
+MODULES: tuple[str, ...] = runpy.run_path(str(PACKAGES / "tidelog" / "kernel" / "compiled.py"))["MODULES"]
 
 
 def obstacle() -> str | None:
@@ -36,11 +37,11 @@ def obstacle() -> str | None:
 
 def linked(module: str) -> Path:
     """Return the path of a link to the source of a module in `SOURCES`."""
-    _, *folders, name = module.split(".")
-    link = SOURCES.joinpath("tidelog", *folders, f"{name}.py")
+    *folders, name = module.split(".")
+    link = SOURCES.joinpath(*folders, f"{name}.py")
     link.parent.mkdir(parents=True, exist_ok=True)
     link.unlink(missing_ok=True)
-    link.symlink_to(ROOT.joinpath(*folders, f"{name}.py"))
+    link.symlink_to(PACKAGES.joinpath(*folders, f"{name}.py"))
     return link
 
 

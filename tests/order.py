@@ -107,12 +107,11 @@ def in_turn(tests: Path, worker: int, workers: int) -> list[str]:
     every process would compile every file, since none is ever there before.
     """
     folders = ("", "kernel", "plugins", "plugins/protocol_kafka")
-    skipped = {"import_root", *folders[1:]}
     found = [
         path
         for folder in folders
         for path in sorted((tests / folder).iterdir())
-        if str(path.relative_to(tests)) not in skipped
+        if str(path.relative_to(tests)) not in folders
         and not path.name.startswith((".", "_"))
         and (path.is_dir() or path.match("test_*.py"))
     ]

@@ -9,13 +9,13 @@ from textwrap import fill
 import attrs
 import click
 
+from tidelog import __version__
 from tidelog.kernel import compiled
 from tidelog.kernel.cli.options import config_options, sources_of
 from tidelog.kernel.cli.tables import print_json
 from tidelog.kernel.config import Config, ConfigKey, SinkName
 from tidelog.kernel.config.sinks import COMMON_SINK_KEYS
 from tidelog.kernel.plugins import configure
-from tidelog.kernel.version import VERSION
 
 _EPILOG = """\b
 Examples:
@@ -55,7 +55,7 @@ def command(config_file: Path | None, settings: tuple[str, ...], as_json: bool, 
     else:
         click.echo("\n\n".join(_as_text(item) for item in described))
         if key is None:
-            click.echo(f"\nThis is tidelog {VERSION} ({compiled.described()}).")
+            click.echo(f"\nThis is tidelog {__version__} ({compiled.described()}).")
 
 
 @attrs.frozen

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import click
 
+from tidelog import __version__
 from tidelog.kernel import compiled
 from tidelog.kernel.cli.failures import report
 from tidelog.kernel.cli.group import CommandGroup
 from tidelog.kernel.cli.options import DEBUG_VARIABLE, debug_wanted
-from tidelog.kernel.version import VERSION
 
 _EPILOG = f"""\b
 Examples:
@@ -26,7 +26,7 @@ Errors are one sentence each; with --debug or {DEBUG_VARIABLE}=1 they come with 
 
 def _print_version(context: click.Context, _option: click.Parameter, is_wanted: bool) -> None:
     if is_wanted and not context.resilient_parsing:
-        click.echo(f"tidelog, version {VERSION} ({compiled.described()})")
+        click.echo(f"tidelog, version {__version__} ({compiled.described()})")
         context.exit()
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import attrs
 
-from tidelog.kernel.version import VERSION
+from tidelog import __version__
 from tidelog.plugins.client.errors import ErrorResponse, UnsupportedByBroker
 from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, Api
@@ -176,7 +176,7 @@ class BrokerVersions:
 
 def versions_request() -> ApiVersionsRequest:
     """Return the first request of every connection."""
-    return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=VERSION)
+    return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
 
 
 def version_to_retry(peer: str, answer: ApiVersionsResponse, sent: int) -> int | None:

@@ -17,7 +17,7 @@ def pages_and_modules() -> list[Path]:
         for folder in CITING
         for suffix in ("*.py", "*.md")
         for path in sorted((ROOT / folder).rglob(suffix))
-        if path != PAGE and "import_root" not in path.parts
+        if path != PAGE
     ]
 
 

@@ -22,6 +22,7 @@ from tests.mutation.targets import SLOW_TESTS, preloaded
 from tests.mutation.worker import TIMED_OUT, Outcome, Run
 
 _COPIED = (
+    "src",
     "kernel",
     "plugins",
     "tests",
@@ -99,7 +100,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "HYPOTHESIS_PROFILE": "mutants",
         "TIDELOG_PURE": "1",  # what is compiled would not notice
         "TEST_DEADLINE_S": os.environ.get("TEST_DEADLINE_S", _DEADLINE_S),
-        "PYTHONPATH": str(folder / "tests" / "import_root"),
+        "PYTHONPATH": str(folder / "src"),
     }
 
 
