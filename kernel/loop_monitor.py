@@ -33,6 +33,8 @@ LOG_INTERVAL_SECONDS: Final = 10.0
 """Holds by the same kind of holder are logged no more often."""
 JOIN_SECONDS: Final = 1.0
 
+_BY_SEVERAL: Final = "several tasks, each in its turn"
+_BY_NONE: Final = "no task: the process was stopped, or not scheduled"
 _HOLDER: ContextVar[object] = ContextVar("holder of the event loop")
 
 
@@ -101,12 +103,24 @@ class Sample(NamedTuple):
 
 @attrs.define
 class LoopStatistics:
-    """How often the event loop was held beyond the limit, for how long, and by what the last time."""
+    """How often the event loop was held beyond the limit, for how long, and by what the last time.
+
+    `longest_cpu_ms` is the most processor time of one of them: on a busy machine the rest is that of others.
+    """
 
     stalls: int = 0
     stalled_ms: float = 0
     longest_ms: float = 0
+    longest_cpu_ms: float = 0
     last: str | None = None
+
+    def count(self, held_ms: float, cpu_ms: float, by: str) -> None:
+        """Count one more."""
+        self.stalls += 1
+        self.stalled_ms += held_ms
+        self.longest_ms = max(self.longest_ms, held_ms)
+        self.longest_cpu_ms = max(self.longest_cpu_ms, cpu_ms)
+        self.last = by
 
 
 class LoopMonitor:
@@ -122,6 +136,7 @@ class LoopMonitor:
         self._plugins = plugins
         self._statistics = LoopStatistics()
         self._log_limit = RateLimit(LOG_INTERVAL_SECONDS)
+        self._longest_unlogged: dict[str, tuple[float, float]] = {}
         self._stopped = threading.Event()
         self._beat = 0.0
         self._sampled = (0.0, Sample())
@@ -159,26 +174,29 @@ class LoopMonitor:
             # A clock that only a test advances measures nothing.
             is_real = abs(now - time_before - gap) < period
             if is_real and gap - period > self._limit > 0:
-                self._report(
+                self.report(
                     gap - period, cpu - cpu_before, sample if sampled_beat == self._beat else Sample()
                 )
             self._beat, time_before = beat, now
 
-    def _report(self, held: float, cpu: float, sample: Sample) -> None:
+    def report(self, held: float, cpu: float, sample: Sample) -> None:
+        """Count and log a hold of so many seconds, with at most `cpu` seconds of processor time."""
         holder, plugin, place = sample
-        by = f"by {holder or place}" if place else "by no task: the process was stopped, or not scheduled"
+        # Some of it is of the time between the last beat and the hold.
+        cpu = min(cpu, held)
         where = f", plugin {plugin}, at {place}" if plugin else f", at {place}" if holder else ""
-        found = self._statistics
-        found.stalls += 1
-        found.stalled_ms += held * 1000
-        found.longest_ms = max(found.longest_ms, held * 1000)
-        found.last = f"{by.removeprefix('by ')}{where}"
+        by = holder or place or (_BY_SEVERAL if 2 * cpu > held else _BY_NONE)
+        self._statistics.count(held * 1000, cpu * 1000, f"{by}{where}")
         suppressed = self._log_limit.admit(place)
-        if suppressed is not None:
-            again = f" (and {suppressed} times more before)" if suppressed else ""
-            text = "the event loop was held for %d ms, %d of them of CPU, %s%s%s"
-            fields = {"plugin": plugin} if plugin else {}
-            _log.warning(text, held * 1000, cpu * 1000, by, where, again, extra=fields)
+        longest = self._longest_unlogged.pop(place, (0.0, 0.0))
+        if suppressed is None:
+            self._longest_unlogged[place] = max(longest[0], held), max(longest[1], cpu)
+            return
+        up_to = f"for up to {longest[0] * 1000:.0f} ms, up to {longest[1] * 1000:.0f} of CPU"
+        again = f" (and {suppressed} times more before, {up_to})" if suppressed else ""
+        text = "the event loop was held for %d ms, %d of them of CPU, by %s%s%s"
+        fields = {"plugin": plugin} if plugin else {}
+        _log.warning(text, held * 1000, cpu * 1000, by, where, again, extra=fields)
 
     def _watch(self, period: float, thread: int, root: trio.lowlevel.Task | None) -> None:
         """Take a sample of every hold that is too long, in a thread of its own."""

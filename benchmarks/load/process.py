@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
+from benchmarks.procfs import cpu_seconds
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
@@ -173,6 +175,10 @@ class PausableProcesses:
     def resume(self) -> None:
         """Continue all of them."""
         os.killpg(self.pid, signal.SIGCONT)
+
+    def cpu_seconds(self) -> float:
+        """Their processor time so far."""
+        return cpu_seconds(self.pid)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from trio.testing import MockClock
 
 from tests.deadlines import DEADLINE_S
 from tidelog.kernel import loop_monitor as module
+from tidelog.kernel.logs import RateLimit
 from tidelog.kernel.loop_monitor import (
     COUNTED_SECONDS,
     LoopClock,
@@ -119,6 +120,46 @@ async def test_loop_monitor_logs_the_same_place_once(caplog: pytest.LogCaptureFi
     with caplog.at_level(logging.WARNING):
         await hold_until(monitor, lambda: monitor.statistics().stalls >= 4)
     assert len([each for each in caplog.messages if HOLDER in each]) <= 1
+
+
+@pytest.mark.parametrize(
+    ("held", "cpu", "sample", "line"),
+    [
+        (
+            0.010,
+            0.008,
+            Sample("a task", "", "a:1 (f)"),
+            "held for 10 ms, 8 of them of CPU, by a task, at a:1 (f)",
+        ),
+        # What was executed before the hold began does not count.
+        (0.010, 0.012, Sample("", "", "a:1 (f)"), "held for 10 ms, 10 of them of CPU, by a:1 (f)"),
+        (0.010, 0.006, Sample(), "by several tasks, each in its turn"),
+        (0.010, 0.001, Sample(), "by no task: the process was stopped, or not scheduled"),
+    ],
+)
+def test_loop_monitor_tells_tasks_from_other_programs(
+    held: float, cpu: float, sample: Sample, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    monitor = LoopMonitor(LIMIT_MS, {})
+    monitor.report(held, cpu, sample)
+    assert line in caplog.text
+    assert monitor.statistics().longest_cpu_ms == pytest.approx(min(held, cpu) * 1000)
+
+
+def test_loop_monitor_logs_the_longest_that_it_left_out(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(module, "RateLimit", partial(RateLimit, now=lambda: now))
+    monitor, sample = LoopMonitor(LIMIT_MS, {}), Sample("a task", "", "a:1 (f)")
+    for held, cpu in ((0.01, 0.01), (0.03, 0.002), (0.02, 0.019)):
+        monitor.report(held, cpu, sample)
+    now = module.LOG_INTERVAL_SECONDS
+    monitor.report(0.005, 0.005, sample)
+    monitor.report(0.005, 0.005, Sample("another", "", "b:1 (f)"))
+    first, second, other = caplog.messages
+    assert "times more" not in first + other
+    assert second.endswith("(and 2 times more before, for up to 30 ms, up to 19 of CPU)")
 
 
 async def test_loop_monitor_without_a_limit_counts_nothing() -> None:

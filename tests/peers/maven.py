@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 _COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0:copy-dependencies"
 # Nearly a hundred jars over a slow line; beyond that the network is as good as missing.
 _FETCH_TIMEOUT_S = 600.0
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_HELP = " -> [Help 1]"
+_NOT_THERE = re.compile(r"was not found in|Could not find artifact")
+_NO_NETWORK = re.compile(r"Could not transfer|Unknown host|timed out|refused")
 _PART = re.compile(r"[A-Za-z0-9_.\-]+")
 
 _failures: dict[Path, PeerUnavailableError] = {}
@@ -114,12 +118,24 @@ def _run_maven(command: Sequence[str], wanted: Sequence[Coordinates]) -> None:
         ) from error
     if done.returncode != 0:
         cause = _first_error(done.stdout + done.stderr)
-        raise PeerUnavailableError(peer, f"Maven could not fetch it: {cause}")
+        raise PeerUnavailableError(peer, f"Maven could not fetch it: {cause}{_remedy(cause, wanted[0])}")
 
 
 def _first_error(output: str) -> str:
-    errors = [line for line in output.splitlines() if line.startswith("[ERROR]")]
-    return errors[0].removeprefix("[ERROR]").strip() if errors else output.strip()[-500:]
+    # Maven colours its output also where no terminal is.
+    lines = [_COLOUR.sub("", line).strip() for line in output.splitlines()]
+    errors = [line.removeprefix("[ERROR]").strip() for line in lines if line.startswith("[ERROR]")]
+    return next((error.removesuffix(_HELP) for error in errors if error), "\n".join(lines).strip()[-500:])
+
+
+def _remedy(cause: str, wanted: Coordinates) -> str:
+    """What to do about it, where the cause does not say so."""
+    if _NOT_THERE.search(cause):
+        folder = f"{wanted.group.replace('.', '/')}/{wanted.artifact}"
+        return f"; take a version that https://repo.maven.apache.org/maven2/{folder}/ lists"
+    if _NO_NETWORK.search(cause):
+        return "; is there a network, or a mirror of Maven Central in ~/.m2/settings.xml?"
+    return ""
 
 
 def render_pom(wanted: Sequence[Coordinates], *, alone: bool = False) -> str:

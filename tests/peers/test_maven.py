@@ -109,9 +109,29 @@ def test_mavens_first_error_is_the_reason_and_is_not_asked_for_twice(fake_maven:
     assert str(caught.value) == (
         "org.example:thing:1.2 is not available because Maven could not fetch it: "
         "Could not transfer artifact org.example:thing:1.2: Unknown host"
+        "; is there a network, or a mirror of Maven Central in ~/.m2/settings.xml?"
     )
     assert fake_maven.calls == 1
     assert not [path for path in fake_maven.cache.iterdir() if path.suffix != ".lock"]
+
+
+def test_a_version_that_does_not_exist_is_the_reason_although_maven_colours_it(
+    fake_maven: FakeMaven,
+) -> None:
+    fake_maven.install(
+        "#!/bin/sh\n"
+        "printf '\\033[0m[\\033[1;31mERROR\\033[m] Could not resolve it: org.example:thing:jar:1.2 "
+        "was not found in https://repo.maven.apache.org/maven2 during a previous attempt. -> [Help 1]\\n"
+        "[ERROR] \\n'\n"
+        "exit 1\n"
+    )
+    with pytest.raises(PeerUnavailableError) as caught:
+        resolve_jars(WANTED)
+    assert str(caught.value).endswith(
+        "Maven could not fetch it: Could not resolve it: org.example:thing:jar:1.2 was not found in "
+        "https://repo.maven.apache.org/maven2 during a previous attempt."
+        "; take a version that https://repo.maven.apache.org/maven2/org/example/thing/ lists"
+    )
 
 
 def test_maven_that_brings_nothing_is_no_success(fake_maven: FakeMaven) -> None:
