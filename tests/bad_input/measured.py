@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import TidelogServer
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 HELD_MS = 50.0
 GROWTH_MB = 256.0
 ANSWER_MB = 20.0
-ANSWERED_WITHIN_S = 60.0
 MORE_TRIES = 2
 GROUPS, TRANSACTIONS = 0, 1
 
@@ -52,7 +52,7 @@ class Measured:
     client: RawClient
     bystander: RawConnection
 
-    def effect_of(self, requests: Sequence[Sent], timeout_s: float = ANSWERED_WITHIN_S) -> Effect:
+    def effect_of(self, requests: Sequence[Sent], timeout_s: float = DEADLINE_S) -> Effect:
         """Send these over a new connection and take what is answered, while the bystander pings.
 
         Again if that took long: the first request of its kind has the broker import and compile something,
@@ -65,7 +65,7 @@ class Measured:
             effect = self.measure(requests, timeout_s)
         return effect
 
-    def measure(self, requests: Sequence[Sent], timeout_s: float = ANSWERED_WITHIN_S) -> Effect:
+    def measure(self, requests: Sequence[Sent], timeout_s: float = DEADLINE_S) -> Effect:
         """Do that once."""
         self.ping()
         _process(self.server.pid, "clear_refs").write_text("5")
@@ -94,7 +94,7 @@ class Measured:
             ApiVersionsRequest(client_software_name="bystander", client_software_version="1"),
         )
         self.bystander.send(ping.data)
-        assert self.bystander.frame(ANSWERED_WITHIN_S)
+        assert self.bystander.frame(DEADLINE_S)
 
     def _memory_kb(self, line: str) -> int:
         status = _process(self.server.pid, "status").read_text(encoding="ascii")

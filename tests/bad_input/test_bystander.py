@@ -26,7 +26,6 @@ from tidelog.plugins.protocol_kafka.messages.offset_commit import (
 from . import batches
 from .case import SILENT
 from .measured import (
-    ANSWERED_WITHIN_S,
     GROUPS,
     GROWTH_MB,
     HELD_MS,
@@ -112,7 +111,7 @@ def test_no_case_of_the_tables_holds_others_up(table: str, measured: Measured) -
         sends = case.sends(measured.client)
         requests = [sends] if isinstance(sends, Sent) else list(sends)
         outcome, _ = case.expected(of_tidelog=True)
-        timeout_s = SILENCE_S if outcome == SILENT else ANSWERED_WITHIN_S
+        timeout_s = SILENCE_S if outcome == SILENT else DEADLINE_S
         effect = measured.effect_of(requests, timeout_s)
         assert effect.held_ms < HELD_MS, case.name
         assert effect.growth_mb < GROWTH_MB, case.name

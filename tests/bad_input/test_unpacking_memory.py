@@ -14,6 +14,7 @@ import lz4.frame
 import pytest
 import zstandard
 
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel.records.compression import compress
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.list_offsets import (
@@ -36,7 +37,6 @@ MAX_GROWTH_KB = 256 * 1024
 PARALLEL = 16
 VALUE_BYTES = 1_000_000
 VALUES = 200
-ANSWER_S = 60.0
 
 
 def unpacked(values: int = VALUES, value_bytes: int = VALUE_BYTES) -> bytes:
@@ -90,7 +90,7 @@ def status_kb(pid: int, field: str) -> int:
 def answer(bootstrap: str, sent: Sent) -> Any:
     with RawConnection(bootstrap) as connection:
         connection.send(sent.data)
-        return response_of(sent, connection.frame(ANSWER_S))
+        return response_of(sent, connection.frame(DEADLINE_S))
 
 
 def at_once(bootstrap: str, sent: Sequence[Sent]) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import attrs
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import KafkaServer, TidelogServer, find_kafka
 
 Server: TypeAlias = KafkaServer | TidelogServer
@@ -31,7 +32,6 @@ KAFKA = {
 }
 KAFKAS_LOGGERS = {"org.apache.kafka.storage.internals.log": "info"}
 """What reports compactions."""
-START_TIMEOUT_S = 240.0
 
 
 @attrs.frozen
@@ -94,7 +94,7 @@ class HandedDirectory:
             ServerFailedError: it does not start.
         """
         server = self.server(turn)
-        server.start(START_TIMEOUT_S)
+        server.start(DEADLINE_S)
         return server
 
     def close(self) -> None:

@@ -8,6 +8,8 @@ import subprocess
 from functools import cache
 from typing import NamedTuple
 
+from tests.deadlines import DEADLINE_S
+
 from .unavailable import PeerUnavailableError
 
 # For a program that lives for seconds: without the optimizing compiler it starts with half the work.
@@ -26,7 +28,9 @@ class JavaVersion(NamedTuple):
 def java_version(java: str) -> JavaVersion:
     """Return the version of a `java`, with an empty text if it cannot be run."""
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=180, check=False)
+        told = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return JavaVersion("", None)
     text = told.stderr + told.stdout

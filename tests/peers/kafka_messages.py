@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.deadlines import DEADLINE_S
+
 from .java import QUICK_JVM_OPTIONS
 from .java_classes import compiled
 from .kafka import find_kafka
@@ -14,7 +16,6 @@ from .kafka import find_kafka
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-TIMEOUT_S = 120.0
 _SOURCE = Path(__file__).parent / "programs" / "KafkaMessages.java"
 
 
@@ -32,7 +33,7 @@ def ask_kafka_messages(requests: Sequence[Sequence[Any]]) -> list[str]:
         input="".join(f"{json.dumps(request)}\n" for request in requests),
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=DEADLINE_S,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
