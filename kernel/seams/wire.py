@@ -16,7 +16,7 @@ Requests of one connection are answered in order, one at a time, as Kafka does (
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
@@ -234,4 +234,13 @@ class WireCodec(Protocol):
 
     def connect(self, broker: WireContext, peer: Peer, memory: MemoryShare) -> WireConnection:
         """Return the protocol state of a new connection; buffers of more than some KiB are from `memory`."""
+        ...
+
+
+@runtime_checkable
+class CountingWireCodec(Protocol):
+    """A wire protocol with statistics, which `broker.server.statistics()` shows."""
+
+    def statistics(self) -> Mapping[str, int]:
+        """Return counts of all connections by name."""
         ...

@@ -14,7 +14,7 @@ from tidelog.kernel import disk
 from tidelog.kernel.config import keys
 from tidelog.kernel.logs import RateLimit
 from tidelog.kernel.seams.events import BrokerConfigChanged, Event
-from tidelog.kernel.seams.wire import Peer, WireCodec, WireContext
+from tidelog.kernel.seams.wire import CountingWireCodec, Peer, WireCodec, WireContext
 from tidelog.kernel.server.busy_poll import BusyPoll, Processors
 from tidelog.kernel.server.connection import Connection
 from tidelog.kernel.server.connection_rates import AddressRates, ConnectionRate
@@ -132,6 +132,11 @@ class Server:
         for bound in self._listeners:
             bound.close()
         self._listeners.clear()
+
+    def statistics(self) -> Mapping[str, Mapping[str, int]]:
+        """Return the counts of each wire protocol that has some, by its name."""
+        codecs = set(self._codecs.values())
+        return {codec.name: codec.statistics() for codec in codecs if isinstance(codec, CountingWireCodec)}
 
     @property
     def connection_count(self) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from types import GeneratorType
@@ -422,6 +422,10 @@ class KafkaCodec:
         if self._fetch_sessions is None:
             self._fetch_sessions = fetch_session_cache(broker)
         return KafkaConnection(broker, peer, self._routes, self._telemetry, memory, self._fetch_sessions)
+
+    def statistics(self) -> Mapping[str, int]:
+        """Return the counts of the fetch sessions."""
+        return {} if self._fetch_sessions is None else self._fetch_sessions.statistics()
 
 
 def fetch_session_cache(broker: WireContext) -> FetchSessionCache:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left, insort
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -71,6 +71,14 @@ class FetchSessionCache:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def statistics(self) -> Mapping[str, int]:
+        """Return the sessions, their partitions and the evictions so far, by the names of Kafka's metrics."""
+        return {
+            "NumIncrementalFetchSessions": len(self._entries),
+            "NumIncrementalFetchPartitionsCached": self.partitions,
+            "IncrementalFetchSessionEvictionsPerSec": self.evictions,
+        }
 
     def get(self, session_id: int) -> IncrementalFetchSession | None:
         """Return the session with that id, None without one."""

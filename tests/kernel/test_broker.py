@@ -18,7 +18,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.conftest import only_cause
-from tests.deadlines import DEADLINE_S
+from tests.deadlines import DEADLINE_S, until
 from tidelog.kernel.broker import Broker, _NoCoordinator, serve  # pyright: ignore[reportPrivateUsage]
 from tidelog.kernel.config import Sources, settings_from_mapping
 from tidelog.kernel.errors import ConfigError, CoordinatorNotAvailable
@@ -483,3 +483,12 @@ def test_a_broker_without_a_coordinator_does_not_hide_mistakes() -> None:
         _ = coordinator.groups
     with pytest.raises(AttributeError):
         _ = coordinator.grups
+
+
+async def test_server_statistics_are_those_of_wire_protocols_that_count() -> None:
+    async with running_broker() as broker:
+        assert broker.server.statistics() == {"kafka": {}}
+        host, port = broker.listeners["PLAINTEXT"].rsplit(":", 1)
+        async with await trio.open_tcp_stream(host, int(port)):
+            await until(lambda: broker.server.statistics()["kafka"], "the first connection")
+            assert broker.server.statistics()["kafka"]["NumIncrementalFetchSessions"] == 0

@@ -57,6 +57,19 @@ def resize(session: IncrementalFetchSession, size: int) -> None:
         session.add(topic, FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1))
 
 
+def test_statistics_have_the_names_of_kafkas_metrics() -> None:
+    cache = Cache(2)
+    cache.must_open(3)
+    cache.must_open(4)
+    cache.now = LONG_S
+    cache.must_open(5)
+    assert cache.cache.statistics() == {
+        "NumIncrementalFetchSessions": 2,
+        "NumIncrementalFetchPartitionsCached": 9,
+        "IncrementalFetchSessionEvictionsPerSec": 1,
+    }
+
+
 @pytest.mark.parametrize(("epoch", "following"), [(0, 1), (1, 2), (MAX_EPOCH - 1, MAX_EPOCH), (MAX_EPOCH, 1)])
 def test_next_epoch_wraps_to_one(epoch: int, following: int) -> None:
     assert next_epoch(epoch) == following
