@@ -45,15 +45,6 @@ def partition_for(name: str, partition_count: int) -> int:
     return state_hash(name) % partition_count
 
 
-def counterpart(partition: int, partition_count: int) -> int:
-    """Return where a name of a negative hash belongs that is in `partition` since its sign bit was masked.
-
-    Earlier versions did that. It holds in both directions: masking turns an absolute value `a` into
-    2³¹ - `a`.
-    """
-    return (-_MIN_INT - partition) % partition_count
-
-
 class StateHashes:
     """`state_hash` of names, computed once for each as long as all of them fit into a bound of memory.
 

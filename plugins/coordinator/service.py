@@ -17,7 +17,6 @@ from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
 from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups, Shared, settings_of
 from tidelog.plugins.coordinator.consumer_groups.topics import BrokerTopics
 from tidelog.plugins.coordinator.deadlines import Deadlines
-from tidelog.plugins.coordinator.group_relocation import GroupRelocation
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.groups.replies import ReplyQueue
 from tidelog.plugins.coordinator.groups.service import Groups
@@ -103,8 +102,7 @@ class CoordinatorService:
 
     def begin(self) -> None:
         """Begin to load state."""
-        relocation = GroupRelocation(self.partition_for_group, self.transactions.superseded)
-        self.group_log.open(self.replay, relocation)
+        self.group_log.open(self.replay)
         self.transactions.open()
         # What was configured while the broker ran before is known since the metadata are open.
         self._group_settings.use(self._broker.config)

@@ -46,9 +46,8 @@ class StateRecord(NamedTuple):
 class LoadedBatch(NamedTuple):
     """A batch that is loaded. A control batch has a `marker` and no records.
 
-    `producer_id` is -1 outside transactions; `timestamp_ms` is the newest of its records. Records without a
-    key are left out: they mean nothing. `offsets` are those of the records, empty if they follow each other
-    from `base_offset` on.
+    `producer_id` is -1 outside transactions. Records without a key are left out: they mean nothing. `offsets`
+    are those of the records, empty if they follow each other from `base_offset` on.
     """
 
     base_offset: int
@@ -57,7 +56,6 @@ class LoadedBatch(NamedTuple):
     producer_epoch: int = -1
     is_transactional: bool = False
     marker: EndMarker | None = None
-    timestamp_ms: int = -1
     offsets: Sequence[int] = ()
 
     def offset_of(self, index: int) -> int:
@@ -132,7 +130,6 @@ def _decode_message(message: memoryview, header: BatchHeader) -> LoadedBatch:
     return LoadedBatch(
         header.base_offset,
         [(each.key or b"", each.value) for each in found],
-        timestamp_ms=header.max_timestamp,
         offsets=[each.offset for each in found],
     )
 
@@ -147,7 +144,6 @@ def _decode_batch(batch: memoryview, header: BatchHeader) -> LoadedBatch:
             header.producer_epoch,
             header.is_transactional,
             marker,
-            header.max_timestamp,
         )
     packed = batch[HEADER_BYTES:]
     data = decompress(header.codec, packed, MAX_RECORDS_BYTES) if header.codec else bytes(packed)
@@ -166,7 +162,6 @@ def _decode_batch(batch: memoryview, header: BatchHeader) -> LoadedBatch:
         header.producer_epoch,
         header.is_transactional,
         offsets=offsets,
-        timestamp_ms=header.max_timestamp,
     )
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tidelog.kernel.errors import NotCoordinator
 from tidelog.kernel.seams.coordination.backend import LoadProgress
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.plugins.coordinator.log.batches import LoadedBatch, StateRecord
-
-if TYPE_CHECKING:
-    from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
 
 
 class LogReader(Protocol):
@@ -79,18 +76,6 @@ class StateLog(Protocol):
         """
         ...
 
-    async def flush(self, partition: int) -> None:
-        """Wait until everything that was appended to a partition is on disk.
-
-        Raises:
-            BrokerError: as `append`.
-        """
-        ...
-
-    async def wait_loaded(self) -> bool:
-        """Wait until the log is loaded; return whether all of it could be read."""
-        ...
-
     async def ensure(self) -> None:
         """Create the log if there is none.
 
@@ -99,11 +84,8 @@ class StateLog(Protocol):
         """
         ...
 
-    def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
-        """Start loading everything in order into `reader`.
-
-        With `relocation`, state that earlier versions wrote to the wrong partition is moved before.
-        """
+    def open(self, reader: LogReader) -> None:
+        """Start loading everything in order into `reader`."""
         ...
 
     def close(self) -> None:
@@ -140,17 +122,10 @@ class NullStateLog:
     async def committed(self, partition: int, result: AppendResult) -> None:
         """Return at once."""
 
-    async def flush(self, partition: int) -> None:
-        """Return at once."""
-
-    async def wait_loaded(self) -> bool:
-        """Return True at once."""
-        return True
-
     async def ensure(self) -> None:
         """Do nothing: the log always exists."""
 
-    def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
+    def open(self, reader: LogReader) -> None:
         """Report the empty partition as loaded."""
         self._open = True
         reader.loaded(0)

@@ -28,14 +28,12 @@ from tidelog.kernel.seams.topics import NewTopic
 from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.log.batches import encode_batch
 from tidelog.plugins.coordinator.log.loading import TopicLoader
-from tidelog.plugins.coordinator.log.relocation import Relocator
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.backend import CoordinatorContext
     from tidelog.kernel.seams.partition import AppendResult, Partition
     from tidelog.kernel.seams.topics import Topic
     from tidelog.plugins.coordinator.log.batches import StateRecord
-    from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
     from tidelog.plugins.coordinator.log.state_log import LogReader
 
 _log = logging.getLogger(__name__)
@@ -65,9 +63,7 @@ class TopicLog:
         self._active: dict[int, Partition] = {}
         self._failed: dict[int, BrokerError] = {}
         self._reader: LogReader | None = None
-        self._relocation: RelocationPolicy | None = None
         self._loader: TopicLoader | None = None
-        self._all_loaded = trio.Event()
         self._refusals = RateLimit(REFUSAL_INTERVAL_SECONDS)
         broker.topics.register_internal_topic(spec)
 
@@ -111,25 +107,9 @@ class TopicLog:
             await self._topics.ensure(self._spec.name)
             self._attach()
 
-    async def flush(self, partition: int) -> None:
-        """Wait until everything that was appended to a partition is on disk."""
-        self.check_active(partition)
-        try:
-            await self._active[partition].flush()
-        except (StorageError, UnknownTopicOrPartition) as error:
-            raise self._lost(partition, error) from error
-
-    async def wait_loaded(self) -> bool:
-        """Wait until the topic is loaded; return whether all of it could be read."""
-        self._attach()
-        if self._topic is not None:
-            await self._all_loaded.wait()
-        return not self._failed
-
-    def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
+    def open(self, reader: LogReader) -> None:
         """Start loading the topic, now or once it exists."""
         self._reader = reader
-        self._relocation = relocation
         self._events.subscribe(self._on_event)
         self._attach()
 
@@ -170,17 +150,10 @@ class TopicLog:
         self._topic = topic = self._topics.find(self._spec.name)
         if topic is None:
             return
-        relocator = Relocator(self._relocation, topic, self._clock) if self._relocation else None
-        self._loader = loader = TopicLoader(topic, reader, relocator, self.progress, self._load_bytes)
+        self._loader = loader = TopicLoader(topic, reader, self.progress, self._load_bytes)
         for index in loader.empty_partitions():
             self._loaded(topic, index, None)
-        self._all_loaded = trio.Event()
-        if len(self._active) == len(topic.partitions):
-            self._all_loaded.set()
-        else:
-            self.progress.partitions += sum(
-                partition.log_end_offset > partition.log_start_offset for partition in topic.partitions
-            )
+        if len(self._active) < len(topic.partitions):
             self._tasks.once(f"load {topic.name}", partial(self._load, topic, loader))
 
     def _on_event(self, event: Event) -> None:
@@ -198,10 +171,7 @@ class TopicLog:
 
     async def _load(self, topic: Topic, loader: TopicLoader) -> None:
         began = trio.current_time()
-        try:
-            await loader.load(partial(self._loaded, topic))
-        finally:
-            self._all_loaded.set()
+        await loader.load(partial(self._loaded, topic))
         self.progress.milliseconds = round((trio.current_time() - began) * 1000)
         _log.info(
             "read %d records of %s in %d ms", self.progress.records, topic.name, self.progress.milliseconds

@@ -35,7 +35,6 @@ from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.coordinator.log.topic_log import OFFSETS_TOPIC
 from tidelog.plugins.coordinator.transactions import machine
 from tidelog.plugins.coordinator.transactions.completion import TransactionCompletion
-from tidelog.plugins.coordinator.transactions.relocation import SupersededTransactions, TransactionRelocation
 from tidelog.plugins.coordinator.transactions.state_manager import TransactionStateManager
 from tidelog.plugins.coordinator.transactions.states import ONGOING
 from tidelog.plugins.coordinator.transactions.timeouts import TransactionTimeouts
@@ -60,18 +59,16 @@ class Transactions:
         self.state = TransactionStateManager(log, context.partition_for)
         self.completion = TransactionCompletion(self.state, markers, context)
         self.timeouts = TransactionTimeouts(self.state, self.completion, context)
-        self.superseded = SupersededTransactions(self.state, markers, context)
         self._markers = markers
         self._context = context
 
     def open(self) -> None:
         """Start loading the log; decisions that are found are carried out by `complete`."""
-        self.state.open(TransactionRelocation(self._context.partition_for, self.superseded.add))
+        self.state.open()
 
     async def complete(self) -> None:
         """Carry out all decisions that were not: after a crash, or where a partition refused its marker."""
         await self.completion.complete_prepared()
-        await self.superseded.complete()
 
     async def init_producer_id(
         self,

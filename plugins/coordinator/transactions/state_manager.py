@@ -12,7 +12,6 @@ from tidelog.plugins.coordinator.transactions.table import TransactionTable
 
 if TYPE_CHECKING:
     from tidelog.plugins.coordinator.log import LoadedBatch, StateLog
-    from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
     from tidelog.plugins.coordinator.transactions.transaction import Transaction
 
 
@@ -27,11 +26,10 @@ class TransactionStateManager:
         self.table = TransactionTable()
         self.log = log
         self.partition_for = partition_for
-        self._on_forget: list[Callable[[int], None]] = []
 
-    def open(self, relocation: RelocationPolicy) -> None:
-        """Start loading the log, and move what is in the wrong partition."""
-        self.log.open(self, relocation)
+    def open(self) -> None:
+        """Start loading the log."""
+        self.log.open(self)
 
     def locate(self, transactional_id: str) -> int:
         """Return the partition of a transactional id.
@@ -64,10 +62,6 @@ class TransactionStateManager:
         """Remove transactional ids; raises as `record`."""
         await self._write(partition, [TransactionChange(name, None) for name in transactional_ids])
 
-    def on_forget(self, listener: Callable[[int], None]) -> None:
-        """Call `listener` with the number of each partition that is deleted."""
-        self._on_forget.append(listener)
-
     def replay(self, partition: int, batch: LoadedBatch) -> Generator[None, None, None]:
         """Apply the next batch of a partition that is read back."""
         load = self.table.partition(partition).load
@@ -87,8 +81,6 @@ class TransactionStateManager:
     def forget(self, partition: int) -> None:
         """Drop the transactions of a partition that was deleted."""
         self.table.forget(partition)
-        for listener in self._on_forget:
-            listener(partition)
 
     async def _write(self, partition: int, changes: Sequence[TransactionChange]) -> None:
         result = self.log.append(partition, [change.to_record() for change in changes])

@@ -54,17 +54,6 @@ class TransactionTable:
             for transaction in partition:
                 yield Held(number, transaction)
 
-    def unfinished(self, producer_id: int) -> Held | None:
-        """Return the transaction of a producer that is open or decided, None if it has none."""
-        held = self.ongoing.get(producer_id)
-        if held is not None:
-            return held
-        for transactional_id, number in self.prepared.items():
-            transaction = self._partitions[number].get(transactional_id)
-            if transaction is not None and transaction.producer_id == producer_id:
-                return Held(number, transaction)
-        return None
-
     def forget(self, number: int) -> None:
         """Drop the transactions of a partition that was deleted."""
         partition = self._partitions.pop(number, None)

@@ -25,20 +25,6 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/test_hashing.py::test_java_hash_and_partition_for_of_names",
     ),
     Removal(
-        "State in the wrong partition is moved at the start; copies are flushed before anything is",
-        f"{_COORDINATOR}/log/topic_log.py",
-        "relocator = Relocator(self._relocation, topic, self._clock) if self._relocation else None",
-        "relocator = None",
-        f"{_COORDINATOR}/log/test_relocation.py::test_everything_is_moved_once_and_logged",
-    ),
-    Removal(
-        "State in the wrong partition is moved at the start; copies are flushed before anything is",
-        f"{_COORDINATOR}/log/relocation.py",
-        "        await self._partitions[target].flush()\n",
-        "",
-        f"{_COORDINATOR}/log/test_relocation.py::test_relocator_run_loses_nothing_in_a_power_cut",
-    ),
-    Removal(
         "The cache of hashes is bounded by the memory that its names take",
         f"{_COORDINATOR}/hashing.py",
         "if self._bytes + size > self._max_bytes:",

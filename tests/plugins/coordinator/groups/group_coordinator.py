@@ -31,7 +31,6 @@ from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.groups.replies import ReplyQueue
 from tidelog.plugins.coordinator.groups.service import Groups
 from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
 from tidelog.plugins.coordinator.log.state_log import LogReader
 from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
 
@@ -73,16 +72,10 @@ class FakeLog:
             if self.flush_error is not None:
                 raise self.flush_error
 
-    async def flush(self, partition: int) -> None:
-        pass
-
-    async def wait_loaded(self) -> bool:
-        return True
-
     async def ensure(self) -> None:
         pass
 
-    def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
+    def open(self, reader: LogReader) -> None:
         pass
 
     def close(self) -> None:

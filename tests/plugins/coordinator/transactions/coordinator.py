@@ -29,7 +29,6 @@ from tidelog.plugins.coordinator.transactions.service import Transactions
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
-    from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
 
 TOPIC = "data"
 PLACES = tuple(TopicPartition(TOPIC, index) for index in range(3))
@@ -83,16 +82,10 @@ class SurvivingLog:
     async def committed(self, partition: int, result: AppendResult) -> None:
         """At once."""
 
-    async def flush(self, partition: int) -> None:
-        """At once."""
-
-    async def wait_loaded(self) -> bool:
-        return True
-
     async def ensure(self) -> None:
         """It is there."""
 
-    def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
+    def open(self, reader: LogReader) -> None:
         for offset, records in enumerate(self.batches):
             run_to_end(reader.replay(0, LoadedBatch(offset, records)))
         self._open = True
