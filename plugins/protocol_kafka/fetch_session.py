@@ -125,8 +125,9 @@ class CachedPartition:
 
     def unwatch(self) -> None:
         """Be notified no longer."""
-        if self._watched is not None:
-            self._watched.remove_watcher(self)
+        watched = self._watched
+        if watched is not None:
+            watched.remove_watcher(self)
             self._watched = None
 
     def moved(self, uncommitted_bytes: int, committed_bytes: int) -> None:
@@ -254,9 +255,17 @@ class IncrementalFetchSession:
         self, topics: Sequence[FetchTopic], forgotten: Sequence[ForgottenTopic]
     ) -> Generator[None, None, None]:
         """Add partitions or change what is asked of them, and then remove some, in steps."""
+        changed = self.changed
         for topic in topics:
+            # Nearly always they are all there, and a client that reads at many partitions names all of them.
+            known = self._topics.get(topic.topic_id if self.uses_topic_ids else topic.topic, {})
             for number, asked in enumerate(topic.partitions, 1):
-                self.add(topic, asked)
+                cached = known.get(asked.partition)
+                if cached is None:
+                    self.add(topic, asked)
+                else:
+                    cached.asked = asked
+                    changed[cached] = None
                 if number % PARTITIONS_PER_STEP == 0:
                     yield
             yield
@@ -331,12 +340,15 @@ class IncrementalFetchSession:
     def answer(self, read: ReadPartition) -> bool:
         """Note that the client gets what was read; return whether that is in the response."""
         cached, partition, data, size = read
-        news = bool(size or data.error_code or not cached.has_offsets_of(data))
-        cached.high_watermark, cached.log_start_offset = data.high_watermark, data.log_start_offset
         if size:
+            cached.high_watermark, cached.log_start_offset = data.high_watermark, data.log_start_offset
             # So each partition comes first at times, even if the first ones fill the response.
             cached.place = next(self._places)
-        if partition is not None and not size and cached.is_at_end(partition, data):
+            cached.unwatch()
+            return True
+        news = bool(data.error_code or not cached.has_offsets_of(data))
+        cached.high_watermark, cached.log_start_offset = data.high_watermark, data.log_start_offset
+        if partition is not None and cached.is_at_end(partition, data):
             cached.watch(partition)
             self.changed.pop(cached, None)
         else:

@@ -9,7 +9,7 @@ import collections
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
@@ -35,6 +35,9 @@ from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
+
+if TYPE_CHECKING:
+    from tidelog.kernel.seams.topics import Topic
 
 T = TypeVar("T")
 
@@ -198,13 +201,18 @@ class _SessionRead(PartitionReads):
         self.start_pass()
         read: list[ReadPartition] = []
         is_missing = False
+        found: dict[TopicKey, Topic] = {}
         for cached in changed:
             asked = cached.asked
-            topic = cached.find_topic(self.topics)
-            if isinstance(topic, ErrorCode):
-                is_missing = True
-                read.append(ReadPartition(cached, None, self.fail(asked.partition, topic), 0))
-                continue
+            topic = found.get(cached.topic)
+            if topic is None or not 0 <= asked.partition < len(topic.partitions):
+                searched = cached.find_topic(self.topics)
+                if isinstance(searched, ErrorCode):
+                    is_missing = True
+                    read.append(ReadPartition(cached, None, self.fail(asked.partition, searched), 0))
+                    continue
+                topic = found[cached.topic] = searched
+            cached.name = topic.name
             before = self.size
             data = self.read_partition(wait, topic, asked)
             partition = None if data.error_code else topic.partitions[asked.partition]
