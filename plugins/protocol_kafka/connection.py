@@ -156,7 +156,8 @@ class ReceiveBuffer:
     def _compact(self) -> None:
         pending = self._end - self._start
         if self._start:
-            self._view[:pending] = bytes(self._view[self._start : self._end])
+            # It may overlap: a memoryview copies as if it were read first.
+            self._view[:pending] = self._view[self._start : self._end]
             self._start, self._end = 0, pending
 
     def _replace(self, size: int) -> bool:
