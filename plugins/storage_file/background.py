@@ -11,6 +11,7 @@ import trio
 
 from tidelog.kernel import disk
 from tidelog.kernel.config import keys as kernel_keys
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.storage import StorageContext
 from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.plugins.storage_file import keys
@@ -110,7 +111,13 @@ class BackgroundWork:
             await directory.deletions.remove_partitions()
 
     async def _check_idle(self) -> None:
-        self.release_idle()
+        pace = Pace()
+        for directory in self._directories:
+            for name, store in list(directory.stores.items()):
+                # It may have been deleted or moved meanwhile.
+                if directory.stores.get(name) is store:
+                    store.release_idle()
+                await pace.turn()
 
     async def _write_high_watermarks(self) -> None:
         known = self._context.high_watermarks()

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.storage_file.files import LogDirectoryHarness
+from tests.turns import turns_of_another_task
+from tidelog.kernel import pace
 from tidelog.kernel.maintenance import timed_flush_task
+from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.seams.tasks import BackgroundTask, PeriodicTask
 from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 
 class StartedTasks(BackgroundTasks):
@@ -48,3 +52,25 @@ async def test_tasks_omit_a_checkpoint_task_whose_interval_ms_is_zero(tmp_path: 
     await harness.open()
     await harness.close()
     assert sum(name.startswith("checkpoint") for name in tasks.by_name) == 2
+
+
+async def test_idle_files_of_many_partitions_are_closed_in_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = StartedTasks()
+    harness = LogDirectoryHarness(tmp_path, tasks)
+    await harness.open()
+    stores = await harness.storage.open_partitions([harness.spec(partition=number) for number in range(20)])
+    looked_at: list[PartitionStore] = []
+
+    def look(store: PartitionStore) -> None:
+        looked_at.append(store)
+
+    monkeypatch.setattr(FilePartitionStore, "release_idle", look)
+    monkeypatch.setattr(pace, "STEP_SECONDS", 0.0)
+    async with turns_of_another_task() as turns:
+        await tasks.by_name["close idle files"].run()
+    assert looked_at == list(stores)
+    assert turns.count >= len(stores) // 2
+    monkeypatch.undo()
+    await harness.close()
