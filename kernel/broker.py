@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import trio
 
 from tidelog.kernel.clock import Clock, wall_clock_ms
-from tidelog.kernel.collector import frozen_survivors, thaw_task
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.controller.broker_loggers import BrokerLoggers
@@ -33,6 +32,7 @@ from tidelog.kernel.controller.resource_configs import ResourceConfigs
 from tidelog.kernel.controller.scram import ScramCredentials
 from tidelog.kernel.errors import CoordinatorNotAvailable, StorageError
 from tidelog.kernel.events import BrokerEvents
+from tidelog.kernel.garbage_collection import frozen_survivors, thaw_task
 from tidelog.kernel.loop_monitor import LoopMonitor
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.seams.coordination.backend import Coordinator, CoordinatorBackend

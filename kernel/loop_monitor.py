@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import attrs
 import trio
 
-from tidelog.kernel.logs import RateLimit
+from tidelog.kernel.rate_limit import RateLimit
 
 _log = logging.getLogger(__name__)
 

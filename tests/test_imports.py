@@ -54,7 +54,7 @@ SERVED_LATER = (
     "tidelog.plugins.cleaner.worker.process",
     "tidelog.plugins.coordinator.consumer_groups.service",
     "tidelog.plugins.coordinator.consumer_groups.settings",
-    "tidelog.plugins.coordinator.classic_groups.live",
+    "tidelog.plugins.coordinator.classic_groups.live_group",
     "tidelog.plugins.coordinator.groups",
     "tidelog.plugins.coordinator.log.durable_change",
     "tidelog.plugins.coordinator.service",

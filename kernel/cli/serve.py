@@ -13,8 +13,8 @@ import click
 
 from tidelog.kernel.cli.options import config_options, sources_of
 from tidelog.kernel.cli.paths import LocalPath
-from tidelog.kernel.collector import rare_collections
 from tidelog.kernel.config import keys
+from tidelog.kernel.garbage_collection import rare_collections
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker

@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from tidelog.kernel.partition.availability import Availability
     from tidelog.kernel.partition.epochs import LeaderEpochFileCache
     from tidelog.kernel.partition.group_commit import GroupCommit
+    from tidelog.kernel.partition.memory_budget import Unpacking
     from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
     from tidelog.kernel.partition.producers import SentBatch
-    from tidelog.kernel.partition.unpacking import Unpacking
     from tidelog.kernel.partition.watermarks import Watermarks
     from tidelog.kernel.seams.storage import PartitionStore
 

@@ -1,7 +1,8 @@
 """Whether a partition can be used: the parts of it ask this, and not the partition, which holds them.
 
 So no part refers back to its partition, and one that was deleted is freed at once. It would be a cycle
-otherwise, and the garbage collector does not visit what has been there for long (`tidelog.kernel.collector`).
+otherwise, and the garbage collector does not visit what has been there for long
+(`tidelog.kernel.garbage_collection`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from tidelog.kernel.records.up_conversion import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.kernel.partition.unpacking import Unpacking
+    from tidelog.kernel.partition.memory_budget import Unpacking
 
 QUICK_SET_BYTES = 4 * 1024
 """Limit of the size of a message set that is converted on the event loop at once, which has 150 messages at

@@ -30,10 +30,10 @@ from tidelog.kernel.partition.epochs import LeaderEpochFileCache
 from tidelog.kernel.partition.flush_threads import FlushThreads
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.log_changes import LogChanges
+from tidelog.kernel.partition.memory_budget import Unpacking
 from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
 from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.storage_failure import storage_failure
-from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.partition.validation import (
     PartitionConfig,
 )

@@ -20,7 +20,7 @@ import trio
 
 from tidelog.kernel.importing import import_in_thread
 from tidelog.kernel.pace import ThreadPace
-from tidelog.kernel.partition.unpacking import MemoryBudget, Unpacking
+from tidelog.kernel.partition.memory_budget import MemoryBudget, Unpacking
 from tidelog.kernel.partition.validation import (
     PartitionConfig,
     recompressed_in_steps,

@@ -18,7 +18,7 @@ import trio
 from tidelog.kernel.config import keys
 from tidelog.kernel.config.types import INT_MAX
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.logs import RateLimit
+from tidelog.kernel.rate_limit import RateLimit
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import trio
 
 from tidelog.kernel.config import Config, Listener, keys
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.logs import RateLimit
+from tidelog.kernel.rate_limit import RateLimit
 
 _log = logging.getLogger(__name__)
 

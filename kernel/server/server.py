@@ -12,7 +12,7 @@ import trio
 
 from tidelog.kernel import disk
 from tidelog.kernel.config import keys
-from tidelog.kernel.logs import RateLimit
+from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.seams.events import BrokerConfigChanged, Event
 from tidelog.kernel.seams.wire import CountingWireCodec, Peer, WireCodec, WireContext
 from tidelog.kernel.server.busy_poll import BusyPoll, Processors

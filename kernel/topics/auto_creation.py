@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.logs import RateLimit
+from tidelog.kernel.rate_limit import RateLimit
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.tasks import Tasks

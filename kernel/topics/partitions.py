@@ -16,8 +16,8 @@ from tidelog.kernel.pace import Pace, each_in_steps
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.flush_threads import FlushThreads
 from tidelog.kernel.partition.loading import load_partition
+from tidelog.kernel.partition.memory_budget import Unpacking
 from tidelog.kernel.partition.side_writes import SideWrites
-from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, Storage, TopicPartition
 from tidelog.kernel.seams.tasks import Tasks

@@ -35,7 +35,7 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps, run_to_end
 from tidelog.kernel.partition import Partition
-from tidelog.kernel.partition.unpacking import Unpacking
+from tidelog.kernel.partition.memory_budget import Unpacking
 from tidelog.kernel.seams.events import PartitionsOpened, TopicConfigChanged, TopicCreated, TopicDeleted
 from tidelog.kernel.seams.metadata import MetadataStore, TopicRecord
 from tidelog.kernel.seams.storage import Storage, TopicPartition

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.seams.events import BrokerConfigChanged, Event, TopicDeleted
 from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
-from tidelog.plugins.coordinator.classic_groups.live import ClassicContext
+from tidelog.plugins.coordinator.classic_groups.live_group import ClassicContext
 from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
 from tidelog.plugins.coordinator.classic_groups.settings import group_settings
 from tidelog.plugins.coordinator.consumer_groups.changes import CHANGES as CONSUMER_GROUP_CHANGES

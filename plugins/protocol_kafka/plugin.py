@@ -34,6 +34,6 @@ def tidelog_wire_codecs(plugins: PluginHooks) -> Iterable[WireCodec]:
 def tidelog_config_keys() -> Iterable[ConfigKey[object] | UnsupportedKey]:
     """Return the keys of this plugin, and Kafka's keys that are unsupported or without meaning here."""
     from tidelog.kernel.config import declared_keys
-    from tidelog.plugins.protocol_kafka import kept_keys, keys
+    from tidelog.plugins.protocol_kafka import keys, keys_without_effect
 
-    return (*declared_keys(keys), *kept_keys.KEPT_KEYS, *keys.UNSUPPORTED)
+    return (*declared_keys(keys), *keys_without_effect.KEPT_KEYS, *keys.UNSUPPORTED)

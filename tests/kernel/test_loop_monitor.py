@@ -14,7 +14,6 @@ from trio.testing import MockClock
 
 from tests.deadlines import DEADLINE_S
 from tidelog.kernel import loop_monitor as module
-from tidelog.kernel.logs import RateLimit
 from tidelog.kernel.loop_monitor import (
     COUNTED_SECONDS,
     LoopClock,
@@ -23,6 +22,7 @@ from tidelog.kernel.loop_monitor import (
     set_holder,
     take_sample,
 )
+from tidelog.kernel.rate_limit import RateLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

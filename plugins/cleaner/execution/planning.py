@@ -10,8 +10,8 @@ from typing import NamedTuple
 import trio
 
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.logs import RateLimit
 from tidelog.kernel.pace import ThreadPace
+from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.kernel.seams.cleanup import NOTHING, BadPlan, CleanupPolicy, LogView, Plan, check_plan
 from tidelog.kernel.seams.partition import Partition

@@ -30,11 +30,11 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
     DescribedPartitions,
     HeartbeatAnswer,
 )
-from tidelog.plugins.coordinator.classic_groups.live import LiveClassicGroup
+from tidelog.plugins.coordinator.classic_groups.live_group import LiveClassicGroup
 from tidelog.plugins.coordinator.consumer_groups import checks, heartbeats
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft, read_change
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.live import LiveConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.live_group import LiveConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import JOIN_EPOCH, Member
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
 from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings, Shared

@@ -20,7 +20,7 @@ from tidelog.kernel.errors import (
     StorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.kernel.logs import RateLimit
+from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.seams.coordination.backend import LoadProgress
 from tidelog.kernel.seams.events import Event, TopicDeleted
 from tidelog.kernel.seams.partition import AppendOrigin

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from tidelog.kernel.config.paths import scheme_of
 from tidelog.plugins.spark_sink.environment import prepare_spark
 from tidelog.plugins.spark_sink.pipelines.definition import Pipeline
-from tidelog.plugins.spark_sink.pipelines.news import STOP as STOP_SOURCE
-from tidelog.plugins.spark_sink.pipelines.news import NewsSender
+from tidelog.plugins.spark_sink.pipelines.news_pipe import STOP as STOP_SOURCE
+from tidelog.plugins.spark_sink.pipelines.news_pipe import NewsSender
 from tidelog.plugins.spark_sink.pipelines.reports import STOP, Report, explain
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from tidelog.kernel.regexes import Regex, compile_regex
 from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.spark_sink.data_source import TidelogDataSource
-from tidelog.plugins.spark_sink.pipelines.news import NewsReceiver
+from tidelog.plugins.spark_sink.pipelines.news_pipe import NewsReceiver
 from tidelog.plugins.spark_sink.source.options import SourceOptions, parse_options
 from tidelog.plugins.spark_sink.source.stream_reader import StreamReader
 

@@ -15,7 +15,7 @@ import trio
 
 from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.logs import RateLimit
+from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.seams.storage import StorageContext, TopicPartition
 from tidelog.plugins.storage_file import keys
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories

@@ -20,8 +20,8 @@ from tidelog.kernel.errors import (
     StorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.kernel.logs import RateLimit
 from tidelog.kernel.partition import AppendResult, Isolation, Partition, storage_failure
+from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.records.batch import Buffer, parse_header, verify_crc
 from tidelog.kernel.seams.partition import AppendWaiter
 from tidelog.kernel.testing import FakeClock, make_batch

@@ -17,8 +17,8 @@ from tidelog.kernel import pace
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import InvalidRecord, InvalidTransactionState, MessageTooLarge
 from tidelog.kernel.partition import AppendResult, record_checks, validation
+from tidelog.kernel.partition.memory_budget import Unpacking
 from tidelog.kernel.partition.record_checks import LOOP_MEMORY_BYTES
-from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.partition.validation import (
     AT_ONCE_BYTES,
     PartitionConfig,

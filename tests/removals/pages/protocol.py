@@ -182,14 +182,14 @@ REMOVALS: Final = (
     ),
     Removal(
         "Keys that tools alter and that have no effect here are kept",
-        f"{_KAFKA}/kept_keys.py",
+        f"{_KAFKA}/keys_without_effect.py",
         "    if boolean().parse(value):",
         "    if not value:",
         f"{_HANDLERS}/test_alter_configs.py::test_incremental_alter_configs_of_a_topic_keeps_what_asks_for_nothing",
     ),
     Removal(
         "Keys that tools alter and that have no effect here are kept",
-        f"{_KAFKA}/kept_keys.py",
+        f"{_KAFKA}/keys_without_effect.py",
         "    *_OF_THREADS,\n",
         "",
         f"{_HANDLERS}/test_alter_configs.py"

@@ -14,7 +14,7 @@ from tests.plugins.cleaner.execution.test_policy_execution import (
     filled,
     rewrite_of,
 )
-from tidelog.kernel.logs import RateLimit
+from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan
 from tidelog.kernel.seams.storage import SegmentView

@@ -27,8 +27,8 @@ from tidelog.kernel import pace
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.errors import InvalidTopicConfig, StorageError
-from tidelog.kernel.logs import RateLimit
 from tidelog.kernel.partition import Partition
+from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.seams.cleanup import NOTHING, CleanupPolicy, LogView, Plan, RecordFilter, Rewrite
 from tidelog.kernel.seams.storage import ForwardingStore, SegmentView

@@ -24,11 +24,11 @@ from tidelog.kernel.errors import CoordinatorLoadInProgress, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import LeavingMember
 from tidelog.plugins.coordinator.assignors import UniformAssignor
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.live import LiveClassicGroup
+from tidelog.plugins.coordinator.classic_groups.live_group import LiveClassicGroup
 from tidelog.plugins.coordinator.classic_groups.members import Member as ClassicMember
 from tidelog.plugins.coordinator.consumer_groups.assigning import LARGE
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.live import LiveConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.live_group import LiveConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import MemberMetadata
 from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups
 from tidelog.plugins.coordinator.groups.consumer_protocol import (

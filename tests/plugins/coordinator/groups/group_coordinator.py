@@ -22,7 +22,7 @@ from tidelog.kernel.seams.coordination.groups import (
 )
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.testing import FakeClock
-from tidelog.plugins.coordinator.classic_groups.live import ClassicContext, LiveClassicGroup
+from tidelog.plugins.coordinator.classic_groups.live_group import ClassicContext, LiveClassicGroup
 from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.deadlines import Deadlines

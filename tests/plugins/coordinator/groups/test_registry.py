@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from tests.plugins.coordinator.groups.group_coordinator import new_coordinator, partition_for
 from tidelog.kernel.errors import GroupIdNotFound, NotCoordinator, UnknownMemberId
-from tidelog.plugins.coordinator.classic_groups.live import LiveClassicGroup
+from tidelog.plugins.coordinator.classic_groups.live_group import LiveClassicGroup
 
 
 async def test_get_of_an_id_without_a_group(autojump_clock: MockClock) -> None:

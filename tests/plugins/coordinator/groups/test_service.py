@@ -36,7 +36,7 @@ from tidelog.kernel.seams.coordination.groups import (
     ListedGroup,
     Synced,
 )
-from tidelog.plugins.coordinator.classic_groups import live
+from tidelog.plugins.coordinator.classic_groups import live_group
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.groups.service import OFFSETS_PER_BATCH
 from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
@@ -180,7 +180,7 @@ async def test_describe_group_makes_a_member_when_it_is_read(
     """There may be very many, and all at once would hold up other clients."""
     await coordinator.stable()
     described = coordinator.groups.describe("g")
-    monkeypatch.setattr(live, "_described", lambda *_: "now")
+    monkeypatch.setattr(live_group, "_described", lambda *_: "now")
     members: Sequence[object] = described.members
     assert (len(members), members[0], list(members), list(members[:2])) == (1, "now", ["now"], ["now"])
 

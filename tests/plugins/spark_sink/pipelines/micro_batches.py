@@ -37,7 +37,7 @@ class Engine:
 
     def __init__(self, folder: Path) -> None:
         from tidelog.plugins.spark_sink.pipelines.definition import Pipeline
-        from tidelog.plugins.spark_sink.pipelines.news import NewsSender
+        from tidelog.plugins.spark_sink.pipelines.news_pipe import NewsSender
         from tidelog.plugins.spark_sink.pipelines.reader import PipelineDataSource
 
         pipeline = Pipeline.from_text(sys.stdin.readline())
@@ -52,7 +52,7 @@ class Engine:
             each.mkdir(parents=True, exist_ok=True)
 
     def _obey(self) -> None:
-        from tidelog.plugins.spark_sink.pipelines.news import NEWS, STOP
+        from tidelog.plugins.spark_sink.pipelines.news_pipe import NEWS, STOP
 
         for line in sys.stdin:
             self._stopping = json.loads(line) == "stop"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.plugins.spark_sink.pipelines.driver import delivered_position
-from tidelog.plugins.spark_sink.pipelines.news import STOP, NewsReceiver, NewsSender
+from tidelog.plugins.spark_sink.pipelines.news_pipe import STOP, NewsReceiver, NewsSender
 from tidelog.plugins.spark_sink.pipelines.query import InvalidFunction, function_of
 from tidelog.plugins.spark_sink.pipelines.reports import Report, explain
 

@@ -13,7 +13,7 @@ from tests.deadlines import DEADLINE_S, wait_until
 from tests.plugins.spark_sink.queries import Topic, new_topic
 from tidelog.plugins.client import NewRecord
 from tidelog.plugins.spark_sink.pipelines.definition import Decoding, Output, Pipeline
-from tidelog.plugins.spark_sink.pipelines.news import NewsSender
+from tidelog.plugins.spark_sink.pipelines.news_pipe import NewsSender
 from tidelog.plugins.spark_sink.pipelines.query import ProgressListener, start_query
 from tidelog.plugins.spark_sink.pipelines.reports import Report, explain
 

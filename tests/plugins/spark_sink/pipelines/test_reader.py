@@ -14,7 +14,7 @@ from tests.peers import running_tidelog
 from tests.plugins.spark_sink.queries import Topic, new_topic, planned_rows, stored, values
 from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.spark_sink.pipelines import reader as reader_module
-from tidelog.plugins.spark_sink.pipelines.news import STOP, NewsSender
+from tidelog.plugins.spark_sink.pipelines.news_pipe import STOP, NewsSender
 from tidelog.plugins.spark_sink.pipelines.reader import PipelineDataSource, PipelineReader
 
 

@@ -131,17 +131,17 @@ REMOVALS: Final = (
     ),
     Removal(
         "Concurrent decompression shares one memory budget; what does not fit waits in order",
-        f"{_PARTITION}/unpacking.py",
+        f"{_PARTITION}/memory_budget.py",
         "if self._queue or self._of_all(size) > self._free:",
         "if self._queue:",
-        f"{_PARTITION}/test_unpacking.py::test_try_hold_refuses_more_than_the_free_bytes",
+        f"{_PARTITION}/test_memory_budget.py::test_try_hold_refuses_more_than_the_free_bytes",
     ),
     Removal(
         "Concurrent decompression shares one memory budget; what does not fit waits in order",
         f"{_PARTITION}/lookup.py",
         "with partition.unpacking.memory.hold(len(batch) + unpacking_memory(batch, header)):",
         "with partition.unpacking.memory.hold(0):",
-        f"{_PARTITION}/test_unpacking.py::test_a_lookup_holds_memory_while_it_unpacks",
+        f"{_PARTITION}/test_memory_budget.py::test_a_lookup_holds_memory_while_it_unpacks",
     ),
     Removal(
         "Keys in compacted topics",

@@ -15,7 +15,7 @@ from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
 from tidelog.kernel.errors import InvalidRecord
 from tidelog.kernel.partition import record_checks
 from tidelog.kernel.partition.lookup import offset_for_timestamp
-from tidelog.kernel.partition.unpacking import CHECKS, MemoryBudget, Unpacking
+from tidelog.kernel.partition.memory_budget import CHECKS, MemoryBudget, Unpacking
 from tidelog.kernel.testing import FakeClock
 
 from .parts import batch_of, changed, check_in_steps, compressed, open_partition

@@ -16,7 +16,8 @@ import trio
 from tests.deadlines import DEADLINE_S, until
 from tidelog.kernel.broker import Broker, serve
 from tidelog.kernel.cli.main import tidelog
-from tidelog.kernel.collector import (
+from tidelog.kernel.config import Sources, settings_from_mapping
+from tidelog.kernel.garbage_collection import (
     FEW_COLLECTIONS,
     RARE_OBJECTS,
     Thaw,
@@ -24,7 +25,6 @@ from tidelog.kernel.collector import (
     rare_collections,
     thaw_task,
 )
-from tidelog.kernel.config import Sources, settings_from_mapping
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.seams.tasks import PeriodicTask
 

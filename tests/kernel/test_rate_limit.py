@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.kernel.logs import RateLimit
+from tidelog.kernel.rate_limit import RateLimit
 
 
 class Clock:
