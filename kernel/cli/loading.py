@@ -25,7 +25,9 @@ async def show_loading(progress: LogLoadProgress) -> NoReturn:
     if sys.stderr.isatty():
         await _show_bar(progress)
     while True:
-        _log.info("opening the logs: %s", progress)
+        # A start also takes long for other reasons, such as a busy machine.
+        if any(progress.remaining_logs.values()):
+            _log.info("opening the logs: %s", progress)
         await trio.sleep(_LINE_INTERVAL_S)
 
 

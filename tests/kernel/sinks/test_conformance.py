@@ -224,6 +224,10 @@ def leaves_of(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
+NEVER = {"are not delivered", "did not end within"}
+"""What is waited for in vain; all else comes, on a busy machine after seconds."""
+
+
 @pytest.mark.parametrize(
     ("wrong", "test", "message"),
     [
@@ -231,18 +235,19 @@ def leaves_of(error: BaseException) -> Iterator[BaseException]:
         (Forgetful, "a_sink_resumes_after_a_crash_at_any_time", "delivered more than once"),
         (Forgetful, "a_sink_resumes_after_its_reads_have_failed", "delivered more than once"),
         (Skipping, "records_that_were_there_before_the_sink_are_delivered", "are not delivered"),
-        (Picky, "every_committed_record_is_delivered", "4 records are not delivered"),
+        (Picky, "every_committed_record_is_delivered", "are not delivered"),
         (Careless, "aborted_and_open_transactions_are_not_delivered", "that were not committed"),
         (Nearsighted, "a_topic_that_is_created_again_is_another_one", "are not delivered"),
         (Blocking, "the_event_loop_is_never_blocked", "blocking calls belong in a thread"),
-        (Hanging, "a_sink_ends_when_the_broker_stops", "did not end within shutdown.timeout.ms"),
+        (Hanging, "a_sink_ends_when_the_broker_stops", "did not end within"),
         (Fragile, "deleted_records_are_left_out", "are not delivered"),
     ],
 )
 def test_a_wrong_sink_is_caught(
     wrong: type[Lines], test: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidelog.kernel.testing.sinks.PATIENCE_S", 1.0)
+    if message in NEVER:
+        monkeypatch.setattr("tidelog.kernel.testing.sinks.PATIENCE_S", 1.0)
     module = plugin_of(wrong)
 
     class Suite(

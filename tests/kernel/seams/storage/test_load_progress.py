@@ -73,6 +73,19 @@ async def test_remaining_logs_are_logged_during_a_long_start(
     assert told == ["opening the logs: 4 of 4 logs are left, 0 segments in those under way"] * 3
 
 
+async def test_a_long_start_without_remaining_logs_is_not_logged(
+    caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
+) -> None:
+    caplog.set_level(logging.INFO)
+    progress = LogLoadProgress()
+    progress.add_logs("data", 4)
+    progress.logs_done("data", 4)
+    for each in (LogLoadProgress(), progress):
+        with trio.move_on_after(PATIENCE_S + 25):
+            await show_loading(each)
+    assert not caplog.records
+
+
 class Terminal:
     """Standard error as a terminal has it."""
 
