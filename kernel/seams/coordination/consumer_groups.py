@@ -6,15 +6,14 @@ Source: KIP-848; KIP-1082 (member ids are made by clients).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import attrs
 
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 
 
-@attrs.frozen
-class ConsumerGroupHeartbeat:
+class ConsumerGroupHeartbeat(NamedTuple):
     """A member's heartbeat; a field of None has not changed since the last one.
 
     `member_epoch` is 0 to join, -1 to leave, -2 for a static member that will rejoin. `owned` are the
@@ -36,8 +35,7 @@ class ConsumerGroupHeartbeat:
     brings_member_id: bool = True
 
 
-@attrs.frozen
-class HeartbeatAnswer:
+class HeartbeatAnswer(NamedTuple):
     """The response to a heartbeat; `assignment` is None if it has not changed since the last response."""
 
     member_id: str

@@ -89,7 +89,7 @@ class ConsumerGroups:
         if done is None or shared.settings.of(group_id).assignor_offload:
             return answer
         await done.wait()
-        again = attrs.evolve(request, member_id=answer.member_id, member_epoch=answer.member_epoch)
+        again = request._replace(member_id=answer.member_id, member_epoch=answer.member_epoch)
         group = _existing(self._find_active(group_id), f"Consumer group {group_id} not found.")
         return await self._decided(group, again, shared.context(group_id))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeVar, cast
 
-import attrs
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -66,7 +65,7 @@ async def test_sessions_do_not_end_while_the_event_loop_is_held(held: bool, mock
         mock_clock.jump(6 * SESSION_S)
         await wait_all_tasks_blocked()
         classic, consumer = broker.coordinator.groups, broker.coordinator.consumer_groups
-        again = attrs.evolve(HEARTBEAT, member_epoch=epoch, topic_names=None, rebalance_timeout_ms=None)
+        again = HEARTBEAT._replace(member_epoch=epoch, topic_names=None, rebalance_timeout_ms=None)
         if held:
             classic.heartbeat("classic", member_id, generation, None)
             consumer.heartbeat(again)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import attrs
-
 from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.regexes import compile_regex
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
@@ -83,7 +81,7 @@ class ConsumerGroupDriver:
 
     def heartbeat(self, member_id: str, epoch: int, **rest: object) -> HeartbeatAnswer:
         """A request of a member; the fields are those of `ConsumerGroupHeartbeat`."""
-        request = attrs.evolve(ConsumerGroupHeartbeat(GROUP, member_id, epoch), **rest)  # type: ignore[arg-type]
+        request = ConsumerGroupHeartbeat(GROUP, member_id, epoch)._replace(**rest)  # type: ignore[arg-type]
         check_request(request, self.settings.assignors)
         if epoch < 0:
             decision = run_to_end(heartbeats.leave(self.group, request, self.context()))

@@ -80,7 +80,7 @@ class ConsumerGroupCoordinator:
 
     async def heartbeat(self, member_id: str, epoch: int, **rest: object) -> HeartbeatAnswer:
         """A request of a member; the fields are those of `ConsumerGroupHeartbeat`."""
-        request = attrs.evolve(ConsumerGroupHeartbeat(GROUP, member_id, epoch), **rest)  # type: ignore[arg-type]
+        request = ConsumerGroupHeartbeat(GROUP, member_id, epoch)._replace(**rest)  # type: ignore[arg-type]
         answer = self.service.heartbeat(request)
         return answer if isinstance(answer, HeartbeatAnswer) else await answer
 
