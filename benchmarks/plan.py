@@ -73,6 +73,7 @@ class Plan:
                 ImportTime(),
                 Comfort(effort.partitions, effort.connections),
                 Heartbeats(effort.groups),
+                Heartbeats(effort.groups, consumer_protocol=True),
                 LoadedOffsets(effort.offsets),
                 *storage_scenarios(effort.most_bytes, effort.segments),
                 *old_clients(),

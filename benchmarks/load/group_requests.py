@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 
+from kio.schema.consumer_group_heartbeat.v0.request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v2.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v2.response import FindCoordinatorResponse
@@ -100,4 +101,25 @@ def heartbeat_frame(group: str, member: str, generation: int) -> bytearray:
     """A member is alive."""
     return encode_frame(
         HeartbeatRequest(group_id=GroupId(group), generation_id=i32(generation), member_id=member)
+    )
+
+
+def consumer_join_request(group: str, member: str, topic: str) -> ConsumerGroupHeartbeatRequest:
+    """A new member of the consumer protocol joins (KIP-848)."""
+    return ConsumerGroupHeartbeatRequest(
+        group_id=GroupId(group),
+        member_id=member,
+        member_epoch=i32(0),
+        rebalance_timeout=_SESSION_TIMEOUT,
+        subscribed_topic_names=(TopicName(topic),),
+        topic_partitions=(),
+    )
+
+
+def consumer_heartbeat_request(
+    group: str, member: str, epoch: int, owned: tuple[TopicPartitions, ...] | None = None
+) -> ConsumerGroupHeartbeatRequest:
+    """A member of the consumer protocol is alive; `owned` are its partitions, None if they are as before."""
+    return ConsumerGroupHeartbeatRequest(
+        group_id=GroupId(group), member_id=member, member_epoch=i32(epoch), topic_partitions=owned
     )

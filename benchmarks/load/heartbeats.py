@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from contextlib import ExitStack
 from typing import NamedTuple
 
 import attrs
+from kio.schema.consumer_group_heartbeat.v0.request import TopicPartitions
+from kio.schema.consumer_group_heartbeat.v0.response import ConsumerGroupHeartbeatResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.join_group.v3.response import JoinGroupResponse
 from kio.schema.sync_group.v2.response import SyncGroupResponse
@@ -14,14 +15,22 @@ from kio.schema.sync_group.v2.response import SyncGroupResponse
 from benchmarks.procfs import Usage, as_usage
 
 from .files import allow_files
-from .group_requests import await_coordinator, heartbeat_frame, join_frame, sync_frame
+from .group_requests import (
+    await_coordinator,
+    consumer_heartbeat_request,
+    consumer_join_request,
+    heartbeat_frame,
+    join_frame,
+    sync_frame,
+)
 from .meter import Meter
 from .pacing import paced
-from .raw_connection import RawConnection
+from .raw_connection import RawConnection, encode_frame
 
 _SPARE_FILES = 100
-# Of an answer to a heartbeat, behind its length: correlation id, throttle time, error code.
-_ANSWER = struct.Struct(">iih")
+# Where the error code is in an answer, behind its length, the correlation id and the throttle time; the
+# consumer protocol has tagged fields in between.
+_ERROR_AT, _CONSUMER_ERROR_AT = 8, 9
 
 
 @attrs.frozen
@@ -35,6 +44,8 @@ class HeartbeatsSpec:
     members: int
     interval_s: float
     rounds: int
+    consumer_protocol: bool = False
+    """Whether members speak that of KIP-848."""
 
 
 @attrs.frozen
@@ -48,6 +59,7 @@ class HeartbeatsResult:
 class _Beating(NamedTuple):
     connection: RawConnection
     frame: bytearray
+    error_at: int = _ERROR_AT
 
 
 def heartbeats(spec: HeartbeatsSpec) -> HeartbeatsResult:
@@ -58,17 +70,18 @@ def heartbeats(spec: HeartbeatsSpec) -> HeartbeatsResult:
     """
     allow_files(spec.groups * spec.members + _SPARE_FILES)
     with ExitStack() as connections:
-        members = _form(connections, spec)
+        form = _form_consumer_groups if spec.consumer_protocol else _form
+        members = form(connections, spec)
         count = len(members) * spec.rounds
         meter = Meter(spec.broker_pid)
         for number in paced(count, len(members) / spec.interval_s):
             member = members[number % len(members)]
             if number >= len(members):
-                _check_answer(member.connection)
+                _check_answer(member)
             member.connection.send(member.frame)
         usage = meter.read()
         for member in members:
-            _check_answer(member.connection)
+            _check_answer(member)
         return HeartbeatsResult(count, usage)
 
 
@@ -99,9 +112,62 @@ def _joined(connection: RawConnection) -> JoinGroupResponse:
     return answer
 
 
-def _check_answer(connection: RawConnection) -> None:
-    _, _, error_code = _ANSWER.unpack(connection.receive(connection.receive_size()))
-    _check(ErrorCode(error_code))
+@attrs.define
+class _Consumer:
+    """A member of the consumer protocol that is getting its partitions."""
+
+    connection: RawConnection
+    group: str
+    member: str
+    epoch: int = 0
+    owned: tuple[TopicPartitions, ...] = ()
+
+    def exchange(self, request: object) -> bool:
+        """Send a request; return whether its answer changed anything for the member."""
+        answer: ConsumerGroupHeartbeatResponse = self.connection.call(request, ConsumerGroupHeartbeatResponse)
+        _check(answer.error_code)
+        before = self.epoch, self.owned
+        self.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            self.owned = tuple(
+                TopicPartitions(topic_id=each.topic_id, partitions=each.partitions)
+                for each in answer.assignment.topic_partitions
+            )
+        return (self.epoch, self.owned) != before
+
+
+def _form_consumer_groups(connections: ExitStack, spec: HeartbeatsSpec) -> list[_Beating]:
+    """Groups whose members all have the last epoch, which is one for each that joined."""
+    members: list[_Consumer] = []
+    for group in (f"beating-{number}" for number in range(spec.groups)):
+        for number in range(spec.members):
+            connection = connections.enter_context(RawConnection(spec.bootstrap))
+            if not members:
+                await_coordinator(connection, group, spec.topic)
+            member = _Consumer(connection, group, f"member-{number}")
+            member.exchange(consumer_join_request(group, member.member, spec.topic))
+            members.append(member)
+    settled = False
+    while not settled:
+        moved = [
+            each.exchange(consumer_heartbeat_request(each.group, each.member, each.epoch, each.owned))
+            for each in members
+        ]
+        settled = not any(moved) and all(each.epoch == spec.members for each in members)
+    return [
+        _Beating(
+            each.connection,
+            encode_frame(consumer_heartbeat_request(each.group, each.member, each.epoch)),
+            _CONSUMER_ERROR_AT,
+        )
+        for each in members
+    ]
+
+
+def _check_answer(member: _Beating) -> None:
+    connection, error_at = member.connection, member.error_at
+    answer = connection.receive(connection.receive_size())
+    _check(ErrorCode(int.from_bytes(answer[error_at : error_at + 2], "big", signed=True)))
 
 
 def _check(error_code: ErrorCode) -> None:

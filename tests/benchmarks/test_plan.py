@@ -43,6 +43,7 @@ def test_targets_depend_on_what_is_produced_and_on_what_runs() -> None:
         "raw-fetch-1MB-16p": ("≥ 1.1×", "≥ 1×"),
         "acknowledge-at-rate-p99": ("≤ 0.5×", "≤ 0.6×"),
         "heartbeats-cpu": ("≤ 12", "≤ 20"),
+        "heartbeats-consumer-cpu": ("≤ 12", "≤ 20"),
     }
     for name, (compiled, pure) in expected.items():
         assert targets[name] == [compiled if COMPILED else pure], name
