@@ -283,8 +283,8 @@ class Connection:
         try:
             await self._send(earlier)
         except BaseException:
-            with trio.CancelScope() as nobody_waits:
-                nobody_waits.cancel()
+            with trio.CancelScope() as abandoned:
+                abandoned.cancel()
                 await answer
             raise
         with trio.CancelScope() as self._wait_scope:
@@ -348,7 +348,7 @@ class Connection:
 
     @property
     def shares_turns(self) -> bool:
-        """Whether anybody got a short answer since the last long one of this connection."""
+        """Whether any connection got a short answer since the last long one of this connection."""
         return self._turns.short_answers != self._short_answers_before
 
     async def give_way(self) -> None:

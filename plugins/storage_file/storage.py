@@ -235,10 +235,10 @@ class FileStorage:
     async def quarantine_stray_partitions(self) -> None:
         """Rename the directories of partitions without a topic to `-stray`."""
 
-        def set_aside_in(directory: LogDirectory) -> None:
+        def quarantine_in(directory: LogDirectory) -> None:
             quarantine_stray_partitions(directory, self._known)
 
-        await trio.to_thread.run_sync(self._directories.each, set_aside_in)
+        await trio.to_thread.run_sync(self._directories.each, quarantine_in)
         lost = {key for key in self._failed.partitions if self._known.has(key)}
         if lost:
             await self._metadata.fail_partitions(sorted(lost))

@@ -11,9 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 INSTEAD = {
     r"tells? of|told": "return, report or notify",
-    r"set aside|sets aside|impostors?": "quarantine, move aside",
+    r"sets?[ _]aside|impostors?": "quarantine, move aside",
     r"looked out for|looks? out for": "busy-poll, watch",
-    r"nobody|somebody|whoever": "no one, the caller, the client, the peer",
+    r"nobody|somebody|anybody|whoever": "no one, the caller, the client, the peer",
     r"anew|made new": "again, recreate",
     r"goes on|go on|takes (?:its|their) leave": "continue, end",
     r"with care|carefully": "validated, slow path",
@@ -22,8 +22,11 @@ INSTEAD = {
     r"crews?|scenes?": "members, the name of what it is",
     r"mend(?:s|ed|ing)?|spoil(?:s|ed|t)?|unsound": "repair, malformed, invalid",
     r"speaks? of|looks? after": "refer to, supervise",
+    r"says? to each other": "requests, answers, messages",
 }
-WORDS = re.compile("|".join(rf"(?P<w{index}>\b(?:{words})\b)" for index, words in enumerate(INSTEAD)), re.I)
+_ANY = "|".join(rf"(?P<w{index}>{words})" for index, words in enumerate(INSTEAD))
+# In names of the code, too, where underscores separate words.
+WORDS = re.compile(rf"(?<![A-Za-z])(?:{_ANY})(?![A-Za-z])", re.IGNORECASE)
 
 UNCLEAR_NAMES = re.compile(r"(?<![A-Za-z])(?:scene|crew|toy)|Scene|Crew|Toy")
 """Parts of names that say nothing: what is under test is a broker, a server, a group, a harness."""

@@ -1,4 +1,4 @@
-"""What the broker and a worker say to each other; all of it is pickled.
+"""The messages between the broker and a worker; all of it is pickled.
 
     broker                          worker
     RewriteJob
