@@ -293,6 +293,16 @@ async def test_requests_about_many_partitions_let_other_tasks_run(client: Client
 
 
 @pytest.mark.usefixtures("every_step_is_long")
+async def test_steps_of_a_handler_and_the_encoder_have_turns_of_their_own(client: Client) -> None:
+    """However few steps there are: others run before those that are left, and before the encoder."""
+    few = DescribeTransactionsRequest(transactional_ids=["missing"])
+    async with turns_of_another_task() as turns:
+        for _ in range(COUNT):
+            await client.ask(apis.DESCRIBE_TRANSACTIONS, 0, few)
+    assert turns.count >= COUNT
+
+
+@pytest.mark.usefixtures("every_step_is_long")
 async def test_describe_configs_of_a_broker_lets_other_tasks_run(client: Client) -> None:
     """One resource has hundreds of keys."""
     broker = DescribeConfigsResource(
@@ -301,7 +311,7 @@ async def test_describe_configs_of_a_broker_lets_other_tasks_run(client: Client)
     request = DescribeConfigsRequest(resources=[broker])
     keys = len((await client.ask(apis.DESCRIBE_CONFIGS, 4, request)).results[0].configs)
     assert keys > 300
-    assert await turns_beside(client, apis.DESCRIBE_CONFIGS, 4, request) > keys // 32
+    assert await turns_beside(client, apis.DESCRIBE_CONFIGS, 4, request) > keys // 64
 
 
 async def test_join_group_limits_the_protocols_of_a_member(client: Client, broker: Broker) -> None:
