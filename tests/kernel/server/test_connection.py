@@ -203,7 +203,7 @@ async def test_send_parts_of_a_peer_that_takes_all_at_once_takes_turns(
     with a_file(b"0123456789") as file, socket_pair() as (ours, _):
         async with turns_of_another_task() as turns:
             await send_parts(ours, [FileRegion(file, *each) for each in regions], Sender())
-    assert turns.count >= min(len(regions) * 10, 10) - 2
+    assert turns.count >= 5
 
 
 async def test_send_parts_does_not_prefetch_a_resident_file() -> None:
