@@ -21,7 +21,7 @@ import trio
 
 from tidelog.kernel.loop_monitor import set_holder
 
-TURN_SECONDS: Final = 0.001
+TURN_SECONDS: Final = 0.002
 """Requests are served for so long before other tasks run."""
 PAUSE_SECONDS: Final = 0.01
 """How long requests gather: a client notices it in its first request for a second, if at all."""
@@ -109,27 +109,21 @@ class QuietClients:
                 await self._serve_all(self._epoll)
 
     async def _serve_all(self, epoll: select.epoll) -> None:
-        while self._serve_some(epoll):
-            await trio.lowlevel.checkpoint()
-
-    def _serve_some(self, epoll: select.epoll) -> bool:
-        """Serve clients for a turn; return whether there may be more."""
         turn_ends = self._now() + TURN_SECONDS
-        events = epoll.poll(0, EVENTS_AT_ONCE)
-        left = len(events)
-        self._count += left
-        for descriptor, _ in events:
-            self._serve(descriptor)
-            left -= 1
-            if self._now() >= turn_ends:
-                break
-        # Those that are left are reported again, behind others that are readable.
-        self._count -= left
-        self._served = None
-        return left > 0 or len(events) == EVENTS_AT_ONCE
+        while events := epoll.poll(0, EVENTS_AT_ONCE):
+            for descriptor, _ in events:
+                self._serve(descriptor)
+                if self._now() >= turn_ends:
+                    self._served = None
+                    await trio.lowlevel.checkpoint()
+                    turn_ends = self._now() + TURN_SECONDS
+            self._count += len(events)
+            self._served = None
 
     def _serve(self, descriptor: int) -> None:
-        sleeper = self._sleepers[descriptor]
+        sleeper = self._sleepers.get(descriptor)
+        if sleeper is None:
+            return  # its task was cancelled in an earlier turn
         self._served = sleeper.client
         try:
             if sleeper.client.serve_at_once():
