@@ -396,7 +396,7 @@ REMOVALS: Final = (
     Removal(
         _NEWS,
         f"{_KAFKA}/fetch_session.py",
-        "news = bool(size or data.error_code or not cached.has_offsets_of(data))",
+        "news = bool(data.error_code or not cached.has_offsets_of(data))",
         "news = True",
         f"{_HANDLERS}/test_fetch_sessions.py::test_fetch_session_checks_the_leader_epoch",
     ),
