@@ -395,8 +395,8 @@ def dropped_in_steps(response: object) -> Generator[None, None, None]:
 
 
 def _arrays(message: object) -> Iterable[list[Any]]:
-    names = getattr(message, "__slots__", ())
-    return [field for name in names if type(field := getattr(message, name, None)) is list]
+    fields: Iterable[object] = (getattr(message, name, None) for name in getattr(message, "__slots__", ()))
+    return [cast("list[Any]", field) for field in fields if type(field) is list]
 
 
 def _framed(route: Route, correlation_id: int, parts: Parts) -> Parts:
