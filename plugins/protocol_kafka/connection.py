@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from functools import partial
 from time import monotonic
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, cast
 
 import trio
 
@@ -395,8 +395,12 @@ def dropped_in_steps(response: object) -> Generator[None, None, None]:
 
 
 def _arrays(message: object) -> Iterable[list[Any]]:
-    fields: Iterable[object] = (getattr(message, name, None) for name in getattr(message, "__slots__", ()))
-    return [cast("list[Any]", field) for field in fields if type(field) is list]
+    fields: Iterable[Any] = (getattr(message, name, None) for name in getattr(message, "__slots__", ()))
+    return (field for field in fields if _is_array(field))
+
+
+def _is_array(field: object) -> TypeGuard[list[Any]]:
+    return type(field) is list
 
 
 def _framed(route: Route, correlation_id: int, parts: Parts) -> Parts:
