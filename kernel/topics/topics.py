@@ -425,6 +425,14 @@ class Topics:
         """
         return _HighWatermarks(self) if self._closed_at is None else self._closed_at
 
+    def high_watermark(self, name: TopicPartition) -> int | None:
+        """Return the high watermark of a partition, after `close` as it was then; None without one."""
+        partition = self.find_partition(name)
+        if partition is not None:
+            return partition.high_watermark
+        # Looked at last: what a thread no longer finds since `close` is in it.
+        return None if self._closed_at is None else self._closed_at.get(name)
+
     def find_partition(self, name: TopicPartition) -> Partition | None:
         """Return the partition of that name, None without one."""
         topic = self._by_name.get(name.topic)
@@ -480,10 +488,10 @@ class _HighWatermarks(Mapping[TopicPartition, int]):
         self._topics = topics
 
     def __getitem__(self, name: TopicPartition) -> int:
-        partition = self._topics.find_partition(name)
-        if partition is None:
+        found = self._topics.high_watermark(name)
+        if found is None:
             raise KeyError(name)
-        return partition.high_watermark
+        return found
 
     def __iter__(self) -> Iterator[TopicPartition]:
         return (each.topic_partition for each in self._topics.partitions())

@@ -369,7 +369,8 @@ async def _encode_in_steps(route: Route, correlation_id: int, response: object) 
     # A turn of its own: the last step of the handler may have been a long one.
     await trio.lowlevel.checkpoint()
     await run_in_steps(encode(response, parts))
-    await run_in_steps(dropped_in_steps(response))
+    if not route.keeps_responses:
+        await run_in_steps(dropped_in_steps(response))
     return _framed(route, correlation_id, parts)
 
 

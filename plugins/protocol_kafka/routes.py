@@ -119,7 +119,8 @@ SERVED: dict[int, Served] = {
 class Route(NamedTuple):
     """Decoder, encoder and handler of one version of one API.
 
-    `decode` and `encode` raise `TooManyElements` for a message that takes longer than a step.
+    `decode` and `encode` raise `TooManyElements` for a message that takes longer than a step. What is not a
+    handler of this plugin may keep its responses, to return one again.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Route(NamedTuple):
     header_tags: bytes
     abandonable: bool
     request_class: type[object]
+    keeps_responses: bool = False
 
 
 class Routes(dict[tuple[int, int], Route]):
@@ -205,6 +207,7 @@ def _added_route(api: KafkaApi, version: int) -> Route:
         NO_TAGGED_FIELDS if span.is_flexible(version) else b"",
         api.abandonable,
         api.request,
+        keeps_responses=True,
     )
 
 

@@ -479,6 +479,15 @@ async def test_load_restores_all_topics_after_a_restart(harness: TopicsHarness) 
         assert [p.topic_partition for p in after.partitions] == [p.topic_partition for p in before.partitions]
 
 
+async def test_high_watermarks_that_a_thread_looks_up_are_there_after_a_close(harness: TopicsHarness) -> None:
+    (partition,) = (await harness.topics.create(NewTopic("flights", 1))).partitions
+    partition.append_nowait(make_batch([b"x"]))
+    known = harness.topics.high_watermarks()
+    await harness.topics.close()
+    assert known.get(partition.topic_partition) == 1
+    assert known.get(TopicPartition("planes", 0)) is None
+
+
 async def test_load_takes_a_partition_offline_that_finds_the_disk_full_and_serves_the_others(
     harness: TopicsHarness, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
