@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from typing import cast
+
 import pytest
 
 from tidelog.kernel.errors import PluginError
-from tidelog.kernel.seams.wire import ProtocolViolation
+from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation
+from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.apis import KafkaApi, RequestContext, checked_apis
-from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, int16, int32, struct
+from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
+from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, array, int16, int32, struct
+from tidelog.plugins.protocol_kafka.connection import KafkaConnection, fetch_session_cache
+from tidelog.plugins.protocol_kafka.messages.header import encode_request
 from tidelog.plugins.protocol_kafka.routes import NO_TAGGED_FIELDS, SERVED, Routes
+
+PEER = Peer("127.0.0.1", 4711, "PLAINTEXT")
 
 
 @struct(VersionSpan(1, 2, flexible=2))
@@ -20,6 +29,11 @@ class EchoRequest:
 class EchoResponse:
     error_code: int = int16()
     number: int = int32()
+
+
+@struct(VersionSpan(1, 2, flexible=2))
+class ManyResponse:
+    echoes: list[EchoResponse] = array(EchoResponse)
 
 
 @struct(VersionSpan(0, 2, flexible=2))
@@ -78,3 +92,22 @@ def test_routes_serve_an_added_api_in_the_versions_of_its_messages() -> None:
     for version in (-1, 0, 3):
         with pytest.raises(ProtocolViolation, match="of Echo is not served here, versions 1 to 2 are"):
             _ = routes[20_000, version]
+
+
+async def test_a_plugin_may_return_one_large_response_again() -> None:
+    answer = ManyResponse(echoes=[EchoResponse(error_code=0, number=number) for number in range(20_000)])
+    api = KafkaApi(20_000, "Many", EchoRequest, ManyResponse, lambda _context, _request: answer)
+    routes = Routes([api])
+    request = encode_request(api.key, 1, 7, "tests", EchoRequest(number=1), routes.first_flexible)
+    frame = b"".join(cast("list[bytes]", request))
+    async with running_broker() as broker:
+        sessions = fetch_session_cache(broker)
+        wire = KafkaConnection(broker, PEER, routes, ClientTelemetry([]), fetch_sessions=sessions)
+        sizes: list[int] = []
+        for _ in range(2):
+            wire.receive_buffer()[: len(frame)] = frame
+            wire.bytes_received(len(frame))
+            parts = await cast("Awaitable[Parts]", wire.next_step())
+            sizes.append(sum(len(cast("bytes", part)) for part in parts))
+            assert wire.next_step() is None
+    assert sizes[0] == sizes[1] > 20_000 * 6
