@@ -41,7 +41,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-spark test test-pure test-long lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands interop golden-frames spark-kills load-kills spark-declarative docs news clean
+.PHONY: help run run-spark test test-pure test-long lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak hands interop golden-frames spark-kills load-kills spark-declarative docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,9 +88,6 @@ layers: $(DEV_INSTALLED) ## import-linter: who may import whom
 
 check: lint types layers test ## everything a change has to pass
 
-removals: $(DEV_INSTALLED) ## take out of the code what the docs' checklists claim: do their tests fail? (PAGE=storage)
-	$(BIN)/python -m tests.removals $(if $(PAGE),--page $(PAGE))
-
 soak: $(DEV_INSTALLED) ## real clients against a broker that is killed, loses power, is changed (MINUTES=5 SEED=...)
 	@scripts/install_peers.sh
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
@@ -122,8 +119,8 @@ bench: $(DEV_INSTALLED) ## measure tidelog beside Apache Kafka (PEER=4.4.0|3.9.1
 bench-smoke: $(DEV_INSTALLED) ## the benchmark's shortest run, tidelog alone
 	$(BIN)/python -m benchmarks --smoke
 
-mutants: $(DEV_INSTALLED) $(TOOLS)/cosmic-ray ## change one thing at a time in MODULE=kernel/partition/watermarks.py: do tests fail? (JOBS=1 UPDATE=)
-	PYTHONPATH=$(TOOLS)/cosmic-ray $(BIN)/python -m tests.mutation $(MODULE) --jobs $(JOBS) $(if $(UPDATE),--update) $(ARGS)
+mutants: $(DEV_INSTALLED) $(TOOLS)/cosmic-ray ## change one thing at a time in MODULE=kernel/leader_epochs.py: do tests fail? (TESTS="..." AT_MOST=30)
+	@scripts/mutants.sh $(TOOLS)/cosmic-ray $(BIN)/python $(MODULE) $(filter-out tests,$(TESTS))
 
 fuzz: $(DEV_INSTALLED) $(TOOLS)/atheris ## look for inputs that hurt, guided by coverage (TARGET=frames|batches|messages|directory MINUTES=5)
 	TIDELOG_PURE=1 PYTHONPATH=src:$(TOOLS)/atheris $(BIN)/python -m tests.fuzzing $(TARGET) --minutes $(MINUTES) $(if $(REPLAY),--replay $(REPLAY))
@@ -165,10 +162,10 @@ $(SPARK_INSTALLED): pyproject.toml setup.py kernel/compiled.py $(COMPILED) | $(B
 	@$(BRING_JAVA)
 	@touch $(INSTALLED) $@
 
-# MIT-licensed both; of cosmic-ray only the operators, which need nothing but a parser.
+# MIT-licensed; apart from the rest, as it has many dependencies of its own.
 $(TOOLS)/cosmic-ray: | $(DEV_INSTALLED)
 	@echo "Fetching cosmic-ray into $@"
-	@$(BIN)/python -m pip install --quiet --no-deps --target $@ cosmic-ray==8.7.0 parso==0.8.7
+	@$(BIN)/python -m venv $@ && $@/bin/python -m pip install --quiet cosmic-ray==8.7.0 || { rm -rf $@; exit 1; }
 
 # Apache-2.0, as tidelog, and larger than all the rest together.
 $(TOOLS)/atheris: | $(DEV_INSTALLED)

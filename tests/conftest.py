@@ -141,7 +141,7 @@ class _FilesInUnits(LoadFileScheduling):  # type: ignore[misc]
         return unit_of_work(nodeid)
 
 
-@pytest.hookimpl(optionalhook=True)  # mutants and removals run tests without the plugin
+@pytest.hookimpl(optionalhook=True)  # the plugin may be switched off
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
     """Share out files as tests/order.py says."""
     return _FilesInUnits(config, log) if config.getvalue("dist") == "loadfile" else None

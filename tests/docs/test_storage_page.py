@@ -45,13 +45,6 @@ def test_a_module_that_it_names_exists(name: str) -> None:
         assert (PLUGIN / name).exists() or (DOCS.parent / name).exists()
 
 
-def test_every_ticked_row_has_a_proof() -> None:
-    rows = re.findall(r"^\| (✔|–) \| (.+) \| (.+) \| (.+) \|$", PAGE, re.MULTILINE)
-    assert len(rows) > 100
-    for tick, what, _, proof in rows:
-        assert tick != "✔" or proof.startswith("`test_"), what
-
-
 @pytest.mark.parametrize("message", MESSAGES)
 def test_a_message_that_it_explains_is_one_of_ours(message: str) -> None:
     sources = "".join(path.read_text() for path in PLUGIN.rglob("*.py"))

@@ -1,1 +1,0 @@
-"""`make removals`: what each row of a checklist claims is taken out of the code, and its test has to fail."""
