@@ -19,7 +19,7 @@ from tidelog.kernel.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
-from tidelog.kernel.partition.transactions import Transactions
+from tidelog.kernel.partition.transactions import LogTransactions
 from tidelog.kernel.records.batch import NO_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
 from tidelog.kernel.records.control import EndMarker
 from tidelog.kernel.seams.coordination.transactions import NO_TRANSACTION
@@ -72,7 +72,7 @@ class ProducerStates:
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
-        self.transactions = Transactions()
+        self.transactions = LogTransactions()
 
     def restore(self, entries: Mapping[int, ProducerEntry]) -> None:
         """Replace all producers by those of a snapshot."""

@@ -20,7 +20,7 @@ class EndedTransaction(NamedTuple):
     last_offset: int
 
 
-class Transactions:
+class LogTransactions:
     """Open transactions, and ended ones whose marker not every replica has.
 
     `open` maps first offsets, ascending, to producer ids; an ordered map, since its first entry is asked for

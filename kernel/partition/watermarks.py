@@ -8,7 +8,7 @@ change.
 
 from __future__ import annotations
 
-from tidelog.kernel.partition.transactions import Transactions
+from tidelog.kernel.partition.transactions import LogTransactions
 from tidelog.kernel.seams.partition import AppendWaiter, LogWatcher
 
 
@@ -32,7 +32,7 @@ class Watermarks:
         "watchers",
     )
 
-    def __init__(self, log_start: int, log_end: int, transactions: Transactions) -> None:
+    def __init__(self, log_start: int, log_end: int, transactions: LogTransactions) -> None:
         """Let readers see all of the log until `reset` gives other bounds.
 
         `log_end_offset` and `unseen_bytes` are to be raised with every append.

@@ -64,7 +64,7 @@ class Message(NamedTuple):
     value: bytes | None
 
 
-class Content(Protocol):
+class MessageContent(Protocol):
     """The fields of a record that a message has."""
 
     @property
@@ -110,7 +110,7 @@ def is_cut(messages: Buffer, *, wrapped: bool = False) -> bool:
     return bool(there < size)
 
 
-def encode_message(out: bytearray, message: Content, magic: int, *, attributes: int = 0) -> None:
+def encode_message(out: bytearray, message: MessageContent, magic: int, *, attributes: int = 0) -> None:
     """Append a message of format `magic`; a codec in `attributes` is that of the value, which is copied."""
     if magic == MAGIC_V0:
         head = _ATTRIBUTES_V0.pack(MAGIC_V0, attributes)

@@ -26,8 +26,8 @@ from tidelog.kernel.records.batch import (
 )
 from tidelog.kernel.records.compression import compress, memory_for
 from tidelog.kernel.records.message_set import (
-    Content,
     Message,
+    MessageContent,
     iter_messages,
     verify_message_crc,
     wrapped_value,
@@ -118,7 +118,7 @@ def verify_stored_crc(batch: Buffer, header: BatchHeader) -> bool:
     return (verify_message_crc if header.magic < MAGIC_V2 else verify_crc)(batch, header)
 
 
-def iter_stored_contents(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[Content]:
+def iter_stored_contents(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[MessageContent]:
     """Iterate over the records of a batch, or of a message; as `iter_contents` and `iter_messages` do."""
     if header.magic < MAGIC_V2:
         return iter_messages(batch, header, most_bytes)

@@ -121,7 +121,7 @@ class CoordinatorKey:
         return f"{'group' if self.kind == GROUP_KEY else 'transactional id'} {self.name!r}"
 
 
-class Cluster:
+class ClusterCache:
     """Cache of the cluster metadata, which operations look up before they send a Metadata request."""
 
     def __init__(self, bootstrap: Sequence[Address]) -> None:

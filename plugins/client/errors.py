@@ -170,7 +170,7 @@ class ProducerInDoubt(ClientError):
         )
 
 
-class InvalidTransactionState(ClientError):
+class IllegalTransactionState(ClientError):
     """A transactional producer cannot do what it was called for in its present state.
 
     Attributes:
@@ -220,7 +220,7 @@ class ErrorResponse(ClientError):
         return cls(ErrorCode.UNKNOWN_SERVER_ERROR, subject, "the broker's answer does not mention it")
 
 
-class ProducerFenced(ErrorResponse):
+class FencedProducer(ErrorResponse):
     """A newer producer has the transactional id, or the transaction was open for longer than its timeout.
 
     This producer cannot do anything any more; what it wrote in an open transaction is not committed.

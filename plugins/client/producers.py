@@ -14,8 +14,8 @@ from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.batches import ProducerStamp
 from tidelog.plugins.client.errors import (
     ErrorResponse,
-    InvalidTransactionState,
-    ProducerFenced,
+    FencedProducer,
+    IllegalTransactionState,
     ProducerInDoubt,
 )
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
@@ -73,7 +73,7 @@ class IdempotentProducer:
         self._in_doubt.clear()
 
 
-class TransactionState(Enum):
+class ProducerTransactionState(Enum):
     """What a transactional producer can do."""
 
     READY = "no transaction is open"
@@ -99,7 +99,7 @@ class TransactionalProducer(IdempotentProducer):
 
     transactional_id: str = attrs.field(kw_only=True)
     timeout_ms: int = attrs.field(kw_only=True)
-    state: TransactionState = attrs.field(default=TransactionState.READY, init=False)
+    state: ProducerTransactionState = attrs.field(default=ProducerTransactionState.READY, init=False)
     last_error: ClientError | None = attrs.field(default=None, init=False)
     _partitions: set[TopicPartition] = attrs.field(factory=set[TopicPartition], init=False)
     _groups: set[str] = attrs.field(factory=set[str], init=False)
@@ -108,18 +108,18 @@ class TransactionalProducer(IdempotentProducer):
         """Open a transaction; no request is sent.
 
         Raises:
-            InvalidTransactionState: a transaction is open.
-            ProducerFenced: a newer producer has the transactional id.
+            IllegalTransactionState: a transaction is open.
+            FencedProducer: a newer producer has the transactional id.
         """
-        self._require(TransactionState.READY)
-        self.state = TransactionState.OPEN
+        self._require(ProducerTransactionState.READY)
+        self.state = ProducerTransactionState.OPEN
 
     def next_stamp(self, partition: TopicPartition) -> ProducerStamp:
         """Return the stamp of the next batch for a partition that was added to the transaction.
 
         Raises:
-            InvalidTransactionState: no transaction is open, or it has failed.
-            ProducerFenced: a newer producer has the transactional id.
+            IllegalTransactionState: no transaction is open, or it has failed.
+            FencedProducer: a newer producer has the transactional id.
         """
         self.check_open()
         return attrs.evolve(super().next_stamp(partition), is_transactional=True)
@@ -132,10 +132,10 @@ class TransactionalProducer(IdempotentProducer):
         """Check that records and offsets can be added.
 
         Raises:
-            InvalidTransactionState: no transaction is open, or it has failed.
-            ProducerFenced: a newer producer has the transactional id.
+            IllegalTransactionState: no transaction is open, or it has failed.
+            FencedProducer: a newer producer has the transactional id.
         """
-        self._require(TransactionState.OPEN)
+        self._require(ProducerTransactionState.OPEN)
 
     def missing_partitions(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions that are not part of the transaction yet."""
@@ -156,14 +156,14 @@ class TransactionalProducer(IdempotentProducer):
     def fail(self, error: ClientError) -> ClientError:
         """Record an error after which the transaction can only be aborted, and return it.
 
-        An error that says that a newer producer exists becomes `ProducerFenced`, after which nothing can be
+        An error that says that a newer producer exists becomes `FencedProducer`, after which nothing can be
         done.
         """
         if isinstance(error, ErrorResponse) and error.code in _FENCING:
-            error = ProducerFenced(error.code, f"transactional id {self.transactional_id!r}", error.detail)
-            self.state = TransactionState.FENCED
-        elif self.state is TransactionState.OPEN:
-            self.state = TransactionState.FAILED
+            error = FencedProducer(error.code, f"transactional id {self.transactional_id!r}", error.detail)
+            self.state = ProducerTransactionState.FENCED
+        elif self.state is ProducerTransactionState.OPEN:
+            self.state = ProducerTransactionState.FAILED
         self.last_error = error
         return error
 
@@ -171,24 +171,26 @@ class TransactionalProducer(IdempotentProducer):
         """Decide to commit; after an error of the coordinator only another commit is possible.
 
         Raises:
-            InvalidTransactionState: no transaction is open, or it has failed.
+            IllegalTransactionState: no transaction is open, or it has failed.
             ProducerInDoubt: a batch of it is in doubt.
-            ProducerFenced: a newer producer has the transactional id.
+            FencedProducer: a newer producer has the transactional id.
         """
-        self._require(TransactionState.OPEN, TransactionState.COMMITTING)
+        self._require(ProducerTransactionState.OPEN, ProducerTransactionState.COMMITTING)
         if self._in_doubt:
             raise ProducerInDoubt(str(min(self._in_doubt)))
-        self.state = TransactionState.COMMITTING
+        self.state = ProducerTransactionState.COMMITTING
 
     def begin_abort(self) -> None:
         """Decide to abort.
 
         Raises:
-            InvalidTransactionState: no transaction is open, or its commit is in doubt.
-            ProducerFenced: a newer producer has the transactional id.
+            IllegalTransactionState: no transaction is open, or its commit is in doubt.
+            FencedProducer: a newer producer has the transactional id.
         """
-        self._require(TransactionState.OPEN, TransactionState.FAILED, TransactionState.ABORTING)
-        self.state = TransactionState.ABORTING
+        self._require(
+            ProducerTransactionState.OPEN, ProducerTransactionState.FAILED, ProducerTransactionState.ABORTING
+        )
+        self.state = ProducerTransactionState.ABORTING
 
     @property
     def is_empty(self) -> bool:
@@ -202,13 +204,13 @@ class TransactionalProducer(IdempotentProducer):
 
     def ended(self) -> None:
         """Record that the transaction has ended."""
-        self.state, self.last_error = TransactionState.READY, None
+        self.state, self.last_error = ProducerTransactionState.READY, None
         self._partitions.clear()
         self._groups.clear()
 
-    def _require(self, *states: TransactionState) -> None:
+    def _require(self, *states: ProducerTransactionState) -> None:
         if self.state in states:
             return
-        if self.state is TransactionState.FENCED and self.last_error is not None:
+        if self.state is ProducerTransactionState.FENCED and self.last_error is not None:
             raise self.last_error
-        raise InvalidTransactionState(self.transactional_id, self.state.value, self.last_error)
+        raise IllegalTransactionState(self.transactional_id, self.state.value, self.last_error)

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
-from tidelog.plugins.client.cluster import Address, Cluster
+from tidelog.plugins.client.cluster import Address, ClusterCache
 from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.client.settings import ClientSettings
 
@@ -65,7 +65,7 @@ class Session:
     """State shared by operations: settings, cluster metadata, a clock in milliseconds since the epoch."""
 
     settings: ClientSettings
-    cluster: Cluster
+    cluster: ClusterCache
     now_ms: Callable[[], int]
 
 

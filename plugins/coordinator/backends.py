@@ -33,7 +33,7 @@ class ClassicBackend:
         return LazyCoordinator(broker.config, make, lambda: has_state(broker))  # pyright: ignore[reportReturnType]
 
 
-class MemoryBackend:
+class MemoryCoordinatorBackend:
     """The backend `memory`: state is lost when the broker stops."""
 
     name = "memory"

@@ -17,7 +17,7 @@ from tidelog.plugins.coordinator import keys
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
-    from tidelog.kernel.seams.coordination.backend import LoadProgress
+    from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
     from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupService
     from tidelog.kernel.seams.coordination.groups import GroupService
     from tidelog.kernel.seams.coordination.offsets import OffsetService
@@ -78,7 +78,7 @@ class LazyCoordinator:
         return self._service.transactions
 
     @property
-    def loading(self) -> Mapping[str, LoadProgress]:
+    def loading(self) -> Mapping[str, CoordinatorLoadCounts]:
         """Return how far state has been loaded."""
         return self._service.loading
 

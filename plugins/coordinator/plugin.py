@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 @hookimpl
 def tidelog_group_coordinators() -> Iterable[CoordinatorBackend]:
     """Return the backends `classic` and `memory`."""
-    from tidelog.plugins.coordinator.backends import ClassicBackend, MemoryBackend
+    from tidelog.plugins.coordinator.backends import ClassicBackend, MemoryCoordinatorBackend
 
-    return (ClassicBackend(), MemoryBackend())
+    return (ClassicBackend(), MemoryCoordinatorBackend())
 
 
 @hookimpl

@@ -30,7 +30,7 @@ from tidelog.plugins.coordinator.transactions.markers import Markers
 from tidelog.plugins.coordinator.transactions.service import Transactions
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.coordination.backend import CoordinatorContext, LoadProgress
+    from tidelog.kernel.seams.coordination.backend import CoordinatorContext, CoordinatorLoadCounts
     from tidelog.plugins.coordinator.log import StateLog
 
 MINUTE_MS = 60_000
@@ -96,7 +96,7 @@ class CoordinatorService:
         )
 
     @property
-    def loading(self) -> Mapping[str, LoadProgress]:
+    def loading(self) -> Mapping[str, CoordinatorLoadCounts]:
         """Return how far state has been loaded."""
         return {"groups": self.group_log.progress, "transactions": self.transaction_log.progress}
 

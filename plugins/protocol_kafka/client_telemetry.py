@@ -54,7 +54,7 @@ class PushedMetrics(NamedTuple):
 TelemetryReceiver: TypeAlias = Callable[[PushedMetrics], None]
 
 
-class Subscription(NamedTuple):
+class MetricsSubscription(NamedTuple):
     """The metrics that a client is to push, as prefixes of their names, and the interval in milliseconds."""
 
     id: int
@@ -65,7 +65,7 @@ class Subscription(NamedTuple):
 class _Instance:
     """State of one client instance; times are in milliseconds, 0 for never."""
 
-    def __init__(self, subscription: Subscription, version: int) -> None:
+    def __init__(self, subscription: MetricsSubscription, version: int) -> None:
         self.subscription = subscription
         self.version = version
         self.seen_ms = self.got_ms = self.pushed_ms = 0
@@ -103,7 +103,7 @@ class ClientTelemetry:
 
     async def get(
         self, instance_id: bytes, attributes: Mapping[str, str], configs: ResourceConfigs, now_ms: int
-    ) -> Subscription | ErrorCode:
+    ) -> MetricsSubscription | ErrorCode:
         """Return the subscription of an instance, or THROTTLING_QUOTA_EXCEEDED if it asks too often."""
         instance = await self._instance(instance_id, attributes, configs, now_ms)
         if not instance.may_get(now_ms):
@@ -178,7 +178,7 @@ def _expired(instance: _Instance, now_ms: int) -> bool:
 
 async def _subscription(
     instance_id: bytes, attributes: Mapping[str, str], configs: ResourceConfigs
-) -> Subscription:
+) -> MetricsSubscription:
     """Return the union of all subscriptions that match the client, with their shortest interval."""
     metrics: set[str] = set()
     interval_ms = keys.CLIENT_METRICS_INTERVAL_MS.default
@@ -189,7 +189,7 @@ async def _subscription(
             interval_ms = min(interval_ms, config[keys.CLIENT_METRICS_INTERVAL_MS])
     wanted = [ALL_METRICS] if ALL_METRICS in metrics else sorted(metrics)
     digest = crc32c(f"{wanted}{interval_ms}".encode()) ^ crc32c(instance_id)
-    return Subscription(digest - 2**32 if digest >= 2**31 else digest, wanted, interval_ms)
+    return MetricsSubscription(digest - 2**32 if digest >= 2**31 else digest, wanted, interval_ms)
 
 
 async def _is_meant(config: TopicConfig, attributes: Mapping[str, str]) -> bool:

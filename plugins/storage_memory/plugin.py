@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.storage import Storage, StorageBackend, StorageContext
 
 
-class MemoryBackend:
+class MemoryStorageBackend:
     """Logs in the memory of this process; each storage that it creates is empty."""
 
     name = "memory"
@@ -28,7 +28,7 @@ class MemoryBackend:
 @hookimpl
 def tidelog_storage_backends() -> Iterable[StorageBackend]:
     """Offer the backend `memory`."""
-    return (MemoryBackend(),)
+    return (MemoryStorageBackend(),)
 
 
 @hookimpl

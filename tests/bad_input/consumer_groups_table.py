@@ -9,7 +9,7 @@ from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
+    ConsumerGroupHeartbeatTopicPartitions,
 )
 
 from .case import NOTHING, OK, Case
@@ -93,7 +93,11 @@ BEATS = (
     Case("joins owning unknown partitions", _beats(topic_partitions=None), BAD_REQUEST),
     Case(
         "joins owning something",
-        _beats(topic_partitions=[TopicPartitions(topic_id=bytes(15) + b"c", partitions=[0])]),
+        _beats(
+            topic_partitions=[
+                ConsumerGroupHeartbeatTopicPartitions(topic_id=bytes(15) + b"c", partitions=[0])
+            ]
+        ),
         BAD_REQUEST,
     ),
     Case("joins with an empty instance", _beats(instance_id=""), BAD_REQUEST),

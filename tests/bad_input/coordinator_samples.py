@@ -13,7 +13,10 @@ from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (
 )
 from tidelog.plugins.protocol_kafka.messages.delete_groups import DeleteGroupsRequest
 from tidelog.plugins.protocol_kafka.messages.describe_groups import DescribeGroupsRequest
-from tidelog.plugins.protocol_kafka.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from tidelog.plugins.protocol_kafka.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersTopic,
+)
 from tidelog.plugins.protocol_kafka.messages.describe_transactions import DescribeTransactionsRequest
 from tidelog.plugins.protocol_kafka.messages.end_txn import EndTxnRequest
 from tidelog.plugins.protocol_kafka.messages.heartbeat import HeartbeatRequest
@@ -141,7 +144,7 @@ def _write_txn_markers(client: RawClient, version: int) -> WriteTxnMarkersReques
 
 
 def _describe_producers(client: RawClient, version: int) -> DescribeProducersRequest:
-    return DescribeProducersRequest(topics=[TopicRequest(name=client.topic, partition_indexes=[0])])
+    return DescribeProducersRequest(topics=[DescribeProducersTopic(name=client.topic, partition_indexes=[0])])
 
 
 def _list_transactions(client: RawClient, version: int) -> ListTransactionsRequest:

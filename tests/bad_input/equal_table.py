@@ -17,9 +17,12 @@ from tidelog.plugins.protocol_kafka.messages.describe_quorum import (
 from tidelog.plugins.protocol_kafka.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
-    TopicRequest,
+    DescribeTopicPartitionsTopic,
 )
-from tidelog.plugins.protocol_kafka.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from tidelog.plugins.protocol_kafka.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersTopicPartitions,
+)
 from tidelog.plugins.protocol_kafka.messages.list_config_resources import ListConfigResourcesRequest
 from tidelog.plugins.protocol_kafka.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
@@ -85,7 +88,7 @@ def _cluster(version: int, **fields: Any) -> Callable[[RawClient], Sent]:
 
 def _topics(*names: str | None, limit: int = 2000, cursor: tuple[str | None, int] | None = None) -> Any:
     def build(client: RawClient) -> Sent:
-        asked = [TopicRequest(name=name or client.topic) for name in names]
+        asked = [DescribeTopicPartitionsTopic(name=name or client.topic) for name in names]
         first = (
             None
             if cursor is None
@@ -99,7 +102,9 @@ def _topics(*names: str | None, limit: int = 2000, cursor: tuple[str | None, int
 
 def _elects(version: int, *asked: tuple[str | None, list[int]], kind: int = 0) -> Callable[[RawClient], Sent]:
     def build(client: RawClient) -> Sent:
-        topics = [TopicPartitions(topic=name or client.topic, partitions=parts) for name, parts in asked]
+        topics = [
+            ElectLeadersTopicPartitions(topic=name or client.topic, partitions=parts) for name, parts in asked
+        ]
         request = ElectLeadersRequest(election_type=kind, topic_partitions=topics, timeout_ms=10_000)
         return ask(apis.ELECT_LEADERS, version, request)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.plugins.protocol_kafka.messages import api as apis
-from tidelog.plugins.protocol_kafka.messages.fetch import FetchRequest, ReplicaState
+from tidelog.plugins.protocol_kafka.messages.fetch import FetchReplicaState, FetchRequest
 
 from .case import ALL_VERSIONS, CLOSED, KAFKA_STUMBLES, NOTHING, OK, Case, Differs
 from .raw_client import RawClient, fetch
@@ -122,7 +122,7 @@ READERS = (
     Case("a follower", _sends(replica_id=55), "NOT_LEADER_OR_FOLLOWER", tidelog=NO_REPLICAS),
     Case(
         "a follower with its state",
-        _by_id(None, 15, replica_state=ReplicaState(replica_id=55, replica_epoch=3)),
+        _by_id(None, 15, replica_state=FetchReplicaState(replica_id=55, replica_epoch=3)),
         "NOT_LEADER_OR_FOLLOWER",
         tidelog=NO_REPLICAS,
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tidelog.plugins.protocol_kafka.codecs import EncodeError
-from tidelog.plugins.protocol_kafka.messages.fetch import ReplicaState
+from tidelog.plugins.protocol_kafka.messages.fetch import FetchReplicaState
 
 from .raw import framed
 from .requests import ask
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.messages.api import Api
 
 # The only structure in a request that cannot be changed.
-FROZEN = ReplicaState
+FROZEN = FetchReplicaState
 EDGES = (0, 1, -1, -2, 127, 255, 0x7FFF, -0x8000, 0x7FFFFFFF, -0x80000000, (1 << 63) - 1, -(1 << 63))
 TEXTS = (None, "", ".", "a/b", "\0", "x" * 300, "\N{GRINNING FACE}" * 8000, "__cluster_metadata")
 COPIES = 40

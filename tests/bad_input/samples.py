@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.plugins.protocol_kafka.messages import api as apis
-from tidelog.plugins.protocol_kafka.messages.alter_client_quotas import AlterClientQuotasRequest, OpData
-from tidelog.plugins.protocol_kafka.messages.alter_client_quotas import EntityData as QuotaEntityData
-from tidelog.plugins.protocol_kafka.messages.alter_client_quotas import EntryData as QuotaEntryData
+from tidelog.plugins.protocol_kafka.messages.alter_client_quotas import (
+    AlterClientQuotasEntity,
+    AlterClientQuotasEntry,
+    AlterClientQuotasRequest,
+    OpData,
+)
 from tidelog.plugins.protocol_kafka.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
@@ -73,14 +76,16 @@ from tidelog.plugins.protocol_kafka.messages.describe_quorum import (
 from tidelog.plugins.protocol_kafka.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
-    TopicRequest,
+    DescribeTopicPartitionsTopic,
 )
 from tidelog.plugins.protocol_kafka.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
-from tidelog.plugins.protocol_kafka.messages.elect_leaders import ElectLeadersRequest
-from tidelog.plugins.protocol_kafka.messages.elect_leaders import TopicPartitions as ElectedPartitions
+from tidelog.plugins.protocol_kafka.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersTopicPartitions,
+)
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import FindCoordinatorRequest
 from tidelog.plugins.protocol_kafka.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
@@ -280,11 +285,13 @@ def _describe_cluster(client: RawClient, version: int) -> DescribeClusterRequest
 
 def _describe_topic_partitions(client: RawClient, version: int) -> DescribeTopicPartitionsRequest:
     cursor = Cursor(topic_name=client.topic, partition_index=0)
-    return DescribeTopicPartitionsRequest(topics=[TopicRequest(name=client.topic)], cursor=cursor)
+    return DescribeTopicPartitionsRequest(
+        topics=[DescribeTopicPartitionsTopic(name=client.topic)], cursor=cursor
+    )
 
 
 def _elect_leaders(client: RawClient, version: int) -> ElectLeadersRequest:
-    asked = ElectedPartitions(topic=client.topic, partitions=[0])
+    asked = ElectLeadersTopicPartitions(topic=client.topic, partitions=[0])
     return ElectLeadersRequest(topic_partitions=[asked], timeout_ms=100)
 
 
@@ -345,9 +352,11 @@ def _describe_client_quotas(client: RawClient, version: int) -> DescribeClientQu
 
 
 def _alter_client_quotas(client: RawClient, version: int) -> AlterClientQuotasRequest:
-    entity = [QuotaEntityData(entity_type="user", entity_name="fuzz")]
+    entity = [AlterClientQuotasEntity(entity_type="user", entity_name="fuzz")]
     ops = [OpData(key="producer_byte_rate", value=1000.0, remove=False)]
-    return AlterClientQuotasRequest(entries=[QuotaEntryData(entity=entity, ops=ops)], validate_only=True)
+    return AlterClientQuotasRequest(
+        entries=[AlterClientQuotasEntry(entity=entity, ops=ops)], validate_only=True
+    )
 
 
 def _describe_user_scram_credentials(client: RawClient, version: int) -> DescribeUserScramCredentialsRequest:

@@ -14,7 +14,10 @@ from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from tidelog.plugins.protocol_kafka.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from tidelog.plugins.protocol_kafka.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersTopic,
+)
 from tidelog.plugins.protocol_kafka.messages.describe_transactions import DescribeTransactionsRequest
 from tidelog.plugins.protocol_kafka.messages.end_txn import EndTxnRequest
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import FindCoordinatorRequest
@@ -264,7 +267,7 @@ DESCRIPTIONS = (
         lambda _: ask(
             apis.DESCRIBE_PRODUCERS,
             0,
-            DescribeProducersRequest(topics=[TopicRequest(name="nowhere", partition_indexes=[0])]),
+            DescribeProducersRequest(topics=[DescribeProducersTopic(name="nowhere", partition_indexes=[0])]),
         ),
         UNKNOWN,
     ),
@@ -273,7 +276,7 @@ DESCRIPTIONS = (
         lambda s: ask(
             apis.DESCRIBE_PRODUCERS,
             0,
-            DescribeProducersRequest(topics=[TopicRequest(name=s.topic, partition_indexes=[9])]),
+            DescribeProducersRequest(topics=[DescribeProducersTopic(name=s.topic, partition_indexes=[9])]),
         ),
         UNKNOWN,
     ),

@@ -12,7 +12,7 @@ from tests.kernel.records.message_sets import Row, plain_set, wrapper
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.following import Follower
 from tidelog.kernel.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, Buffer
-from tidelog.kernel.records.message_set import Content
+from tidelog.kernel.records.message_set import MessageContent
 from tidelog.kernel.records.stored import iter_stored, iter_stored_contents
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.testing import make_batch
@@ -126,9 +126,9 @@ class Writer:
         producer.last = sent, result.base_offset
 
 
-def committed_records(partition: Partition, offset: int) -> list[Content]:
+def committed_records(partition: Partition, offset: int) -> list[MessageContent]:
     """What a consumer of committed records reads from `offset` on, in fetches of `FETCH_BYTES`."""
-    records: list[Content] = []
+    records: list[MessageContent] = []
     while offset < partition.last_stable_offset:
         found = partition.read(offset, FETCH_BYTES, Isolation.READ_COMMITTED, wait=True)
         if not found.size:
@@ -149,7 +149,7 @@ def committed_records(partition: Partition, offset: int) -> list[Content]:
     return records
 
 
-def records_in(batch: Buffer, header: BatchHeader) -> Sequence[Content]:
+def records_in(batch: Buffer, header: BatchHeader) -> Sequence[MessageContent]:
     """The records of a batch, or of a message of format 0 or 1."""
     return list(iter_stored_contents(batch, header, VALUE_BYTES * 100))
 

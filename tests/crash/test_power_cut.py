@@ -23,7 +23,7 @@ from tests.crash.replaying import Moment, check_crash, moments, replays
 from tests.crash.workload import STEPS, Recording, record, record_second_life
 from tidelog.plugins.storage_file.names import LOG_SUFFIX
 from tidelog.plugins.storage_file.testing import PROCESS_ENDS, DataFate, Device, NameFate, PowerCut
-from tidelog.plugins.storage_file.testing.device import Content
+from tidelog.plugins.storage_file.testing.device import DeviceContent
 from tidelog.plugins.storage_file.testing.operations import Unlink, WriteBytes
 
 SHORT_CUTS = 24
@@ -94,7 +94,7 @@ def lose_all(device: Device) -> None:
     """Each file has grown as far as it was written, but by zeros."""
     for file in device.files.values():
         size = max(file.cached.size, file.durable.size)
-        file.durable = Content(file.durable.read(0, file.durable.size), size)
+        file.durable = DeviceContent(file.durable.read(0, file.durable.size), size)
 
 
 def tear_oldest_segments(device: Device) -> None:

@@ -35,7 +35,7 @@ from tidelog.kernel.records.stored import (
 from tidelog.kernel.records.up_conversion import UpConversion, up_convert_in_steps
 from tidelog.kernel.seams.storage import EMPTY_SLICE, LogSlice
 from tidelog.kernel.testing.clock import START_MS
-from tidelog.plugins.cleaner.worker.batches import KeptRecords, message_of
+from tidelog.plugins.cleaner.worker.batches import RemainingRecords, message_of
 from tidelog.plugins.coordinator.log.batches import decode_batches
 from tidelog.plugins.protocol_kafka.handlers.down_conversion import Conversion
 
@@ -177,7 +177,7 @@ def _compacted(header: BatchHeader, message: bytes) -> None:
     there = list(iter_records(batch, parse_header(batch)))
     block = RecordBlock(batch, [PlacedBatch(parse_header(batch), 0)])
     assert list(block.records()) == there
-    kept = KeptRecords(block, np.arange(len(block)) % 2 == 0)
+    kept = RemainingRecords(block, np.arange(len(block)) % 2 == 0)
     for each in kept.batches(batch, np.zeros(1, np.bool_), 0).values():
         left = message_of(each, message, len(there))
         (found, content), *others = iter_stored(memoryview(bytes(left.content)))

@@ -14,7 +14,14 @@ import pytest
 
 from tests.deadlines import wait_until
 from tidelog.kernel.testing.broker import broker_in_thread
-from tidelog.plugins.client import BlockingClient, GroupOffset, NewRecord, NewTopic, TopicPartition, or_raise
+from tidelog.plugins.client import (
+    BlockingClient,
+    GroupOffset,
+    NewRecord,
+    NewTopic,
+    TopicPartition,
+    or_raise,
+)
 from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

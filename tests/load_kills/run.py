@@ -15,7 +15,14 @@ import pyarrow.dataset as ds
 from tests.deadlines import DEADLINE_S
 from tests.peers import ServerProcess
 from tests.random_kills import RandomKills, check_each_once
-from tidelog.plugins.client import BlockingClient, FetchLimits, NewRecord, NewTopic, TopicPartition, or_raise
+from tidelog.plugins.client import (
+    BlockingClient,
+    FetchLimits,
+    NewRecord,
+    NewTopic,
+    TopicPartition,
+    or_raise,
+)
 
 TOPIC = "records"
 PARTITIONS = 3

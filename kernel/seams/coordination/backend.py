@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @attrs.define
-class LoadProgress:
+class CoordinatorLoadCounts:
     """Counts of partitions, records and bytes; `milliseconds` is how long it has taken, once it is done."""
 
     partitions: int = 0
@@ -104,7 +104,7 @@ class Coordinator(Protocol):
         ...
 
     @property
-    def loading(self) -> Mapping[str, LoadProgress]:
+    def loading(self) -> Mapping[str, CoordinatorLoadCounts]:
         """The progress of loading `groups` and `transactions`."""
         ...
 

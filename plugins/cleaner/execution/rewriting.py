@@ -32,9 +32,9 @@ from tidelog.plugins.cleaner.worker.messages import (
     GroupWritten,
     JobDone,
     JobFailed,
-    Progress,
     Rate,
     RewriteJob,
+    WorkerProgress,
 )
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Worker:
         """
         while True:
             message = await self._process.receive()
-            if isinstance(message, Progress):
+            if isinstance(message, WorkerProgress):
                 progress.add(message.read_bytes)
                 if self._rate() != rate:
                     rate = self._rate()
@@ -189,7 +189,7 @@ class _Groups:
         """
         try:
             match message:
-                case Progress():
+                case WorkerProgress():
                     if self._draft is not None:
                         self._draft.check()
                     if self._partition.offline is not None:

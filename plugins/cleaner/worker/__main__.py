@@ -25,9 +25,9 @@ from tidelog.plugins.cleaner.worker.messages import (
     GroupDraft,
     GroupWritten,
     JobFailed,
-    Progress,
     Rate,
     RewriteJob,
+    WorkerProgress,
 )
 from tidelog.plugins.cleaner.worker.rewriter import Rewriter
 from tidelog.plugins.cleaner.worker.scheduling import run_in_background
@@ -115,7 +115,7 @@ class BrokerConnection:
             left_s = self._rate.spend(0)
 
     def _report(self) -> None:
-        self._connection.send(Progress(self._read_bytes, self._written_bytes))
+        self._connection.send(WorkerProgress(self._read_bytes, self._written_bytes))
         self._read_bytes = self._written_bytes = 0
         self._report_at = self._clock() + PROGRESS_INTERVAL_S
         self.check()

@@ -105,7 +105,7 @@ def _largest(block: RecordBlock) -> Column:
     return largest
 
 
-class KeptRecords:
+class RemainingRecords:
     """The records of a block that stay; `counts` and `tombstones` are how many of each of its batches.
 
     What is cut out of all batches is computed at once: there are many, with few records each.

@@ -10,7 +10,7 @@
     GroupReplaced
                                     JobDone or JobFailed
 
-`Rate` may come after any `Progress`.
+`Rate` may come after any `WorkerProgress`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class GroupReplaced(NamedTuple):
     """The segments of the group were replaced."""
 
 
-class Progress(NamedTuple):
+class WorkerProgress(NamedTuple):
     """Bytes that were read or written since the last time."""
 
     read_bytes: int

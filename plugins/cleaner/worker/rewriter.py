@@ -25,7 +25,13 @@ from tidelog.kernel.records.placed import PlacedBatches
 from tidelog.kernel.seams.cleanup import BatchFilter
 from tidelog.kernel.seams.partition import LastBatch
 from tidelog.kernel.seams.storage import SegmentSource, WrittenBatch
-from tidelog.plugins.cleaner.worker.batches import KeptBatch, KeptRecords, behind, message_of, without_records
+from tidelog.plugins.cleaner.worker.batches import (
+    KeptBatch,
+    RemainingRecords,
+    behind,
+    message_of,
+    without_records,
+)
 from tidelog.plugins.cleaner.worker.messages import GroupDraft, GroupWritten, JobDone, RewriteJob
 from tidelog.plugins.cleaner.worker.segments import (
     RECORDS_AT_ONCE,
@@ -45,7 +51,7 @@ _CHUNKS_SURVEYED = 2
 """So many are surveyed together: a survey has what it reads in memory, a copy also what it writes."""
 
 
-class Broker(Protocol):
+class RewriterBroker(Protocol):
     """The broker as the rewriter sees it."""
 
     def begin(self, base_offsets: Sequence[int]) -> GroupDraft:
@@ -72,7 +78,7 @@ class Broker(Protocol):
 class Rewriter:
     """Does one `RewriteJob`."""
 
-    def __init__(self, job: RewriteJob, broker: Broker) -> None:
+    def __init__(self, job: RewriteJob, broker: RewriterBroker) -> None:
         self._job = job
         self._broker = broker
         self._surveyed = SurveyedBatches()
@@ -246,7 +252,7 @@ class _Copier:
         keep: Mask = np.asarray(self._job.filter.keep(block), np.bool_)
         if keep.shape != block.offset.shape:
             raise TypeError(f"the filter answers for {keep.shape} records of {len(block)}")
-        records = KeptRecords(block, keep | (block.offset >= self._until))
+        records = RemainingRecords(block, keep | (block.offset >= self._until))
         self.records_kept += int(records.counts.sum())
         no_horizon = (block.batches.attributes & DELETE_HORIZON_BIT) == 0
         return records.batches(chunk.content, (records.tombstones > 0) & no_horizon, self._job.horizon_ms)
@@ -274,7 +280,7 @@ class _Copier:
         if not spent or horizon_ms is not None:
             return KeptBatch(chunk.content_of(index), header.max_timestamp, header.last_offset)
         block = RecordBlock(chunk.content, chunk.batches[index : index + 1])
-        records = KeptRecords(block, np.ones(len(block), np.bool_))
+        records = RemainingRecords(block, np.ones(len(block), np.bool_))
         return records.batches(chunk.content, np.ones(1, np.bool_), self._job.horizon_ms)[0]
 
     def _are_last(self, batches: PlacedBatches) -> Mask:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from tidelog.kernel.clock import wall_clock_ms
-from tidelog.plugins.client.cluster import NO_TOPIC_ID, Cluster
+from tidelog.plugins.client.cluster import NO_TOPIC_ID, ClusterCache
 from tidelog.plugins.client.drivers.blocking_connection import BlockingConnection
 from tidelog.plugins.client.errors import BrokerUnreachable, ClientClosed, ClientError, RequestTimedOut
 from tidelog.plugins.client.settings import ClientSettings, parse_addresses
@@ -41,7 +41,7 @@ class BlockingDriver:
             InvalidAddress: an address has another form.
         """
         self._settings = settings or ClientSettings()
-        self._session = Session(self._settings, Cluster(parse_addresses(bootstrap)), wall_clock_ms)
+        self._session = Session(self._settings, ClusterCache(parse_addresses(bootstrap)), wall_clock_ms)
         self._connections: dict[Address, BlockingConnection] = {}
         self._closed = False
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import trio
 
 from tidelog.kernel.clock import wall_clock_ms
-from tidelog.plugins.client.cluster import Cluster
+from tidelog.plugins.client.cluster import ClusterCache
 from tidelog.plugins.client.drivers.trio_connection import TrioConnection
 from tidelog.plugins.client.errors import BrokerUnreachable, ClientClosed, ClientError, RequestTimedOut
 from tidelog.plugins.client.operations import all_operations as operations
@@ -62,7 +62,7 @@ class TrioClient:
             InvalidAddress: an address has another form.
         """
         self._settings = settings or ClientSettings()
-        self._session = Session(self._settings, Cluster(parse_addresses(bootstrap)), wall_clock_ms)
+        self._session = Session(self._settings, ClusterCache(parse_addresses(bootstrap)), wall_clock_ms)
         self._connections: dict[Address, TrioConnection] = {}
         self._connecting: defaultdict[Address, trio.Lock] = defaultdict(trio.Lock)
         self._closed = False

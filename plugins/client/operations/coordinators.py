@@ -10,7 +10,7 @@ from tidelog.plugins.client.requests import ByVersion
 from tidelog.plugins.protocol_kafka.messages.api import FIND_COORDINATOR
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import (
-    Coordinator,
+    FindCoordinatorCoordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
@@ -88,7 +88,9 @@ def _find(session: Session, key: CoordinatorKey) -> Steps[int]:
         return FindCoordinatorRequest(key=key.name, key_type=key.kind)
 
     answer: FindCoordinatorResponse = yield from send_request(session, ByVersion(FIND_COORDINATOR, build))
-    found: Coordinator | FindCoordinatorResponse = answer.coordinators[0] if answer.coordinators else answer
+    found: FindCoordinatorCoordinator | FindCoordinatorResponse = (
+        answer.coordinators[0] if answer.coordinators else answer
+    )
     if found.error_code:
         raise ErrorResponse(ErrorCode.of(found.error_code), str(key), found.error_message)
     session.cluster.store_coordinator(key, found.node_id)

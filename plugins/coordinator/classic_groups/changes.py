@@ -16,7 +16,7 @@ import attrs
 
 from tidelog.kernel.pace import each_in_steps, run_to_end
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.members import Member
+from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.log.batches import StateRecord
 from tidelog.plugins.coordinator.log.durable_change import DurableChange, VersionedValue
@@ -43,7 +43,7 @@ class GroupMetadataKey:
 
 
 @struct()
-class MemberMetadata:
+class StoredMember:
     """A member: its metadata in the group's protocol, and its assignment; times in milliseconds."""
 
     member_id: str = string()
@@ -65,7 +65,7 @@ class GroupMetadataValue:
     protocol: str | None = string(nullable="0+")
     leader: str | None = string(nullable="0+")
     current_state_timestamp: int = int64(versions="2+", default=NO_TIMESTAMP, ignorable=True)
-    members: list[MemberMetadata] = array(MemberMetadata)
+    members: list[StoredMember] = array(StoredMember)
 
 
 @attrs.frozen
@@ -139,9 +139,11 @@ class GenerationChange(DurableChange[ClassicGroup]):
         return cls(key.group, value)
 
 
-def _metadata(group: ClassicGroup, assignments: Mapping[str, bytes] | None, member: Member) -> MemberMetadata:
+def _metadata(
+    group: ClassicGroup, assignments: Mapping[str, bytes] | None, member: ClassicGroupMember
+) -> StoredMember:
     assignment = member.assignment if assignments is None else assignments.get(member.member_id, b"")
-    return MemberMetadata(
+    return StoredMember(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
         client_id=member.client_id,
@@ -153,9 +155,9 @@ def _metadata(group: ClassicGroup, assignments: Mapping[str, bytes] | None, memb
     )
 
 
-def _member(metadata: MemberMetadata, protocol: str | None) -> Member:
+def _member(metadata: StoredMember, protocol: str | None) -> ClassicGroupMember:
     timeout_ms = metadata.rebalance_timeout
-    return Member(
+    return ClassicGroupMember(
         metadata.member_id,
         metadata.group_instance_id,
         metadata.client_id,

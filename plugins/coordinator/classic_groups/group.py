@@ -24,7 +24,7 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, Synced
-from tidelog.plugins.coordinator.classic_groups.members import NO_ASSIGNMENT, Member, Members
+from tidelog.plugins.coordinator.classic_groups.members import NO_ASSIGNMENT, ClassicGroupMember, Members
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import FOLLOWING, GroupState
 from tidelog.plugins.coordinator.groups.replies import Durable
@@ -123,7 +123,9 @@ class ClassicGroup:
         if self.state is GroupState.DEAD:
             raise CoordinatorNotAvailable(f"group {self.group_id!r} has just been removed")
 
-    def check_member(self, member_id: str, group_instance_id: str | None, generation: int) -> Member:
+    def check_member(
+        self, member_id: str, group_instance_id: str | None, generation: int
+    ) -> ClassicGroupMember:
         """Return the member of that id; check that it is in the group's generation.
 
         Raises:
@@ -157,7 +159,7 @@ class ClassicGroup:
         if self.state is GroupState.PREPARING_REBALANCE:
             raise RebalanceInProgress(f"group {self.group_id!r} begins another generation")
 
-    def add(self, member: Member, protocol_type: str) -> None:
+    def add(self, member: ClassicGroupMember, protocol_type: str) -> None:
         """Add a member; the first one sets the protocol type."""
         if not self.members:
             self.protocol_type = protocol_type
@@ -165,12 +167,12 @@ class ClassicGroup:
             self._initial.new_member_joined = True
         self.members.add(member)
 
-    def remove(self, member: Member) -> None:
+    def remove(self, member: ClassicGroupMember) -> None:
         """Remove a member; its requests that wait are answered with UnknownMemberId."""
         self.members.remove(member)
         self.pending_sync.discard(member.member_id)
 
-    def rename(self, member: Member, member_id: str) -> None:
+    def rename(self, member: ClassicGroupMember, member_id: str) -> None:
         """Replace the member id of a static member, whose instance is another process now."""
         if member.member_id in self.pending_sync:
             self.pending_sync.remove(member.member_id)
@@ -181,13 +183,13 @@ class ClassicGroup:
         """Wait until then for a new member to join with the id that it was given."""
         self.members.pending[member_id] = self._fire_by(until_ms)
 
-    def sync_received(self, member: Member) -> None:
+    def sync_received(self, member: ClassicGroupMember) -> None:
         """Wait no more for the SyncGroup of a member in this generation."""
         self.pending_sync.discard(member.member_id)
         if not self.pending_sync:
             self._sync_deadline_ms = None
 
-    def joined(self, member: Member, *, skip_assignment: bool = False) -> Joined:
+    def joined(self, member: ClassicGroupMember, *, skip_assignment: bool = False) -> Joined:
         """Return the answer to a member's JoinGroup; the one to the leader lists the members."""
         leader = self.members.leader or ""
         return Joined(
@@ -207,7 +209,7 @@ class ClassicGroup:
             for member in self.members.values()
         ]
 
-    def synced(self, member: Member) -> Synced:
+    def synced(self, member: ClassicGroupMember) -> Synced:
         """Return the answer to a member's SyncGroup."""
         return Synced(self.protocol_type, self.protocol_name, member.assignment)
 
@@ -216,7 +218,7 @@ class ClassicGroup:
         members = [(each.member_id, each.protocols, each.assignment) for each in self.members.values()]
         return self.state, self.generation, self.protocol_name, members
 
-    def metadata_of(self, member: Member) -> bytes:
+    def metadata_of(self, member: ClassicGroupMember) -> bytes:
         """Return a member's metadata in the group's protocol, empty without one."""
         return member.protocols.get(self.protocol_name or "", b"")
 
@@ -309,7 +311,7 @@ class ClassicGroup:
             self._answer_sync(member, reason, None, now_ms)
 
     def _answer_sync(
-        self, member: Member, outcome: Synced | BrokerError, durable: Durable | None, now_ms: int
+        self, member: ClassicGroupMember, outcome: Synced | BrokerError, durable: Durable | None, now_ms: int
     ) -> None:
         # Its session may have expired while it waited, which is not noticed then and would never be.
         if self.members.answer_sync(member, outcome, durable):
@@ -317,7 +319,7 @@ class ClassicGroup:
 
     # Deadlines
 
-    def extend_session(self, member: Member, now_ms: int) -> None:
+    def extend_session(self, member: ClassicGroupMember, now_ms: int) -> None:
         """Extend a member's session: it ends its session timeout after `now_ms`."""
         member.deadline_ms = self._fire_by(now_ms + member.session_timeout_ms)
 
@@ -332,7 +334,7 @@ class ClassicGroup:
             return self.prepare(now_ms)
         return None
 
-    def await_first_generation(self, member: Member, until_ms: int) -> None:
+    def await_first_generation(self, member: ClassicGroupMember, until_ms: int) -> None:
         """Give a new member until then for its first generation; it sends no heartbeats before."""
         member.deadline_ms = self._fire_by(until_ms)
 
@@ -371,7 +373,7 @@ class ClassicGroup:
             self.timer_ms = at_ms
         return at_ms
 
-    def _session_over(self, member: Member, now_ms: int) -> Write | None:
+    def _session_over(self, member: ClassicGroupMember, now_ms: int) -> Write | None:
         if self.members.get(member.member_id) is not member or not member.is_overdue(now_ms):
             # Handling another member's deadline has changed this one's.
             return None

@@ -37,7 +37,7 @@ from tidelog.kernel.seams.coordination.groups import (
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
-from tidelog.plugins.coordinator.classic_groups.members import Member
+from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
 from tidelog.plugins.coordinator.classic_groups.requests import join, leave, sync
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
@@ -340,7 +340,7 @@ def _topics_of(group: ClassicGroup) -> frozenset[str] | None:
         return None
 
 
-def _described(member: Member, metadata: bytes) -> DescribedMember:
+def _described(member: ClassicGroupMember, metadata: bytes) -> DescribedMember:
     return DescribedMember(
         member.member_id,
         member.group_instance_id,

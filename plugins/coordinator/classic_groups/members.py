@@ -15,7 +15,7 @@ NO_ASSIGNMENT = b""
 
 
 @attrs.define(eq=False)
-class Member:
+class ClassicGroupMember:
     """A member: its identity, protocols, assignment, and the requests of it that wait.
 
     `protocols` maps a protocol's name to the member's metadata in it, in the member's order of preference.
@@ -62,7 +62,7 @@ def by_name(protocols: Sequence[GroupProtocol]) -> dict[str, bytes]:
     return found
 
 
-class Members(Mapping[str, Member]):
+class Members(Mapping[str, ClassicGroupMember]):
     """Members by id, in the order in which they came.
 
     Attributes:
@@ -75,11 +75,11 @@ class Members(Mapping[str, Member]):
         self.pending: dict[str, int] = {}
         self._group_id = group_id
         self._leader: str | None = None
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, ClassicGroupMember] = {}
         self._supporters: Counter[str] = Counter()
         self._awaiting_joins = 0
 
-    def __getitem__(self, member_id: str) -> Member:
+    def __getitem__(self, member_id: str) -> ClassicGroupMember:
         return self._members[member_id]
 
     def __iter__(self) -> Iterator[str]:
@@ -88,7 +88,7 @@ class Members(Mapping[str, Member]):
     def __len__(self) -> int:
         return len(self._members)
 
-    def check(self, member_id: str, group_instance_id: str | None) -> Member:
+    def check(self, member_id: str, group_instance_id: str | None) -> ClassicGroupMember:
         """Return the member of that id.
 
         Raises:
@@ -108,7 +108,7 @@ class Members(Mapping[str, Member]):
             raise UnknownMemberId(f"group {self._group_id!r} has no member {member_id!r}")
         return member
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicGroupMember) -> None:
         """Add a member."""
         self._members[member.member_id] = member
         if member.group_instance_id is not None:
@@ -117,7 +117,7 @@ class Members(Mapping[str, Member]):
         self.pending.pop(member.member_id, None)
         self._awaiting_joins += member.awaiting_join is not None
 
-    def remove(self, member: Member) -> None:
+    def remove(self, member: ClassicGroupMember) -> None:
         """Remove a member; its requests that wait are answered with UnknownMemberId."""
         if member.awaiting_join is not None or member.awaiting_sync is not None:
             gone = f"member {member.member_id!r} is no longer part of group {self._group_id!r}"
@@ -128,7 +128,7 @@ class Members(Mapping[str, Member]):
         if member.group_instance_id is not None:
             self.by_instance.pop(member.group_instance_id, None)
 
-    def rename(self, member: Member, member_id: str) -> None:
+    def rename(self, member: ClassicGroupMember, member_id: str) -> None:
         """Replace the member id of a static member, whose instance is another process now."""
         old_id = member.member_id
         leads = self.leader == old_id
@@ -165,17 +165,17 @@ class Members(Mapping[str, Member]):
             self.leader = chosen.member_id
         return chosen is not None
 
-    def set_protocols(self, member: Member, protocols: Mapping[str, bytes]) -> None:
+    def set_protocols(self, member: ClassicGroupMember, protocols: Mapping[str, bytes]) -> None:
         """Replace the protocols of a member, and its metadata in them."""
         self._forget_protocols(member)
         member.protocols = protocols
         self._count_protocols(member)
 
-    def _count_protocols(self, member: Member) -> None:
+    def _count_protocols(self, member: ClassicGroupMember) -> None:
         for name in member.protocols:
             self._supporters[name] += 1
 
-    def _forget_protocols(self, member: Member) -> None:
+    def _forget_protocols(self, member: ClassicGroupMember) -> None:
         supporters = self._supporters
         for name in member.protocols:
             supporters[name] -= 1
@@ -209,13 +209,13 @@ class Members(Mapping[str, Member]):
         """Return the longest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self._members.values()), default=0)
 
-    def await_join(self, member: Member, reply: Reply[Joined]) -> None:
+    def await_join(self, member: ClassicGroupMember, reply: Reply[Joined]) -> None:
         """Let a member that rejoins wait for the next generation; none of its requests waits for it yet."""
         member.awaiting_join = reply
         self._awaiting_joins += 1
 
     def answer_join(
-        self, member: Member, outcome: Joined | BrokerError, durable: Durable | None = None
+        self, member: ClassicGroupMember, outcome: Joined | BrokerError, durable: Durable | None = None
     ) -> None:
         """Answer the JoinGroup request of a member, if one waits."""
         reply, member.awaiting_join = member.awaiting_join, None
@@ -224,7 +224,7 @@ class Members(Mapping[str, Member]):
             reply.set(outcome, durable)
 
     def answer_sync(
-        self, member: Member, outcome: Synced | BrokerError, durable: Durable | None = None
+        self, member: ClassicGroupMember, outcome: Synced | BrokerError, durable: Durable | None = None
     ) -> bool:
         """Answer the SyncGroup request of a member, if one waits; return whether one did."""
         reply, member.awaiting_sync = member.awaiting_sync, None

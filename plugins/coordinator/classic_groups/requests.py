@@ -30,7 +30,7 @@ from tidelog.kernel.seams.coordination.groups import (
     SyncRequest,
 )
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
-from tidelog.plugins.coordinator.classic_groups.members import Member, by_name
+from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember, by_name
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.replies import Durable, Reply
 
@@ -112,7 +112,7 @@ def _join_new(asked: _Join) -> Write | None:
 
 def _add(asked: _Join, member_id: str) -> Write | None:
     group, request = asked.group, asked.request
-    member = Member(
+    member = ClassicGroupMember(
         member_id,
         request.group_instance_id,
         request.client_id,
@@ -128,7 +128,7 @@ def _add(asked: _Join, member_id: str) -> Write | None:
     return group.prepare_or_complete(asked.now_ms)
 
 
-def _update(asked: _Join, member: Member) -> None:
+def _update(asked: _Join, member: ClassicGroupMember) -> None:
     """Update a member that rejoins; a request of its that still waits has lost its connection."""
     members, request = asked.group.members, asked.request
     members.answer_join(member, RebalanceInProgress(f"member {member.member_id!r} joins once more"))
@@ -138,12 +138,12 @@ def _update(asked: _Join, member: Member) -> None:
     members.await_join(member, asked.reply)
 
 
-def _rejoin(asked: _Join, member: Member) -> Write | None:
+def _rejoin(asked: _Join, member: ClassicGroupMember) -> Write | None:
     _update(asked, member)
     return asked.group.prepare_or_complete(asked.now_ms)
 
 
-def _rejoin_if_changed(asked: _Join, member: Member) -> Write | None:
+def _rejoin_if_changed(asked: _Join, member: ClassicGroupMember) -> Write | None:
     """Repeat the last answer to a member whose protocols are the same: it has missed it."""
     if list(member.protocols.items()) != list(asked.protocols.items()):
         return _rejoin(asked, member)
@@ -151,18 +151,18 @@ def _rejoin_if_changed(asked: _Join, member: Member) -> Write | None:
     return None
 
 
-def _rejoin_stable(asked: _Join, member: Member) -> Write | None:
+def _rejoin_stable(asked: _Join, member: ClassicGroupMember) -> Write | None:
     """Let a leader begin a rebalance with the same protocols: what it assigns has changed."""
     if member.member_id == asked.group.members.leader:
         return _rejoin(asked, member)
     return _rejoin_if_changed(asked, member)
 
 
-def _refuse_rejoin(asked: _Join, member: Member) -> Write | None:
+def _refuse_rejoin(asked: _Join, member: ClassicGroupMember) -> Write | None:
     raise UnknownMemberId(f"group {asked.group.group_id!r} has no members")
 
 
-_REJOIN: Final[Mapping[GroupState, Callable[[_Join, Member], Write | None]]] = {
+_REJOIN: Final[Mapping[GroupState, Callable[[_Join, ClassicGroupMember], Write | None]]] = {
     GroupState.EMPTY: _refuse_rejoin,
     GroupState.PREPARING_REBALANCE: _rejoin,
     GroupState.COMPLETING_REBALANCE: _rejoin_if_changed,
@@ -170,7 +170,7 @@ _REJOIN: Final[Mapping[GroupState, Callable[[_Join, Member], Write | None]]] = {
 }
 
 
-def _replace(asked: _Join, member: Member, member_id: str) -> Write | None:
+def _replace(asked: _Join, member: ClassicGroupMember, member_id: str) -> Write | None:
     """Replace a static member whose instance is another process now; the old one is fenced.
 
     Only a generation that has its assignment continues: the leader of one that has none yet does not know
@@ -190,7 +190,9 @@ def _replace(asked: _Join, member: Member, member_id: str) -> Write | None:
     return group.prepare_or_complete(asked.now_ms)
 
 
-def _keep_generation(asked: _Join, member: Member, before: Member, leader_before: str) -> Write:
+def _keep_generation(
+    asked: _Join, member: ClassicGroupMember, before: ClassicGroupMember, leader_before: str
+) -> Write:
     group = asked.group
 
     def written(durable: Durable | None) -> None:
@@ -207,7 +209,7 @@ def _keep_generation(asked: _Join, member: Member, before: Member, leader_before
     return Write(None, written, failed)
 
 
-def _rejoined(asked: _Join, member: Member, leader_before: str) -> Joined:
+def _rejoined(asked: _Join, member: ClassicGroupMember, leader_before: str) -> Joined:
     """Return the answer to a static member that rejoined a stable group.
 
     A client without KIP-814 that learns that it is the leader sends an assignment, which is not used: it gets
@@ -238,7 +240,7 @@ def sync(group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms
     return _assign(group, request, now_ms) if member.member_id == group.members.leader else None
 
 
-def _check(group: ClassicGroup, request: SyncRequest) -> Member:
+def _check(group: ClassicGroup, request: SyncRequest) -> ClassicGroupMember:
     group.check_alive()
     if group.state is GroupState.EMPTY:
         raise UnknownMemberId(f"group {group.group_id!r} has no members")

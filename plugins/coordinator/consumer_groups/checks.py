@@ -30,7 +30,7 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
-    Member,
+    ConsumerGroupMember,
     OwnedPartitions,
     partition_epoch,
 )
@@ -86,7 +86,7 @@ def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, ma
         raise GroupMaxSizeReached(f"group {group.group_id} has its maximum of {max_size} members")
 
 
-def check_epoch(member: Member, epoch: int, reported: PartitionsByTopic | None) -> None:
+def check_epoch(member: ConsumerGroupMember, epoch: int, reported: PartitionsByTopic | None) -> None:
     """Check the epoch of a heartbeat: the member's, or the one before if it owns nothing but its assignment.
 
     Raises:
@@ -109,7 +109,7 @@ def _is_part_of(reported: PartitionsByTopic | None, assigned: OwnedPartitions) -
     )
 
 
-def known_member(group: ConsumerGroup, member_id: str) -> Member:
+def known_member(group: ConsumerGroup, member_id: str) -> ConsumerGroupMember:
     """Return the member of that id.
 
     Raises:
@@ -121,7 +121,7 @@ def known_member(group: ConsumerGroup, member_id: str) -> Member:
     return member
 
 
-def known_static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Member:
+def known_static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerGroupMember:
     """Return the member that holds an instance id, whose member id has to be the given one.
 
     Raises:
@@ -136,7 +136,7 @@ def known_static_member(group: ConsumerGroup, instance_id: str, member_id: str) 
     return member
 
 
-def check_released(member: Member, instance_id: str) -> None:
+def check_released(member: ConsumerGroupMember, instance_id: str) -> None:
     """Check that an instance id is free: its member has left temporarily.
 
     Raises:
@@ -146,7 +146,7 @@ def check_released(member: Member, instance_id: str) -> None:
         raise UnreleasedInstanceId(f"the instance id {instance_id!r} is in use by {member.member_id}")
 
 
-def leaving_member(group: ConsumerGroup, identity: LeavingMember) -> Member:
+def leaving_member(group: ConsumerGroup, identity: LeavingMember) -> ConsumerGroupMember:
     """Return the member that leaves by LeaveGroup; a static one can be named by its instance id alone.
 
     Raises:
@@ -202,6 +202,6 @@ def check_fetch(group: ConsumerGroup, fetch: OffsetFetch) -> None:
         raise _wrong_epoch(member, fetch.member_epoch)
 
 
-def _wrong_epoch(member: Member, epoch: int) -> BrokerError:
+def _wrong_epoch(member: ConsumerGroupMember, epoch: int) -> BrokerError:
     kind = IllegalGeneration if member.is_classic else StaleMemberEpoch
     return kind(f"member {member.member_id} is in epoch {member.current.epoch}, not {epoch}")

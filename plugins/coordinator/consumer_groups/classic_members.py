@@ -25,8 +25,8 @@ from tidelog.plugins.coordinator.consumer_groups.changes import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import (
     ClassicProtocol,
-    Member,
-    MemberMetadata,
+    ConsumerGroupMember,
+    MemberProfile,
     MemberState,
 )
 from tidelog.plugins.coordinator.consumer_groups.membership import (
@@ -97,7 +97,7 @@ def sync(group: ConsumerGroup, request: SyncRequest, topics: TopicCatalogue) -> 
     return Synced(request.protocol_type, request.protocol_name, assignment)
 
 
-def check_settled(group: ConsumerGroup, member: Member) -> None:
+def check_settled(group: ConsumerGroup, member: ConsumerGroupMember) -> None:
     """Check that a member need not rejoin, to revoke partitions or to get some.
 
     Raises:
@@ -112,7 +112,7 @@ def check_settled(group: ConsumerGroup, member: Member) -> None:
         raise RebalanceInProgress(f"there is something new for member {member.member_id}")
 
 
-def check_generation(member: Member, generation: int) -> None:
+def check_generation(member: ConsumerGroupMember, generation: int) -> None:
     """Check that a generation is the member's epoch.
 
     Raises:
@@ -124,7 +124,7 @@ def check_generation(member: Member, generation: int) -> None:
 
 def classic_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
-) -> tuple[Member, ClassicProtocol]:
+) -> tuple[ConsumerGroupMember, ClassicProtocol]:
     """Return a member that speaks the classic protocol, and what it sent when it joined.
 
     Raises:
@@ -165,7 +165,7 @@ def _subscription(request: JoinRequest) -> ConsumerProtocolSubscription:
         raise InconsistentGroupProtocol(f"the subscription is malformed: {error}") from None
 
 
-def _member(draft: Draft, request: JoinRequest) -> Generator[None, None, Member]:
+def _member(draft: Draft, request: JoinRequest) -> Generator[None, None, ConsumerGroupMember]:
     group = draft.group
     instance_id = request.group_instance_id
     if instance_id is not None and request.member_id:
@@ -173,12 +173,12 @@ def _member(draft: Draft, request: JoinRequest) -> Generator[None, None, Member]
     member_id = request.member_id or str(uuid4())
     if instance_id is not None and (holder := group.static_member(instance_id)):
         return (yield from replace_static_member(draft, holder, member_id))
-    return group.members.get(member_id) or Member(member_id)
+    return group.members.get(member_id) or ConsumerGroupMember(member_id)
 
 
-def _metadata(request: JoinRequest, subscription: ConsumerProtocolSubscription) -> MemberMetadata:
+def _metadata(request: JoinRequest, subscription: ConsumerProtocolSubscription) -> MemberProfile:
     protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
-    return MemberMetadata(
+    return MemberProfile(
         client_id=request.client_id,
         client_host=request.client_host,
         instance_id=request.group_instance_id,
@@ -197,11 +197,11 @@ def _reported(subscription: ConsumerProtocolSubscription, topics: TopicCatalogue
     }
 
 
-def _is_revoking(member: Member) -> bool:
+def _is_revoking(member: ConsumerGroupMember) -> bool:
     return member.current.state is MemberState.UNREVOKED_PARTITIONS
 
 
-def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
+def _waits_for_others(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
     """Return whether another member still owns a partition of this one's target assignment."""
     return any(
         owners.get(partition, member.member_id) != member.member_id

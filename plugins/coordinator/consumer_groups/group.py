@@ -13,9 +13,9 @@ from tidelog.kernel.pace import ITEMS_PER_STEP, run_to_end
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.consumer_groups.member import (
     LEAVE_EPOCH,
+    ConsumerGroupMember,
     CurrentAssignment,
-    Member,
-    MemberMetadata,
+    MemberProfile,
 )
 
 NO_ASSIGNMENT_EPOCH: Final = -1
@@ -60,7 +60,7 @@ class ConsumerGroup:
     assignment_epoch: int = 0
     assignment_timestamp_ms: int = 0
     has_partition_metadata: bool = False
-    members: dict[str, Member] = attrs.field(factory=dict[str, Member])
+    members: dict[str, ConsumerGroupMember] = attrs.field(factory=dict[str, ConsumerGroupMember])
     static_members: dict[str, str] = attrs.field(factory=dict[str, str])
     targets: dict[str, PartitionsByTopic] = attrs.field(factory=dict[str, PartitionsByTopic])
     owners: dict[bytes, dict[int, str]] = attrs.field(factory=dict[bytes, dict[int, str]])
@@ -93,7 +93,7 @@ class ConsumerGroup:
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
-    def static_member(self, instance_id: str) -> Member | None:
+    def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
         """Return the member that holds an instance id, None without one."""
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members[member_id]
@@ -104,7 +104,7 @@ class ConsumerGroup:
             member.metadata.topic_regex for member in self.members.values() if member.metadata.topic_regex
         )
 
-    def subscribed_names(self, member: Member) -> frozenset[str]:
+    def subscribed_names(self, member: ConsumerGroupMember) -> frozenset[str]:
         """Return the names that a member subscribes to, also by its regular expression as last resolved."""
         names, regex = member.metadata.topic_names, member.metadata.topic_regex
         resolved = self.regexes.get(regex) if regex else None
@@ -119,9 +119,9 @@ class ConsumerGroup:
         )
         return min(asked, key=lambda name: (-asked[name], name)) if asked else default
 
-    def set_metadata(self, member_id: str, metadata: MemberMetadata) -> None:
+    def set_metadata(self, member_id: str, metadata: MemberProfile) -> None:
         """Add a member, or change what it subscribes to."""
-        member = self.members.get(member_id) or Member(member_id)
+        member = self.members.get(member_id) or ConsumerGroupMember(member_id)
         self._remove_instance(member)
         self.members[member_id] = attrs.evolve(member, metadata=metadata)
         if metadata.instance_id is not None:
@@ -143,7 +143,7 @@ class ConsumerGroup:
         if member is None:
             if current is None:
                 return
-            member = Member(member_id)
+            member = ConsumerGroupMember(member_id)
         before, after = member.current, current or CurrentAssignment(LEAVE_EPOCH, LEAVE_EPOCH)
         self.members[member_id] = attrs.evolve(member, current=after)
         topic_ids = {**before.assigned, **before.revoking, **after.assigned, **after.revoking}
@@ -153,7 +153,7 @@ class ConsumerGroup:
             if not place % ITEMS_PER_STEP:
                 yield
 
-    def _remove_instance(self, member: Member) -> None:
+    def _remove_instance(self, member: ConsumerGroupMember) -> None:
         instance_id = member.metadata.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]

@@ -17,9 +17,9 @@ from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import (
     JOIN_EPOCH,
     LEAVE_STATIC_EPOCH,
+    ConsumerGroupMember,
     CurrentAssignment,
-    Member,
-    MemberMetadata,
+    MemberProfile,
     MemberState,
     OwnedPartitions,
 )
@@ -88,7 +88,7 @@ def leave(
     return Decision(answer, draft)
 
 
-def _known_member(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> Member:
+def _known_member(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> ConsumerGroupMember:
     if request.instance_id is None:
         member = checks.known_member(group, request.member_id)
     else:
@@ -97,7 +97,7 @@ def _known_member(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> Memb
     return member
 
 
-def _member(draft: Draft, request: ConsumerGroupHeartbeat) -> Generator[None, None, Member]:
+def _member(draft: Draft, request: ConsumerGroupHeartbeat) -> Generator[None, None, ConsumerGroupMember]:
     group = draft.group
     if request.member_epoch != JOIN_EPOCH:
         return _known_member(group, request)
@@ -106,11 +106,11 @@ def _member(draft: Draft, request: ConsumerGroupHeartbeat) -> Generator[None, No
         if not holder.is_classic:
             checks.check_released(holder, request.instance_id)
         return (yield from replace_static_member(draft, holder, member_id))
-    return group.members.get(member_id) or Member(member_id)
+    return group.members.get(member_id) or ConsumerGroupMember(member_id)
 
 
 def _has_work(
-    group: ConsumerGroup, member: Member, request: ConsumerGroupHeartbeat, context: Context
+    group: ConsumerGroup, member: ConsumerGroupMember, request: ConsumerGroupHeartbeat, context: Context
 ) -> bool:
     """Return whether a heartbeat can change anything; nearly all of them cannot."""
     return (
@@ -122,7 +122,7 @@ def _has_work(
     )
 
 
-def _metadata(before: MemberMetadata, request: ConsumerGroupHeartbeat) -> MemberMetadata:
+def _metadata(before: MemberProfile, request: ConsumerGroupHeartbeat) -> MemberProfile:
     """Return the member's subscription; fields that the request leaves out stay as they are."""
     return attrs.evolve(
         before,
@@ -147,7 +147,7 @@ def _interval_ms(context: Context) -> int:
 
 
 def changes_nothing(
-    group: ConsumerGroup, member: Member, request: ConsumerGroupHeartbeat, topics: TopicCatalogue
+    group: ConsumerGroup, member: ConsumerGroupMember, request: ConsumerGroupHeartbeat, topics: TopicCatalogue
 ) -> bool:
     """Return whether a heartbeat is one that `heartbeat` would answer without a draft.
 
@@ -174,7 +174,7 @@ def changes_nothing(
 
 
 def answer_to(
-    request: ConsumerGroupHeartbeat, member: Member, before: CurrentAssignment, interval_ms: int
+    request: ConsumerGroupHeartbeat, member: ConsumerGroupMember, before: CurrentAssignment, interval_ms: int
 ) -> HeartbeatAnswer:
     """Return the answer to a heartbeat of a member whose assignment was `before`.
 

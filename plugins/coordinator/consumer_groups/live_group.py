@@ -34,7 +34,7 @@ from tidelog.plugins.coordinator.consumer_groups.assigning import is_large
 from tidelog.plugins.coordinator.consumer_groups.background_assignment import BackgroundAssignment
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft, removal_of
 from tidelog.plugins.coordinator.consumer_groups.heartbeats import Decision, answer_to, changes_nothing
-from tidelog.plugins.coordinator.consumer_groups.member import Member
+from tidelog.plugins.coordinator.consumer_groups.member import ConsumerGroupMember
 from tidelog.plugins.coordinator.consumer_groups.member_changes import CurrentChange, MemberChange
 from tidelog.plugins.coordinator.consumer_groups.membership import depart
 from tidelog.plugins.coordinator.consumer_groups.migration import may_downgrade
@@ -84,7 +84,7 @@ class LiveConsumerGroup:
             self._settings, self._settings_version = settings.of(self.group_id), version
         return self._settings
 
-    def _restart_session(self, member: Member) -> None:
+    def _restart_session(self, member: ConsumerGroupMember) -> None:
         self._timers.restart_session(member, self._current_settings().session_timeout_ms)
 
     def unchanged(self, request: ConsumerGroupHeartbeat) -> HeartbeatAnswer | None:
@@ -343,7 +343,7 @@ class LiveConsumerGroup:
                 self._timers.follow_revocation(members[change.member_id])
 
     @contextmanager
-    def _timing_rejoin(self, member: Member) -> Generator[None]:
+    def _timing_rejoin(self, member: ConsumerGroupMember) -> Generator[None]:
         """Give a member that has to rejoin its rebalance timeout for that."""
         try:
             yield

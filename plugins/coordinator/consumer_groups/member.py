@@ -36,7 +36,7 @@ class ClassicProtocol:
 
 
 @attrs.frozen
-class MemberMetadata:
+class MemberProfile:
     """A member's subscription and identity; it has `rebalance_timeout_ms` to revoke partitions.
 
     `classic` is there for a member that speaks the classic protocol.
@@ -88,11 +88,11 @@ class CurrentAssignment:
 
 
 @attrs.frozen
-class Member:
+class ConsumerGroupMember:
     """A member."""
 
     member_id: str
-    metadata: MemberMetadata = MemberMetadata()
+    metadata: MemberProfile = MemberProfile()
     current: CurrentAssignment = CurrentAssignment()
 
     @property

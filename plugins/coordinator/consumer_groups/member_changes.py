@@ -21,7 +21,7 @@ from tidelog.plugins.coordinator.consumer_groups.group_changes import KEY, VALUE
 from tidelog.plugins.coordinator.consumer_groups.member import (
     ClassicProtocol,
     CurrentAssignment,
-    MemberMetadata,
+    MemberProfile,
     MemberState,
     OwnedPartitions,
 )
@@ -164,7 +164,7 @@ class MemberChange(MemberChangeBase):
 
     group_id: str
     member_id: str
-    metadata: MemberMetadata | None
+    metadata: MemberProfile | None
 
     def value(self) -> VersionedValue | None:
         """Return the subscription, None for a tombstone."""
@@ -196,7 +196,7 @@ class MemberChange(MemberChangeBase):
         """Return the change of a record."""
         if value is None:
             return cls(key.group_id, key.member_id, None)
-        metadata = MemberMetadata(
+        metadata = MemberProfile(
             client_id=value.client_id,
             client_host=value.client_host,
             instance_id=value.instance_id,

@@ -17,8 +17,8 @@ from tidelog.plugins.coordinator.consumer_groups.group_changes import (
 from tidelog.plugins.coordinator.consumer_groups.member import (
     JOIN_EPOCH,
     LEAVE_STATIC_EPOCH,
-    Member,
-    MemberMetadata,
+    ConsumerGroupMember,
+    MemberProfile,
 )
 from tidelog.plugins.coordinator.consumer_groups.member_changes import (
     CurrentChange,
@@ -36,7 +36,7 @@ from tidelog.plugins.coordinator.consumer_groups.topics import (
 
 
 def update_member(
-    draft: Draft, context: Context, member: Member, metadata: MemberMetadata
+    draft: Draft, context: Context, member: ConsumerGroupMember, metadata: MemberProfile
 ) -> Generator[None, None, bool]:
     """Add or update a member, and raise the group's epoch if another assignment is needed for that.
 
@@ -97,9 +97,11 @@ def update_metadata(draft: Draft, context: Context, *, must_raise: bool) -> Gene
             draft.apply(PartitionMetadataChange(group.group_id, is_present=False))
 
 
-def replace_static_member(draft: Draft, old: Member, member_id: str) -> Generator[None, None, Member]:
+def replace_static_member(
+    draft: Draft, old: ConsumerGroupMember, member_id: str
+) -> Generator[None, None, ConsumerGroupMember]:
     """Replace a static member by one with another id, which gets its assignment and begins at epoch 0."""
-    new = Member(
+    new = ConsumerGroupMember(
         member_id,
         old.metadata,
         attrs.evolve(old.current, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH),
@@ -120,7 +122,7 @@ def reconcile(
     reported: PartitionsByTopic | None,
     *,
     subscription_changed: bool,
-) -> Generator[None, None, Member]:
+) -> Generator[None, None, ConsumerGroupMember]:
     """Move a member one step towards its target assignment, in steps; return the member afterwards."""
     group = draft.group
     member = group.members[member_id]
@@ -137,7 +139,7 @@ def reconcile(
     return group.members[member_id]
 
 
-def leave_temporarily(draft: Draft, member: Member) -> Generator[None, None, None]:
+def leave_temporarily(draft: Draft, member: ConsumerGroupMember) -> Generator[None, None, None]:
     """Keep the partitions of a static member that will rejoin; those that it had to revoke are free."""
     assigned = {
         topic_id: dict.fromkeys(partitions, JOIN_EPOCH)

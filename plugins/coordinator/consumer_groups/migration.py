@@ -15,15 +15,15 @@ from tidelog.kernel.errors import GroupIdNotFound
 from tidelog.kernel.pace import each_in_steps
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.members import Member as ClassicMember
+from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.group_changes import EpochChange, TargetEpochChange
 from tidelog.plugins.coordinator.consumer_groups.member import (
     ClassicProtocol,
+    ConsumerGroupMember,
     CurrentAssignment,
-    Member,
-    MemberMetadata,
+    MemberProfile,
     OwnedPartitions,
 )
 from tidelog.plugins.coordinator.consumer_groups.member_changes import (
@@ -96,8 +96,8 @@ def _check_upgrade(classic: ClassicGroup, settings: Settings) -> None:
 
 
 def _upgraded(
-    member: ClassicMember, classic: ClassicGroup, topics: TopicCatalogue, taken: set[tuple[bytes, int]]
-) -> Member:
+    member: ClassicGroupMember, classic: ClassicGroup, topics: TopicCatalogue, taken: set[tuple[bytes, int]]
+) -> ConsumerGroupMember:
     first = next(iter(member.protocols.values()), b"")
     subscription = read_subscription(member.protocols.get(classic.protocol_name or "", first))
     assignment = read_assignment(member.assignment)
@@ -106,7 +106,7 @@ def _upgraded(
             f"group {classic.group_id} stays classic: its assignor keeps data of its own in assignments"
         )
     owned = _owned(assignment, classic.generation, topics, taken)
-    metadata = MemberMetadata(
+    metadata = MemberProfile(
         client_id=member.client_id,
         client_host=member.client_host,
         instance_id=member.group_instance_id,
@@ -116,7 +116,7 @@ def _upgraded(
         classic=ClassicProtocol(member.session_timeout_ms, tuple(member.protocols.items())),
     )
     current = CurrentAssignment(classic.generation, classic.generation, assigned=owned)
-    return Member(member.member_id, metadata, current)
+    return ConsumerGroupMember(member.member_id, metadata, current)
 
 
 def _owned(
@@ -138,7 +138,7 @@ def _owned(
     return owned
 
 
-def _without_epochs(member: Member) -> PartitionsByTopic:
+def _without_epochs(member: ConsumerGroupMember) -> PartitionsByTopic:
     return {topic_id: frozenset(owned) for topic_id, owned in member.current.assigned.items()}
 
 
@@ -171,10 +171,10 @@ def downgrade(
 
 
 def _downgraded(
-    member: Member, classic: ClassicProtocol, target: PartitionsByTopic, topics: TopicCatalogue
-) -> ClassicMember:
+    member: ConsumerGroupMember, classic: ClassicProtocol, target: PartitionsByTopic, topics: TopicCatalogue
+) -> ClassicGroupMember:
     version = protocol_version(classic.protocols[0][1])
-    return ClassicMember(
+    return ClassicGroupMember(
         member.member_id,
         member.metadata.instance_id,
         member.metadata.client_id,

@@ -19,8 +19,8 @@ from tidelog.kernel.pace import ITEMS_PER_STEP
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.consumer_groups.member import (
     NO_EPOCHS,
+    ConsumerGroupMember,
     CurrentAssignment,
-    Member,
     MemberState,
     OwnedPartitions,
 )
@@ -49,7 +49,7 @@ class Reconciliation:
     reported: PartitionsByTopic | None
     owners: Mapping[bytes, Mapping[int, str]]
 
-    def next_assignment(self, member: Member) -> Generator[None, None, CurrentAssignment]:
+    def next_assignment(self, member: ConsumerGroupMember) -> Generator[None, None, CurrentAssignment]:
         """Return the next assignment of a member, in steps.
 
         Raises:
@@ -70,7 +70,7 @@ class Reconciliation:
         return (yield from self._advance(member, current))
 
     def _advance(
-        self, member: Member, current: CurrentAssignment
+        self, member: ConsumerGroupMember, current: CurrentAssignment
     ) -> Generator[None, None, CurrentAssignment]:
         kept, leaving = yield from self._split(current.assigned)
         if leaving and self._holds(leaving):
@@ -103,7 +103,9 @@ class Reconciliation:
                 yield
         return kept, leaving
 
-    def _take_free(self, member: Member, kept: dict[bytes, Mapping[int, int]]) -> Generator[None, None, bool]:
+    def _take_free(
+        self, member: ConsumerGroupMember, kept: dict[bytes, Mapping[int, int]]
+    ) -> Generator[None, None, bool]:
         """Add to `kept` what of the target no other member owns; return whether that is all of it."""
         complete = True
         for place, (topic_id, wanted) in enumerate(self.target.items()):

@@ -35,7 +35,7 @@ from tidelog.plugins.coordinator.consumer_groups import checks, heartbeats
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft, read_change
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.live_group import LiveConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.member import JOIN_EPOCH, Member
+from tidelog.plugins.coordinator.consumer_groups.member import JOIN_EPOCH, ConsumerGroupMember
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
 from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings, Shared
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
@@ -227,7 +227,9 @@ def _describe(group: ConsumerGroup, settings: Settings, topics: TopicCatalogue) 
     )
 
 
-def _describe_member(group: ConsumerGroup, member: Member, topics: TopicCatalogue) -> DescribedConsumer:
+def _describe_member(
+    group: ConsumerGroup, member: ConsumerGroupMember, topics: TopicCatalogue
+) -> DescribedConsumer:
     wants = member.metadata
     return DescribedConsumer(
         member_id=member.member_id,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 from weakref import WeakMethod
 
-from tidelog.plugins.coordinator.consumer_groups.member import Member, MemberState
+from tidelog.plugins.coordinator.consumer_groups.member import ConsumerGroupMember, MemberState
 from tidelog.plugins.coordinator.deadlines import Deadlines
 
 
@@ -38,11 +38,11 @@ class Timers:
         self._report = WeakMethod(expired)
         self._overdue: dict[tuple[str, Timer], None] = {}
 
-    def start(self, member: Member, timer: Timer, duration_ms: int) -> None:
+    def start(self, member: ConsumerGroupMember, timer: Timer, duration_ms: int) -> None:
         """Start a member's timer, or start it again."""
         self._deadlines.schedule(*self._deadline(member, timer, duration_ms))
 
-    def start_unless_running(self, member: Member, timer: Timer, duration_ms: int) -> None:
+    def start_unless_running(self, member: ConsumerGroupMember, timer: Timer, duration_ms: int) -> None:
         """Start a member's timer, unless it runs already."""
         self._deadlines.schedule_by(*self._deadline(member, timer, duration_ms))
 
@@ -64,7 +64,7 @@ class Timers:
         """Return whether this is still so."""
         return overdue in self._overdue
 
-    def restart_session(self, member: Member, session_timeout_ms: int) -> None:
+    def restart_session(self, member: ConsumerGroupMember, session_timeout_ms: int) -> None:
         """Extend a member's session; a member of the classic protocol has a timeout of its own."""
         classic = member.metadata.classic
         duration_ms = classic.session_timeout_ms if classic else session_timeout_ms
@@ -77,7 +77,7 @@ class Timers:
             partial(self._expired, member_id, Timer.SESSION),
         )
 
-    def follow_revocation(self, member: Member) -> None:
+    def follow_revocation(self, member: ConsumerGroupMember) -> None:
         """Give a member whose assignment changed its rebalance timeout to revoke partitions, if it has to."""
         if member.current.state is MemberState.UNREVOKED_PARTITIONS and not member.is_classic:
             self.start(member, Timer.REVOKE, member.metadata.rebalance_timeout_ms)
@@ -85,7 +85,7 @@ class Timers:
             self.stop(member.member_id, Timer.REVOKE)
 
     def _deadline(
-        self, member: Member, timer: Timer, duration_ms: int
+        self, member: ConsumerGroupMember, timer: Timer, duration_ms: int
     ) -> tuple[tuple[str, str, Timer], int, Callable[[], None]]:
         self._overdue.pop((member.member_id, timer), None)
         expired = partial(self._expired, member.member_id, timer)

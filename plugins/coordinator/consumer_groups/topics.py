@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tidelog.kernel.pace import ITEMS_PER_STEP, each_in_steps
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.member import Member
+from tidelog.plugins.coordinator.consumer_groups.member import ConsumerGroupMember
 from tidelog.plugins.coordinator.log.topic_log import OFFSETS_TOPIC, TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def subscribed_topics(
 
 
 def subscribed_ids(
-    group: ConsumerGroup, member: Member, topics: TopicCatalogue
+    group: ConsumerGroup, member: ConsumerGroupMember, topics: TopicCatalogue
 ) -> Generator[None, None, frozenset[bytes]]:
     """Return the ids of the topics that a member subscribes to and that exist, in steps."""
     entries = yield from each_in_steps(group.subscribed_names(member), topics.by_name)

@@ -35,7 +35,7 @@ OFFSETS_PER_BATCH: Final = 300
 """Offsets of a group that are removed at once, in a millisecond or two: all may not fit into a batch."""
 
 
-class GroupOffsets(Protocol):
+class OffsetsOfDeletedGroups(Protocol):
     """Interface of DeleteGroups to committed offsets."""
 
     def count(self, group_id: str) -> int:
@@ -64,7 +64,7 @@ class Groups:
         log: StateLog,
         partition_for: Callable[[str], int],
         for_join: Callable[[JoinRequest], Group],
-        offsets: GroupOffsets,
+        offsets: OffsetsOfDeletedGroups,
     ) -> None:
         self._registry = registry
         self._log = log

@@ -14,7 +14,7 @@ from tidelog.kernel.seams.storage import region_bytes
 from tidelog.plugins.coordinator.log.batches import LoadedBatch, decode_batches
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.coordination.backend import LoadProgress
+    from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
     from tidelog.kernel.seams.partition import Partition
     from tidelog.kernel.seams.topics import Topic
     from tidelog.plugins.coordinator.log.state_log import LogReader
@@ -25,7 +25,9 @@ Steps: TypeAlias = Generator[None, None, None]
 class TopicLoader:
     """Loads one topic into a reader, until it is stopped."""
 
-    def __init__(self, topic: Topic, reader: LogReader, progress: LoadProgress, load_bytes: int) -> None:
+    def __init__(
+        self, topic: Topic, reader: LogReader, progress: CoordinatorLoadCounts, load_bytes: int
+    ) -> None:
         self._partitions = topic.partitions
         self._reader = reader
         self._progress = progress

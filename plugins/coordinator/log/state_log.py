@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Protocol
 
 from tidelog.kernel.errors import NotCoordinator
-from tidelog.kernel.seams.coordination.backend import LoadProgress
+from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.plugins.coordinator.log.batches import LoadedBatch, StateRecord
 
@@ -38,7 +38,7 @@ class StateLog(Protocol):
     """The records of one kind of coordinator, in partitions; what is appended counts at once."""
 
     @property
-    def progress(self) -> LoadProgress:
+    def progress(self) -> CoordinatorLoadCounts:
         """Return how far the log is loaded."""
         ...
 
@@ -100,7 +100,7 @@ class NullStateLog:
     """
 
     def __init__(self) -> None:
-        self.progress = LoadProgress()
+        self.progress = CoordinatorLoadCounts()
         self.partition_count = 1
         self._next_offset = 0
         self._open = False

@@ -21,7 +21,7 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.rate_limit import RateLimit
-from tidelog.kernel.seams.coordination.backend import LoadProgress
+from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
 from tidelog.kernel.seams.events import Event, TopicDeleted
 from tidelog.kernel.seams.partition import AppendOrigin
 from tidelog.kernel.seams.topics import NewTopic
@@ -51,7 +51,7 @@ class TopicLog:
         self, broker: CoordinatorContext, spec: NewTopic, *, load_bytes: int, codec: int = 0
     ) -> None:
         """Register the topic; it is read `load_bytes` at a time, and batches are compressed with `codec`."""
-        self.progress = LoadProgress()
+        self.progress = CoordinatorLoadCounts()
         self._topics = broker.topics
         self._tasks = broker.tasks
         self._clock = broker.clock

@@ -29,7 +29,7 @@ MARKERS_PER_SLICE: Final = 32
 """Markers that are written before other tasks run."""
 
 
-class PendingOffsets(Protocol):
+class OffsetsToComplete(Protocol):
     """Interface of markers to the offsets that are committed in transactions."""
 
     def complete_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
@@ -40,7 +40,7 @@ class PendingOffsets(Protocol):
 class Markers:
     """Writes markers, and waits for the disk where one may not be acknowledged at once."""
 
-    def __init__(self, topics: Topics, group_log: StateLog, offsets: PendingOffsets) -> None:
+    def __init__(self, topics: Topics, group_log: StateLog, offsets: OffsetsToComplete) -> None:
         self._topics = topics
         self._group_log = group_log
         self._offsets = offsets

@@ -11,10 +11,10 @@ from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.alter_client_quotas import (
+    AlterClientQuotasEntity,
+    AlterClientQuotasEntry,
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
-    EntityData,
-    EntryData,
     EntryResponseData,
 )
 
@@ -25,7 +25,7 @@ async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> 
     An entity that is named twice is refused, with one result, and so is one with a key twice.
     """
     pace = Pace()
-    entries: list[tuple[QuotaEntity, EntryData]] = []
+    entries: list[tuple[QuotaEntity, AlterClientQuotasEntry]] = []
     for entry in request.entries:
         entries.append((await _entity(entry, pace), entry))
         await pace.turn()
@@ -53,7 +53,7 @@ async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> 
     return AlterClientQuotasResponse(entries=results)
 
 
-async def _entity(entry: EntryData, pace: Pace) -> QuotaEntity:
+async def _entity(entry: AlterClientQuotasEntry, pace: Pace) -> QuotaEntity:
     # As in Kafka, the last name of a type counts.
     names: dict[str, str | None] = {}
     for part in entry.entity:
@@ -67,11 +67,11 @@ async def _result(
 ) -> EntryResponseData:
     if error is not None:
         context.warn("refusing to change client quotas for", error)
-    parts: list[EntityData] = []
+    parts: list[AlterClientQuotasEntity] = []
     # A client may name any number of types, though there are three; sorting very many is one long step.
     named = sorted(entity, key=lambda part: part[0]) if len(entity) <= FEW_ELEMENTS else entity
     for kind, name in named:
-        parts.append(EntityData(entity_type=kind, entity_name=name))
+        parts.append(AlterClientQuotasEntity(entity_type=kind, entity_name=name))
         await pace.turn()
     return EntryResponseData(
         error_code=error_code(error) if error else 0,

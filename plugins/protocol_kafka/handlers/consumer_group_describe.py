@@ -18,12 +18,12 @@ from tidelog.plugins.protocol_kafka.handlers.consumer_group_heartbeat import che
 from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import (
     CLASSIC_MEMBER,
     CONSUMER_MEMBER,
-    Assignment,
+    ConsumerGroupDescribeAssignment,
+    ConsumerGroupDescribedGroup,
+    ConsumerGroupDescribeMember,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
-    DescribedGroup,
-    Member,
-    TopicPartitions,
+    ConsumerGroupDescribeTopicPartitions,
 )
 
 
@@ -32,7 +32,7 @@ def handle(
 ) -> Generator[None, None, ConsumerGroupDescribeResponse]:
     """Describe each group independently, in steps, and once if it is repeated: it may have many members."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    groups: list[DescribedGroup] = []
+    groups: list[ConsumerGroupDescribedGroup] = []
     for group_id in dict.fromkeys(request.group_ids):
         groups.append((yield from _describe(context, group_id, operations)))
         yield
@@ -41,12 +41,12 @@ def handle(
 
 def _describe(
     context: RequestContext, group_id: str, operations: int
-) -> Generator[None, None, DescribedGroup]:
+) -> Generator[None, None, ConsumerGroupDescribedGroup]:
     try:
         check_consumer_protocol(context)
         group = context.broker.coordinator.consumer_groups.describe(group_id)
     except BrokerError as error:
-        return DescribedGroup(
+        return ConsumerGroupDescribedGroup(
             error_code=error_code(error),
             error_message=context.error_message(error),
             group_id=group_id,
@@ -59,8 +59,10 @@ def _describe(
     return (yield from _described(group, operations))
 
 
-def _described(group: DescribedConsumerGroup, operations: int) -> Generator[None, None, DescribedGroup]:
-    return DescribedGroup(
+def _described(
+    group: DescribedConsumerGroup, operations: int
+) -> Generator[None, None, ConsumerGroupDescribedGroup]:
+    return ConsumerGroupDescribedGroup(
         error_code=0,
         group_id=group.group_id,
         group_state=group.state,
@@ -72,8 +74,8 @@ def _described(group: DescribedConsumerGroup, operations: int) -> Generator[None
     )
 
 
-def _member(member: DescribedConsumer) -> Member:
-    return Member(
+def _member(member: DescribedConsumer) -> ConsumerGroupDescribeMember:
+    return ConsumerGroupDescribeMember(
         member_id=member.member_id,
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -88,10 +90,10 @@ def _member(member: DescribedConsumer) -> Member:
     )
 
 
-def _assignment(topics: Sequence[DescribedPartitions]) -> Assignment:
-    return Assignment(
+def _assignment(topics: Sequence[DescribedPartitions]) -> ConsumerGroupDescribeAssignment:
+    return ConsumerGroupDescribeAssignment(
         topic_partitions=[
-            TopicPartitions(
+            ConsumerGroupDescribeTopicPartitions(
                 topic_id=topic.topic_id, topic_name=topic.topic_name, partitions=list(topic.partitions)
             )
             for topic in topics

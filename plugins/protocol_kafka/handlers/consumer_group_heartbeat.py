@@ -11,10 +11,10 @@ from tidelog.kernel.seams.features import CONSUMER_PROTOCOL, GROUP_VERSION
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import (
-    Assignment,
+    ConsumerGroupHeartbeatAssignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
+    ConsumerGroupHeartbeatTopicPartitions,
 )
 
 CLIENTS_MAKE_MEMBER_IDS_SINCE = 1
@@ -92,7 +92,7 @@ def _asked(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> C
     )
 
 
-def _by_topic(topics: Sequence[TopicPartitions] | None) -> PartitionsByTopic | None:
+def _by_topic(topics: Sequence[ConsumerGroupHeartbeatTopicPartitions] | None) -> PartitionsByTopic | None:
     """Return partitions by topic; topics without partitions are ignored."""
     if topics is None:
         return None
@@ -108,9 +108,9 @@ def _response(answer: HeartbeatAnswer) -> ConsumerGroupHeartbeatResponse:
         heartbeat_interval_ms=answer.heartbeat_interval_ms,
         assignment=None
         if assignment is None
-        else Assignment(
+        else ConsumerGroupHeartbeatAssignment(
             topic_partitions=[
-                TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+                ConsumerGroupHeartbeatTopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
                 for topic_id, partitions in assignment.items()
             ]
         ),

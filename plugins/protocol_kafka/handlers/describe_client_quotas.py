@@ -12,10 +12,10 @@ from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_client_quotas import (
     ComponentData,
+    DescribeClientQuotasEntity,
+    DescribeClientQuotasEntry,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
-    EntityData,
-    EntryData,
     ValueData,
 )
 
@@ -47,15 +47,17 @@ async def handle(
         return DescribeClientQuotasResponse(
             error_code=error_code(error), error_message=context.error_message(error), entries=None
         )
-    entries: list[EntryData] = []
+    entries: list[DescribeClientQuotasEntry] = []
     pace = Pace()
     for entity, quotas in list(context.broker.client_quotas.all().items()):
         if wanted.matches(entity):
             parts = sorted(entity, key=lambda part: part[0])
             keys = sorted(quotas, key=_order(quotas))
             entries.append(
-                EntryData(
-                    entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in parts],
+                DescribeClientQuotasEntry(
+                    entity=[
+                        DescribeClientQuotasEntity(entity_type=kind, entity_name=name) for kind, name in parts
+                    ],
                     values=[ValueData(key=key, value=quotas[key]) for key in keys],
                 )
             )

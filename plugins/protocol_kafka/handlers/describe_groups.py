@@ -11,8 +11,8 @@ from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.common_fields import GROUP_OPERATIONS, NOT_ASKED
 from tidelog.plugins.protocol_kafka.messages.describe_groups import (
-    DescribedGroup,
     DescribedGroupMember,
+    DescribeGroupsGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
@@ -26,7 +26,7 @@ def handle(
 ) -> Generator[None, None, DescribeGroupsResponse]:
     """Describe each group independently, in steps, and once if it is repeated: it may have many members."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    groups: list[DescribedGroup] = []
+    groups: list[DescribeGroupsGroup] = []
     for group_id in dict.fromkeys(request.groups):
         groups.append((yield from _describe(context, group_id, operations)))
         yield
@@ -35,14 +35,14 @@ def handle(
 
 def _describe(
     context: RequestContext, group_id: str, operations: int
-) -> Generator[None, None, DescribedGroup]:
+) -> Generator[None, None, DescribeGroupsGroup]:
     try:
         described = context.broker.coordinator.groups.describe(group_id)
     except GroupIdNotFound as error:
         return _not_found(context, group_id, error, operations)
     except BrokerError as error:
         return _without_members(group_id, error_code(error), context.error_message(error), "")
-    return DescribedGroup(
+    return DescribeGroupsGroup(
         error_code=0,
         group_id=group_id,
         group_state=described.state,
@@ -66,7 +66,7 @@ def _member(member: DescribedMember) -> DescribedGroupMember:
 
 def _not_found(
     context: RequestContext, group_id: str, error: GroupIdNotFound, operations: int
-) -> DescribedGroup:
+) -> DescribeGroupsGroup:
     """Return the result for an unknown group: before version 6 one in state Dead, without an error."""
     state = STATE_OF_A_GROUP_THAT_IS_NOT_THERE
     if context.api_version >= NOT_FOUND_IS_AN_ERROR_SINCE:
@@ -76,8 +76,8 @@ def _not_found(
 
 def _without_members(
     group_id: str, code: int, message: str | None, state: str, operations: int = NOT_ASKED
-) -> DescribedGroup:
-    return DescribedGroup(
+) -> DescribeGroupsGroup:
+    return DescribeGroupsGroup(
         error_code=code,
         error_message=message,
         group_id=group_id,

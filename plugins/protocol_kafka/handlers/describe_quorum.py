@@ -11,12 +11,12 @@ from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_quorum import (
     DescribedTopic,
+    DescribeQuorumReplica,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     QuorumNode,
     QuorumPartition,
     QuorumTopic,
-    ReplicaState,
 )
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -69,7 +69,7 @@ def _partition(context: RequestContext, quorum: MetadataQuorum) -> QuorumPartiti
         leader_epoch=quorum.leader_epoch,
         high_watermark=quorum.high_watermark,
         current_voters=[
-            ReplicaState(
+            DescribeQuorumReplica(
                 replica_id=voter.node_id,
                 replica_directory_id=voter.directory_id if has_directories else ZERO_UUID,
                 log_end_offset=quorum.log_end_offset,

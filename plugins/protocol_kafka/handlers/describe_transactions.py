@@ -11,8 +11,8 @@ from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
+    DescribeTransactionsTransaction,
     TopicData,
-    TransactionState,
 )
 
 
@@ -20,19 +20,21 @@ def handle(
     context: RequestContext, request: DescribeTransactionsRequest
 ) -> Generator[None, None, DescribeTransactionsResponse]:
     """Describe each transactional id independently, in steps, and once: it may have many partitions."""
-    states: list[TransactionState] = []
+    states: list[DescribeTransactionsTransaction] = []
     for name in dict.fromkeys(request.transactional_ids):
         states.append(_describe(context, name))
         yield
     return DescribeTransactionsResponse(transaction_states=states)
 
 
-def _describe(context: RequestContext, transactional_id: str) -> TransactionState:
+def _describe(context: RequestContext, transactional_id: str) -> DescribeTransactionsTransaction:
     try:
         found = context.broker.coordinator.transactions.describe(transactional_id)
     except BrokerError as error:
-        return TransactionState(error_code=error_code(error), transactional_id=transactional_id)
-    return TransactionState(
+        return DescribeTransactionsTransaction(
+            error_code=error_code(error), transactional_id=transactional_id
+        )
+    return DescribeTransactionsTransaction(
         error_code=0,
         transactional_id=transactional_id,
         transaction_state=found.state.title,

@@ -26,7 +26,7 @@ import attrs
 from tidelog.kernel.errors import BrokerError, MessageTooLarge, StorageError
 from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.records.batch import HEADER_BYTES, TIMESTAMP_TYPE_BIT, BatchHeader
-from tidelog.kernel.records.message_set import MAGIC_V0, MAGIC_V1, Content, encode_message
+from tidelog.kernel.records.message_set import MAGIC_V0, MAGIC_V1, MessageContent, encode_message
 from tidelog.kernel.records.stored import iter_stored, iter_stored_contents, unpacking_memory
 from tidelog.kernel.seams.partition import Unpacking
 from tidelog.kernel.seams.storage import LogSlice, Region, region_bytes
@@ -62,10 +62,10 @@ class _OpenBatch:
     """
 
     header: BatchHeader
-    contents: Iterator[Content]
+    contents: Iterator[MessageContent]
     memory_bytes: int
     read_bytes: int
-    held_back: Content | None = None
+    held_back: MessageContent | None = None
 
     @property
     def kept_bytes(self) -> int:

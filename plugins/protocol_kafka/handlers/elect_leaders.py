@@ -20,9 +20,9 @@ from tidelog.plugins.protocol_kafka.messages.elect_leaders import (
     UNCLEAN,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    ElectLeadersTopicPartitions,
     PartitionResult,
     ReplicaElectionResult,
-    TopicPartitions,
 )
 
 _NOT_AVAILABLE: Mapping[int, type[BrokerError]] = {
@@ -52,9 +52,9 @@ def handle(
     return ElectLeadersResponse(error_code=code, replica_election_results=[] if asked_all else results)
 
 
-def _every_partition(context: RequestContext) -> Iterator[TopicPartitions]:
+def _every_partition(context: RequestContext) -> Iterator[ElectLeadersTopicPartitions]:
     for topic in context.broker.topics:
-        yield TopicPartitions(topic=topic.name, partitions=list(range(len(topic.partitions))))
+        yield ElectLeadersTopicPartitions(topic=topic.name, partitions=list(range(len(topic.partitions))))
 
 
 def _outcome(context: RequestContext, election_type: int, name: str, index: int) -> BrokerError:

@@ -27,7 +27,7 @@ from tidelog.plugins.protocol_kafka.handlers.down_conversion import (
 )
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
-    AbortedTransaction,
+    FetchAbortedTransaction,
     FetchPartition,
     FetchRequest,
     PartitionData,
@@ -173,9 +173,11 @@ class PartitionReads:
         return records
 
 
-def _aborted(partition: Partition, offset: int, records: LogSlice, *, wait: bool) -> list[AbortedTransaction]:
+def _aborted(
+    partition: Partition, offset: int, records: LogSlice, *, wait: bool
+) -> list[FetchAbortedTransaction]:
     """Return the aborted transactions that a read-committed consumer has to skip in this data."""
     return [
-        AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+        FetchAbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
         for aborted in partition.aborted_transactions(offset, records, wait=wait)
     ]

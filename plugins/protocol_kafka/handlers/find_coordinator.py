@@ -11,7 +11,7 @@ from tidelog.plugins.protocol_kafka.messages.find_coordinator import (
     GROUP_KEY,
     SHARE_KEY,
     TRANSACTION_KEY,
-    Coordinator,
+    FindCoordinatorCoordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
@@ -35,7 +35,7 @@ async def handle(context: RequestContext, request: FindCoordinatorRequest) -> Fi
     except BrokerError as error:
         refusal = error
     pace = Pace()
-    found: list[Coordinator] = []
+    found: list[FindCoordinatorCoordinator] = []
     for key in keys:
         found.append(_found(context, key) if refusal is None else _refused(context, key, refusal))
         await pace.turn()
@@ -65,15 +65,15 @@ async def _prepare(broker: WireContext, key_type: int, version: int) -> None:
         raise CoordinatorNotAvailable(f"what coordinators keep cannot be kept: {error}") from error
 
 
-def _found(context: RequestContext, key: str) -> Coordinator:
+def _found(context: RequestContext, key: str) -> FindCoordinatorCoordinator:
     broker = context.broker.cluster.coordinator_for(key, context.peer.listener_name)
-    return Coordinator(
+    return FindCoordinatorCoordinator(
         key=key, node_id=broker.node_id, host=broker.host, port=broker.port, error_code=0, error_message=None
     )
 
 
-def _refused(context: RequestContext, key: str, error: BrokerError) -> Coordinator:
-    return Coordinator(
+def _refused(context: RequestContext, key: str, error: BrokerError) -> FindCoordinatorCoordinator:
+    return FindCoordinatorCoordinator(
         key=key,
         node_id=NO_NODE,
         host="",

@@ -6,7 +6,7 @@ import uuid
 
 from tidelog.kernel.records.compression import is_registered
 from tidelog.plugins.protocol_kafka import keys
-from tidelog.plugins.protocol_kafka.client_telemetry import Subscription
+from tidelog.plugins.protocol_kafka.client_telemetry import MetricsSubscription
 from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.get_telemetry_subscriptions import (
@@ -30,7 +30,7 @@ async def handle(
     context.client_instance_id = instance_id
     attributes = context.client_attributes(instance_id)
     found = await context.telemetry.get(instance_id, attributes, broker.resource_configs, broker.clock())
-    if not isinstance(found, Subscription):
+    if not isinstance(found, MetricsSubscription):
         return GetTelemetrySubscriptionsResponse(
             error_code=found,
             client_instance_id=ZERO_UUID,

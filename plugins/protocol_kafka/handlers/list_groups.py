@@ -11,7 +11,7 @@ from tidelog.kernel.seams.coordination import groups as coordination
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.list_groups import (
-    ListedGroup,
+    ListGroupsGroup,
     ListGroupsRequest,
     ListGroupsResponse,
 )
@@ -34,11 +34,11 @@ def _without_case(name: str) -> str:
     return name.strip().lower()
 
 
-def _listed(states: Set[str], types: Set[str], group: coordination.ListedGroup) -> ListedGroup | None:
+def _listed(states: Set[str], types: Set[str], group: coordination.ListedGroup) -> ListGroupsGroup | None:
     """Return the entry of a group with one of these states and types, in lower case; none named means any."""
     if (states and group.state.lower() not in states) or (types and group.group_type not in types):
         return None
-    return ListedGroup(
+    return ListGroupsGroup(
         group_id=group.group_id,
         protocol_type=group.protocol_type,
         group_state=group.state,

@@ -11,7 +11,7 @@ from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
-    TransactionState,
+    ListTransactionsTransaction,
 )
 
 STATES = {state.title: state for state in transactions.TransactionState}
@@ -38,8 +38,8 @@ async def handle(context: RequestContext, request: ListTransactionsRequest) -> L
     return ListTransactionsResponse(error_code=0, unknown_state_filters=unknown, transaction_states=states)
 
 
-def _state(description: transactions.TransactionDescription) -> TransactionState:
-    return TransactionState(
+def _state(description: transactions.TransactionDescription) -> ListTransactionsTransaction:
+    return ListTransactionsTransaction(
         transactional_id=description.transactional_id,
         producer_id=description.producer.producer_id,
         transaction_state=description.state.title,

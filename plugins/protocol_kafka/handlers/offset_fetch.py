@@ -55,7 +55,7 @@ class Known(NamedTuple):
 
 
 @attrs.frozen
-class KnownTopic:
+class FetchedTopic:
     """Committed offsets of one topic, by name in old versions and by id in new ones."""
 
     name: str
@@ -138,7 +138,7 @@ def _partition(kind: Callable[..., R], known: Known) -> R:
 
 def _known_topics(
     context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
-) -> Generator[None, None, list[KnownTopic]]:
+) -> Generator[None, None, list[FetchedTopic]]:
     if group.topics is None:
         offsets = context.broker.coordinator.offsets
         fetched = yield from offsets.fetch_in_steps(_asked(group, None, require_stable))
@@ -151,7 +151,7 @@ def _known_topics(
         OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=[*indexes])
         for (name, topic_id), indexes in each_once.items()
     ]
-    known: dict[int, KnownTopic] = {}
+    known: dict[int, FetchedTopic] = {}
     if not topics:
         _some_known_topics(context, group, require_stable)
     for some in slices(topics, "partition_indexes"):
@@ -164,7 +164,7 @@ def _known_topics(
 
 def _some_known_topics(
     context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
-) -> list[KnownTopic]:
+) -> list[FetchedTopic]:
     topics = group.topics or ()
     names = [_name(context, topic) for topic in topics]
     asked: dict[str, list[int]] = {}
@@ -199,11 +199,11 @@ def _known_topic(
     context: RequestContext,
     topic: OffsetFetchRequestTopics,
     found: Mapping[int, CommittedOffset | BrokerError | None],
-) -> KnownTopic:
+) -> FetchedTopic:
     asked_id = topic.topic_id if context.api_version >= TOPIC_IDS_SINCE else None
     nothing = error_code(UnknownTopicOrPartition("")) if context.api_version == 0 else 0
     known = [_known(index, found.get(index), asked_id, nothing) for index in topic.partition_indexes]
-    return KnownTopic(topic.name, topic.topic_id, known)
+    return FetchedTopic(topic.name, topic.topic_id, known)
 
 
 def _known(
@@ -217,16 +217,18 @@ def _known(
     return Known(index, found.offset, found.leader_epoch, found.metadata)
 
 
-def _everything(context: RequestContext, fetched: FetchedOffsets) -> Generator[None, None, list[KnownTopic]]:
+def _everything(
+    context: RequestContext, fetched: FetchedOffsets
+) -> Generator[None, None, list[FetchedTopic]]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
-    known: list[KnownTopic] = []
+    known: list[FetchedTopic] = []
     for name, partitions in fetched.items():
         topic = context.broker.topics.find(name) if by_id else None
         if by_id and topic is None:
             continue
         topic_id = topic.topic_id.bytes if topic else None
         found = yield from each_in_steps(partitions.items(), partial(_known_of, topic_id))
-        known.append(KnownTopic(name, topic_id or ZERO_UUID, found))
+        known.append(FetchedTopic(name, topic_id or ZERO_UUID, found))
     return known
 
 
@@ -235,7 +237,7 @@ def _known_of(asked_id: bytes | None, item: tuple[int, CommittedOffset | BrokerE
     return _known(index, found, asked_id, 0)
 
 
-def _all_failed(topic: OffsetFetchRequestTopics, code: int) -> KnownTopic:
-    return KnownTopic(
+def _all_failed(topic: OffsetFetchRequestTopics, code: int) -> FetchedTopic:
+    return FetchedTopic(
         topic.name, topic.topic_id, [Known(index, error=code) for index in topic.partition_indexes]
     )

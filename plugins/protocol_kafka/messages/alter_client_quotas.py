@@ -15,7 +15,7 @@ from tidelog.plugins.protocol_kafka.messages.api import ALTER_CLIENT_QUOTAS
 
 
 @struct()
-class EntityData:
+class AlterClientQuotasEntity:
     """Part of an entity; a name of null is the default of its type."""
 
     entity_type: str = string()
@@ -32,10 +32,10 @@ class OpData:
 
 
 @struct()
-class EntryData:
+class AlterClientQuotasEntry:
     """An entity, and the changes of its quotas."""
 
-    entity: list[EntityData] = array(EntityData)
+    entity: list[AlterClientQuotasEntity] = array(AlterClientQuotasEntity)
     ops: list[OpData] = array(OpData)
 
 
@@ -43,7 +43,7 @@ class EntryData:
 class AlterClientQuotasRequest:
     """Change quotas."""
 
-    entries: list[EntryData] = array(EntryData)
+    entries: list[AlterClientQuotasEntry] = array(AlterClientQuotasEntry)
     validate_only: bool = boolean()
 
 
@@ -53,7 +53,7 @@ class EntryResponseData:
 
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
-    entity: list[EntityData] = array(EntityData)
+    entity: list[AlterClientQuotasEntity] = array(AlterClientQuotasEntity)
 
 
 @struct(ALTER_CLIENT_QUOTAS.versions)

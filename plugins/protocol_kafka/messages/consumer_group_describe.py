@@ -38,7 +38,7 @@ class ConsumerGroupDescribeRequest:
 
 
 @struct()
-class TopicPartitions:
+class ConsumerGroupDescribeTopicPartitions:
     """Some partitions of a topic."""
 
     topic_id: Uuid = uuid()
@@ -47,14 +47,14 @@ class TopicPartitions:
 
 
 @struct()
-class Assignment:
+class ConsumerGroupDescribeAssignment:
     """The partitions of a member."""
 
-    topic_partitions: list[TopicPartitions] = array(TopicPartitions)
+    topic_partitions: list[ConsumerGroupDescribeTopicPartitions] = array(ConsumerGroupDescribeTopicPartitions)
 
 
 @struct()
-class Member:
+class ConsumerGroupDescribeMember:
     """A member; `member_type` is 0 for the classic protocol and 1 for the consumer protocol."""
 
     member_id: str = string()
@@ -65,13 +65,13 @@ class Member:
     client_host: str = string()
     subscribed_topic_names: list[str] = array(STRING)
     subscribed_topic_regex: str | None = string(nullable="0+", default=None)
-    assignment: Assignment = nested(Assignment)
-    target_assignment: Assignment = nested(Assignment)
+    assignment: ConsumerGroupDescribeAssignment = nested(ConsumerGroupDescribeAssignment)
+    target_assignment: ConsumerGroupDescribeAssignment = nested(ConsumerGroupDescribeAssignment)
     member_type: int = int8(versions="1+", default=UNKNOWN_MEMBER_TYPE, ignorable=True)
 
 
 @struct()
-class DescribedGroup:
+class ConsumerGroupDescribedGroup:
     """A group, or why it cannot be described."""
 
     error_code: int = int16()
@@ -81,7 +81,7 @@ class DescribedGroup:
     group_epoch: int = int32()
     assignment_epoch: int = int32()
     assignor_name: str = string()
-    members: list[Member] = array(Member)
+    members: list[ConsumerGroupDescribeMember] = array(ConsumerGroupDescribeMember)
     authorized_operations: int = int32(default=NO_AUTHORIZED_OPERATIONS)
 
 
@@ -90,4 +90,4 @@ class ConsumerGroupDescribeResponse:
     """ConsumerGroupDescribe response."""
 
     throttle_time_ms: int = int32(default=0)
-    groups: list[DescribedGroup] = array(DescribedGroup)
+    groups: list[ConsumerGroupDescribedGroup] = array(ConsumerGroupDescribedGroup)

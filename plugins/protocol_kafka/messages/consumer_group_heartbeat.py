@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @struct()
-class TopicPartitions:
+class ConsumerGroupHeartbeatTopicPartitions:
     """Some partitions of a topic."""
 
     topic_id: Uuid = uuid()
@@ -39,14 +39,18 @@ class ConsumerGroupHeartbeatRequest:
     subscribed_topic_names: list[str] | None = array(STRING, nullable="0+", default=None)
     subscribed_topic_regex: str | None = string(versions="1+", nullable="1+", default=None)
     server_assignor: str | None = string(nullable="0+", default=None)
-    topic_partitions: list[TopicPartitions] | None = array(TopicPartitions, nullable="0+", default=None)
+    topic_partitions: list[ConsumerGroupHeartbeatTopicPartitions] | None = array(
+        ConsumerGroupHeartbeatTopicPartitions, nullable="0+", default=None
+    )
 
 
 @struct()
-class Assignment:
+class ConsumerGroupHeartbeatAssignment:
     """The partitions that are assigned to a member."""
 
-    topic_partitions: list[TopicPartitions] = array(TopicPartitions)
+    topic_partitions: list[ConsumerGroupHeartbeatTopicPartitions] = array(
+        ConsumerGroupHeartbeatTopicPartitions
+    )
 
 
 @struct(CONSUMER_GROUP_HEARTBEAT.versions)
@@ -59,4 +63,6 @@ class ConsumerGroupHeartbeatResponse:
     member_id: str | None = string(nullable="0+", default=None)
     member_epoch: int = int32()
     heartbeat_interval_ms: int = int32()
-    assignment: Assignment | None = nested(Assignment, nullable="0+", default=None)
+    assignment: ConsumerGroupHeartbeatAssignment | None = nested(
+        ConsumerGroupHeartbeatAssignment, nullable="0+", default=None
+    )

@@ -33,7 +33,7 @@ class DescribeClientQuotasRequest:
 
 
 @struct()
-class EntityData:
+class DescribeClientQuotasEntity:
     """Part of an entity; a name of null is the default of its type."""
 
     entity_type: str = string()
@@ -49,10 +49,10 @@ class ValueData:
 
 
 @struct()
-class EntryData:
+class DescribeClientQuotasEntry:
     """An entity with its quotas."""
 
-    entity: list[EntityData] = array(EntityData)
+    entity: list[DescribeClientQuotasEntity] = array(DescribeClientQuotasEntity)
     values: list[ValueData] = array(ValueData)
 
 
@@ -63,4 +63,4 @@ class DescribeClientQuotasResponse:
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
-    entries: list[EntryData] | None = array(EntryData, nullable="0+")
+    entries: list[DescribeClientQuotasEntry] | None = array(DescribeClientQuotasEntry, nullable="0+")

@@ -41,7 +41,7 @@ class DescribedGroupMember:
 
 
 @struct()
-class DescribedGroup:
+class DescribeGroupsGroup:
     """A group."""
 
     error_code: int = int16()
@@ -59,4 +59,4 @@ class DescribeGroupsResponse:
     """DescribeGroups response."""
 
     throttle_time_ms: int = int32(versions="1+", default=0, ignorable=True)
-    groups: list[DescribedGroup] = array(DescribedGroup)
+    groups: list[DescribeGroupsGroup] = array(DescribeGroupsGroup)

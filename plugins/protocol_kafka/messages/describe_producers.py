@@ -8,7 +8,7 @@ from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_PRODUCERS
 
 
 @struct()
-class TopicRequest:
+class DescribeProducersTopic:
     """Partitions of one topic."""
 
     name: str = string()
@@ -19,7 +19,7 @@ class TopicRequest:
 class DescribeProducersRequest:
     """Request the producers of these partitions."""
 
-    topics: list[TopicRequest] = array(TopicRequest)
+    topics: list[DescribeProducersTopic] = array(DescribeProducersTopic)
 
 
 @struct()

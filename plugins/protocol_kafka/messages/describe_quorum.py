@@ -39,7 +39,7 @@ class DescribeQuorumRequest:
 
 
 @struct()
-class ReplicaState:
+class DescribeQuorumReplica:
     """A replica and how far it is; times are in milliseconds, -1 when they are unknown."""
 
     replica_id: int = int32()
@@ -59,8 +59,8 @@ class QuorumPartition:
     leader_id: int = int32()
     leader_epoch: int = int32()
     high_watermark: int = int64()
-    current_voters: list[ReplicaState] = array(ReplicaState)
-    observers: list[ReplicaState] = array(ReplicaState)
+    current_voters: list[DescribeQuorumReplica] = array(DescribeQuorumReplica)
+    observers: list[DescribeQuorumReplica] = array(DescribeQuorumReplica)
 
 
 @struct()
@@ -72,7 +72,7 @@ class QuorumTopic:
 
 
 @struct()
-class Listener:
+class DescribeQuorumListener:
     """An address of a controller."""
 
     name: str = string(versions="2+")
@@ -85,7 +85,7 @@ class QuorumNode:
     """A voter and its addresses."""
 
     node_id: int = int32(versions="2+")
-    listeners: list[Listener] = array(Listener, versions="2+")
+    listeners: list[DescribeQuorumListener] = array(DescribeQuorumListener, versions="2+")
 
 
 @struct(DESCRIBE_QUORUM.versions)

@@ -17,7 +17,7 @@ from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_TOPIC_PARTITION
 
 
 @struct()
-class TopicRequest:
+class DescribeTopicPartitionsTopic:
     """Name of a topic."""
 
     name: str = string()
@@ -35,7 +35,7 @@ class Cursor:
 class DescribeTopicPartitionsRequest:
     """Request topics by name, all of them with an empty list, from `cursor` on."""
 
-    topics: list[TopicRequest] = array(TopicRequest)
+    topics: list[DescribeTopicPartitionsTopic] = array(DescribeTopicPartitionsTopic)
     response_partition_limit: int = int32(default=2000)
     cursor: Cursor | None = nested(Cursor, nullable="0+", default=None)
 

@@ -23,7 +23,7 @@ class TopicData:
 
 
 @struct()
-class TransactionState:
+class DescribeTransactionsTransaction:
     """One transactional id's transaction; the start is -1 before its first."""
 
     error_code: int = int16()
@@ -41,4 +41,4 @@ class DescribeTransactionsResponse:
     """DescribeTransactions response."""
 
     throttle_time_ms: int = int32(default=0)
-    transaction_states: list[TransactionState] = array(TransactionState)
+    transaction_states: list[DescribeTransactionsTransaction] = array(DescribeTransactionsTransaction)

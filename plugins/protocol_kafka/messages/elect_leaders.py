@@ -13,7 +13,7 @@ UNCLEAN: Final = 1
 
 
 @struct()
-class TopicPartitions:
+class ElectLeadersTopicPartitions:
     """Partitions of a topic."""
 
     topic: str = string()
@@ -25,7 +25,9 @@ class ElectLeadersRequest:
     """Request an election for some partitions, or with None for all; version 0 knows `PREFERRED` only."""
 
     election_type: int = int8(versions="1+", default=PREFERRED)
-    topic_partitions: list[TopicPartitions] | None = array(TopicPartitions, nullable="0+")
+    topic_partitions: list[ElectLeadersTopicPartitions] | None = array(
+        ElectLeadersTopicPartitions, nullable="0+"
+    )
     timeout_ms: int = int32(default=60000)
 
 

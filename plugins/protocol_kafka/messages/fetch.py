@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @struct(frozen=True)
-class ReplicaState:
+class FetchReplicaState:
     """The follower that sends the request (KIP-903); -1 for consumers."""
 
     replica_id: int = int32(default=-1)
@@ -73,7 +73,9 @@ class FetchRequest:
 
     cluster_id: str | None = string(versions="12+", nullable="12+", tag=0, default=None, ignorable=True)
     replica_id: int = int32(versions="0-14", default=-1)
-    replica_state: ReplicaState = nested(ReplicaState, versions="15+", tag=1, default=ReplicaState())
+    replica_state: FetchReplicaState = nested(
+        FetchReplicaState, versions="15+", tag=1, default=FetchReplicaState()
+    )
     max_wait_ms: int = int32()
     min_bytes: int = int32()
     max_bytes: int = int32(versions="3+", default=0x7FFFFFFF, ignorable=True)
@@ -86,7 +88,7 @@ class FetchRequest:
 
 
 @struct(frozen=True)
-class EpochEndOffset:
+class FetchEpochEndOffset:
     """End of the newest epoch that the follower's log shares with the leader's (KIP-595)."""
 
     epoch: int = int32(default=-1)
@@ -94,7 +96,7 @@ class EpochEndOffset:
 
 
 @struct(frozen=True)
-class LeaderIdAndEpoch:
+class FetchLeaderIdAndEpoch:
     """The current leader; -1 when it is unknown."""
 
     leader_id: int = int32(default=-1)
@@ -102,7 +104,7 @@ class LeaderIdAndEpoch:
 
 
 @struct(frozen=True)
-class SnapshotId:
+class FetchSnapshotId:
     """The snapshot to fetch when the offset is below the log start offset (KIP-630)."""
 
     end_offset: int = int64(default=-1)
@@ -110,7 +112,7 @@ class SnapshotId:
 
 
 @struct()
-class AbortedTransaction:
+class FetchAbortedTransaction:
     """An aborted transaction that overlaps the batches of the response."""
 
     producer_id: int = int64()
@@ -126,13 +128,15 @@ class PartitionData:
     high_watermark: int = int64()
     last_stable_offset: int = int64(versions="4+", default=-1, ignorable=True)
     log_start_offset: int = int64(versions="5+", default=-1, ignorable=True)
-    diverging_epoch: EpochEndOffset = nested(EpochEndOffset, versions="12+", tag=0, default=EpochEndOffset())
-    current_leader: LeaderIdAndEpoch = nested(
-        LeaderIdAndEpoch, versions="12+", tag=1, default=LeaderIdAndEpoch()
+    diverging_epoch: FetchEpochEndOffset = nested(
+        FetchEpochEndOffset, versions="12+", tag=0, default=FetchEpochEndOffset()
     )
-    snapshot_id: SnapshotId = nested(SnapshotId, versions="12+", tag=2, default=SnapshotId())
-    aborted_transactions: list[AbortedTransaction] | None = array(
-        AbortedTransaction, versions="4+", nullable="4+", default=None, ignorable=True
+    current_leader: FetchLeaderIdAndEpoch = nested(
+        FetchLeaderIdAndEpoch, versions="12+", tag=1, default=FetchLeaderIdAndEpoch()
+    )
+    snapshot_id: FetchSnapshotId = nested(FetchSnapshotId, versions="12+", tag=2, default=FetchSnapshotId())
+    aborted_transactions: list[FetchAbortedTransaction] | None = array(
+        FetchAbortedTransaction, versions="4+", nullable="4+", default=None, ignorable=True
     )
     preferred_read_replica: int = int32(versions="11+", default=-1)
     records: bytes | memoryview | RecordRegions | None = records(nullable="0+")
@@ -148,7 +152,7 @@ class FetchableTopicResponse:
 
 
 @struct()
-class NodeEndpoint:
+class FetchNodeEndpoint:
     """Address of a broker that `current_leader` names (KIP-951)."""
 
     node_id: int = int32()
@@ -165,4 +169,4 @@ class FetchResponse:
     error_code: int = int16(versions="7+", default=0, ignorable=True)
     session_id: int = int32(versions="7+", default=0)
     responses: list[FetchableTopicResponse] = array(FetchableTopicResponse)
-    node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, versions="16+", tag=0, factory=list)
+    node_endpoints: list[FetchNodeEndpoint] = array(FetchNodeEndpoint, versions="16+", tag=0, factory=list)

@@ -27,7 +27,7 @@ class FindCoordinatorRequest:
 
 
 @struct()
-class Coordinator:
+class FindCoordinatorCoordinator:
     """The coordinator of one key; node id -1 and an empty host with an error."""
 
     key: str = string()
@@ -48,4 +48,6 @@ class FindCoordinatorResponse:
     node_id: int = int32(versions="0-3", default=0)
     host: str = string(versions="0-3", default="")
     port: int = int32(versions="0-3", default=0)
-    coordinators: list[Coordinator] = array(Coordinator, versions="4+", factory=list)
+    coordinators: list[FindCoordinatorCoordinator] = array(
+        FindCoordinatorCoordinator, versions="4+", factory=list
+    )

@@ -16,7 +16,7 @@ class ListGroupsRequest:
 
 
 @struct()
-class ListedGroup:
+class ListGroupsGroup:
     """A group."""
 
     group_id: str = string()
@@ -31,4 +31,4 @@ class ListGroupsResponse:
 
     throttle_time_ms: int = int32(versions="1+", default=0, ignorable=True)
     error_code: int = int16()
-    groups: list[ListedGroup] = array(ListedGroup)
+    groups: list[ListGroupsGroup] = array(ListGroupsGroup)

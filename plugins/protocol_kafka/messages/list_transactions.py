@@ -21,7 +21,7 @@ class ListTransactionsRequest:
 
 
 @struct()
-class TransactionState:
+class ListTransactionsTransaction:
     """One transactional id."""
 
     transactional_id: str = string()
@@ -36,4 +36,4 @@ class ListTransactionsResponse:
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     unknown_state_filters: list[str] = array(STRING)
-    transaction_states: list[TransactionState] = array(TransactionState)
+    transaction_states: list[ListTransactionsTransaction] = array(ListTransactionsTransaction)

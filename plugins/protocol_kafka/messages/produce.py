@@ -61,7 +61,7 @@ class BatchIndexAndErrorMessage:
 
 
 @struct(frozen=True)
-class LeaderIdAndEpoch:
+class ProduceLeaderIdAndEpoch:
     """The current leader (KIP-951); -1 when it is unknown."""
 
     leader_id: int = int32(default=-1)
@@ -81,8 +81,8 @@ class PartitionProduceResponse:
         BatchIndexAndErrorMessage, versions="8+", factory=list, ignorable=True
     )
     error_message: str | None = string(versions="8+", nullable="8+", default=None, ignorable=True)
-    current_leader: LeaderIdAndEpoch = nested(
-        LeaderIdAndEpoch, versions="10+", tag=0, default=LeaderIdAndEpoch()
+    current_leader: ProduceLeaderIdAndEpoch = nested(
+        ProduceLeaderIdAndEpoch, versions="10+", tag=0, default=ProduceLeaderIdAndEpoch()
     )
 
 
@@ -96,7 +96,7 @@ class TopicProduceResponse:
 
 
 @struct()
-class NodeEndpoint:
+class ProduceNodeEndpoint:
     """Address of a broker that `current_leader` names."""
 
     node_id: int = int32()
@@ -111,4 +111,6 @@ class ProduceResponse:
 
     responses: list[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32(versions="1+", default=0, ignorable=True)
-    node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, versions="10+", tag=0, factory=list)
+    node_endpoints: list[ProduceNodeEndpoint] = array(
+        ProduceNodeEndpoint, versions="10+", tag=0, factory=list
+    )

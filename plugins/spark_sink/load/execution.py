@@ -14,7 +14,7 @@ from tidelog.kernel.cli.tables import print_json
 from tidelog.plugins.spark_sink.load.directory import LoadDirectory
 from tidelog.plugins.spark_sink.load.plan import LoadPlan
 from tidelog.plugins.spark_sink.load.planning import check_plan, check_topics, make_plan
-from tidelog.plugins.spark_sink.load.progress import LoadProgress
+from tidelog.plugins.spark_sink.load.progress import LoadProgressBar
 from tidelog.plugins.spark_sink.load.request import LoadRequest
 from tidelog.plugins.spark_sink.load.run import ChunkWriter, Load, Summary
 from tidelog.plugins.spark_sink.load.times import iso_time
@@ -46,7 +46,7 @@ def execute(given: Mapping[str, Any]) -> None:
             chunks.read_with(failOnDataLoss=str(not skip_deleted).lower(), **local_log_dirs)
             yield chunks
 
-    with LoadProgress() as progress:
+    with LoadProgressBar() as progress:
         summary = Load(
             directory=directory,
             identity=request.identity(),

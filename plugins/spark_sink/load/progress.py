@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from tidelog.plugins.spark_sink.load.directory import Commit
 
 
-class LoadProgress:
+class LoadProgressBar:
     """Progress on standard error, of offsets: how many of them have records is known when they are read."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class LoadProgress:
         )
         self._task: TaskID | None = None
 
-    def __enter__(self) -> LoadProgress:
+    def __enter__(self) -> LoadProgressBar:
         self._bar.start()
         return self
 

@@ -27,7 +27,7 @@ class ChunkWriter(Protocol):
         ...
 
 
-class Progress(Protocol):
+class LoadObserver(Protocol):
     """Gets the progress of a load; sizes are numbers of offsets."""
 
     def begin(self, total: int, done: int) -> None:
@@ -82,7 +82,7 @@ class Load:
     check_plan: Checker
     check_topics: Callable[[LoadPlan], None]
     writer: Callable[[LoadPlan], AbstractContextManager[ChunkWriter]]
-    progress: Progress
+    progress: LoadObserver
     overwrite: bool = False
 
     def run(self) -> Summary:

@@ -9,7 +9,7 @@ A broker writes, replaces and deletes these files meanwhile, so all of this is o
 as expected, the rest of the range is read from the broker. A segment that is missing looks like the gap that
 a compaction leaves. So all segments of a range are open before one of them is read, and they are those of the
 log at one time: it has the same ones afterwards, and none is about to be replaced.
-Sources: Kafka documentation, "Log"; Apache Kafka's `LocalLog.replaceSegments` for `.swap`.
+Sources: Kafka documentation, "Log"; Apache Kafka's `SegmentFilesReader.replaceSegments` for `.swap`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _log_unless_missing(error: OSError | BrokerError) -> None:
 
 
 @attrs.frozen
-class LogDirectory:
+class PartitionDirectory:
     """The directory at `path`, as long as it is of a partition of the topic with this id."""
 
     path: Path
@@ -67,18 +67,18 @@ class LogDirectory:
 
 def find_local_log(
     folders: Iterable[Path], partition: TopicPartition, topic_id: UUID | None
-) -> LogDirectory | None:
+) -> PartitionDirectory | None:
     """Return the directory of a partition, None if no folder has one of the topic with this id."""
     if topic_id is None:
         return None
-    directories = (LogDirectory(folder / str(partition), topic_id) for folder in folders)
+    directories = (PartitionDirectory(folder / str(partition), topic_id) for folder in folders)
     return next((each for each in directories if each.is_of_topic()), None)
 
 
-class LocalLog:
+class SegmentFilesReader:
     """Reader of a range of offsets in the segment files of a partition; `position` is the next offset."""
 
-    def __init__(self, directory: LogDirectory, wanted: OffsetRange, *, read_committed: bool) -> None:
+    def __init__(self, directory: PartitionDirectory, wanted: OffsetRange, *, read_committed: bool) -> None:
         self._directory = directory
         self._stop = wanted.stop
         self._read_committed = read_committed

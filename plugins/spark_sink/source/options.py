@@ -29,7 +29,7 @@ from tidelog.plugins.spark_sink.source.limits import (
     refuse_value,
 )
 from tidelog.plugins.spark_sink.source.positions import EARLIEST, LATEST
-from tidelog.plugins.spark_sink.source.subscriptions import SUBSCRIPTIONS, Subscription
+from tidelog.plugins.spark_sink.source.subscriptions import SUBSCRIPTIONS, TopicSelection
 
 _ENDS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _TRIGGERS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -98,7 +98,7 @@ class SourceOptions:
     """
 
     bootstrap_servers: str
-    subscription: Subscription
+    subscription: TopicSelection
     start: Limit
     end: Limit
     fail_on_data_loss: bool
@@ -188,7 +188,7 @@ def _limits(options: OptionValues, *, streaming: bool) -> tuple[Limit, Limit]:
     return start, end
 
 
-def _subscription(options: OptionValues) -> Subscription:
+def _subscription(options: OptionValues) -> TopicSelection:
     chosen = [name for name in SUBSCRIPTIONS if name in options.values]
     if len(chosen) != 1:
         found = f", not {' and '.join(chosen)}" if chosen else ""

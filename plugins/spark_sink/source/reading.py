@@ -19,7 +19,7 @@ from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMEST
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.rows import rows_of
 from tidelog.plugins.spark_sink.source.errors import report_data_loss
-from tidelog.plugins.spark_sink.source.local_log import LocalLog, LogDirectory
+from tidelog.plugins.spark_sink.source.local_log import PartitionDirectory, SegmentFilesReader
 from tidelog.plugins.spark_sink.source.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _CREATED_AGAIN: Final = "its topic was deleted and created again"
 
 
 def read_range(
-    options: SourceOptions, wanted: OffsetRange, local_log: LogDirectory | None = None
+    options: SourceOptions, wanted: OffsetRange, local_log: PartitionDirectory | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range, in the order of their offsets.
 
@@ -43,7 +43,7 @@ def read_range(
         ClientError: no broker answered in time, or what it sent is malformed.
     """
     if local_log is not None:
-        local = LocalLog(local_log, wanted, read_committed=options.read_committed)
+        local = SegmentFilesReader(local_log, wanted, read_committed=options.read_committed)
         yield from rows_of(local.batches(), wanted, include_headers=options.include_headers)
         wanted = attrs.evolve(wanted, start=local.position)
     if wanted.start < wanted.stop:

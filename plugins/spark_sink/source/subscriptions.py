@@ -17,7 +17,7 @@ from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.source.positions import parse_partitions
 
 
-class Subscription(Protocol):
+class TopicSelection(Protocol):
     """What an option selects."""
 
     @property
@@ -31,7 +31,7 @@ class Subscription(Protocol):
 
 
 @attrs.frozen
-class Topics:
+class SelectedTopics:
     """All partitions of these topics."""
 
     topics: tuple[str, ...]
@@ -42,7 +42,7 @@ class Topics:
 
 
 @attrs.frozen
-class TopicPattern:
+class SelectedPattern:
     """All partitions of topics in whose names a pattern is found."""
 
     pattern: str
@@ -69,7 +69,7 @@ class Partitions:
         return partition in self.partitions
 
 
-def partitions_in(metadata: ClusterMetadata, subscription: Subscription) -> frozenset[TopicPartition]:
+def partitions_in(metadata: ClusterMetadata, subscription: TopicSelection) -> frozenset[TopicPartition]:
     """Return the partitions that exist and are read; internal topics never are."""
     return frozenset(
         partition
@@ -80,14 +80,14 @@ def partitions_in(metadata: ClusterMetadata, subscription: Subscription) -> froz
     )
 
 
-def _subscribe(text: str) -> Topics:
+def _subscribe(text: str) -> SelectedTopics:
     topics = tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip()))
     if not topics:
         raise InvalidOption("the option subscribe has to be topics separated by commas, and it is empty")
-    return Topics(topics)
+    return SelectedTopics(topics)
 
 
-def _subscribe_pattern(text: str) -> TopicPattern:
+def _subscribe_pattern(text: str) -> SelectedPattern:
     if not text.strip():
         raise InvalidOption("the option subscribePattern has to be a regular expression, and it is empty")
     try:
@@ -96,7 +96,7 @@ def _subscribe_pattern(text: str) -> TopicPattern:
         raise InvalidOption(
             f"the option subscribePattern has to be a regular expression, and {text!r} is none: {error}"
         ) from None
-    return TopicPattern(text.strip())
+    return SelectedPattern(text.strip())
 
 
 @cache
@@ -115,7 +115,7 @@ def _assign(text: str) -> Partitions:
     return Partitions(parse_partitions("assign", text))
 
 
-SUBSCRIPTIONS: Final[dict[str, Callable[[str], Subscription]]] = {
+SUBSCRIPTIONS: Final[dict[str, Callable[[str], TopicSelection]]] = {
     "subscribe": _subscribe,
     "subscribePattern": _subscribe_pattern,
     "assign": _assign,

@@ -12,7 +12,7 @@ from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.source.errors import report_data_loss
-from tidelog.plugins.spark_sink.source.local_log import LogDirectory, find_local_log
+from tidelog.plugins.spark_sink.source.local_log import PartitionDirectory, find_local_log
 from tidelog.plugins.spark_sink.source.options import SourceOptions
 from tidelog.plugins.spark_sink.source.reading import read_range
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 class RangeTask(InputPartition):
     """A range of offsets, and the directory of its log where that may be read on the same host."""
 
-    def __init__(self, wanted: OffsetRange, local_log: LogDirectory | None) -> None:
+    def __init__(self, wanted: OffsetRange, local_log: PartitionDirectory | None) -> None:
         self.wanted = wanted
         self.local_log = local_log
 
@@ -126,7 +126,9 @@ class RangeReader:
             log.warning("segment files are not read by the tasks of this micro-batch: %s", error)
             return {}
 
-    def _local_log(self, wanted: OffsetRange, log_starts: dict[TopicPartition, int]) -> LogDirectory | None:
+    def _local_log(
+        self, wanted: OffsetRange, log_starts: dict[TopicPartition, int]
+    ) -> PartitionDirectory | None:
         """Return the directory to read, None if there is none or if it may have records that were deleted."""
         if log_starts.get(wanted.partition, wanted.stop) > wanted.start:
             return None

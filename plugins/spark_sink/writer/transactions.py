@@ -32,7 +32,7 @@ import attrs
 
 from tidelog.kernel.errors import TidelogError
 from tidelog.kernel.topic_partition import TopicPartition
-from tidelog.plugins.client.errors import ClientError, ErrorResponse, ProducerFenced
+from tidelog.plugins.client.errors import ClientError, ErrorResponse, FencedProducer
 from tidelog.plugins.client.operations.group_offsets import GroupOffset, commit_offsets, committed_offsets
 from tidelog.plugins.client.operations.metadata import metadata
 from tidelog.plugins.client.operations.sending import or_raise, send_request
@@ -182,7 +182,7 @@ def commit_tasks(client: BlockingDriver, options: WriterOptions, done: Sequence[
     for task, producer in prepared:
         try:
             client.run(commit_transaction, producer)
-        except ProducerFenced as error:
+        except FencedProducer as error:
             raise TransactionEnded(
                 f"the transaction of task {task.index} of micro-batch {task.batch} ended before the "
                 f"micro-batch did ({error}): it was open for longer than kafka.transaction.timeout.ms, which "

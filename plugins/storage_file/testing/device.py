@@ -33,20 +33,20 @@ Names = dict[str, int]
 
 
 @attrs.frozen
-class Content:
+class DeviceContent:
     """Content of `size` bytes: `data`, and behind it a hole, which reads as zeros."""
 
     data: bytes = b""
     size: int = 0
 
-    def after(self, operation: DataOperation) -> Content:
+    def after(self, operation: DataOperation) -> DeviceContent:
         """Return the content after an operation."""
         if isinstance(operation, Resize):
-            return Content(self.data[: operation.size], operation.size)
+            return DeviceContent(self.data[: operation.size], operation.size)
         position, data, old = operation.position, operation.data, self.data
         end = position + len(data)
         changed = old[:position].ljust(position, b"\0") + data + old[end:]
-        return Content(changed, max(self.size, end))
+        return DeviceContent(changed, max(self.size, end))
 
     def read(self, position: int, size: int) -> bytes:
         """Return a range, which ends at the end of the content at the latest."""
@@ -58,8 +58,8 @@ class Content:
 class StoredFile:
     """File: `cached` is what programs see, `durable` is on the device, `pending` the writes between them."""
 
-    cached: Content = attrs.field(factory=Content)
-    durable: Content = attrs.field(factory=Content)
+    cached: DeviceContent = attrs.field(factory=DeviceContent)
+    durable: DeviceContent = attrs.field(factory=DeviceContent)
     pending: list[DataOperation] = attrs.field(factory=list[DataOperation])
 
 
@@ -132,12 +132,12 @@ class Device:
             self.files[operation.node] = StoredFile()
 
 
-def stored_content(path: Path) -> Content:
+def stored_content(path: Path) -> DeviceContent:
     """Return a file's content; of a hole at its end only the size is stored."""
     with path.open("rb") as file:
         size = path.stat().st_size
         end = max((end for _, end in filled_ranges(file.fileno())), default=0)
-        return Content(os.pread(file.fileno(), min(end, size), 0), size)
+        return DeviceContent(os.pread(file.fileno(), min(end, size), 0), size)
 
 
 def filled_ranges(fd: int) -> Iterator[tuple[int, int]]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import attrs
 
 from tidelog.plugins.storage_file.testing.device import (
-    Content,
     Device,
+    DeviceContent,
     Names,
     StoredDirectory,
     StoredFile,
@@ -70,7 +70,7 @@ class PowerCut:
             names = with_names(names, operation)
         return names
 
-    def _content(self, file: StoredFile, choose: random.Random) -> Content:
+    def _content(self, file: StoredFile, choose: random.Random) -> DeviceContent:
         if not file.pending:
             return file.durable
         match self.data:
@@ -87,18 +87,18 @@ class PowerCut:
             case DataFate.OVERGROWN:
                 return _overgrown(file, choose)
 
-    def _grown(self, file: StoredFile, choose: random.Random) -> Content:
+    def _grown(self, file: StoredFile, choose: random.Random) -> DeviceContent:
         written, kept = len(file.cached.data), file.durable.read(0, file.durable.size)
         missing = max(written - len(kept), 0)
         filler = bytes(missing) if self.data is DataFate.ZEROS else choose.randbytes(missing)
-        return Content(kept + filler, max(file.cached.size, file.durable.size))
+        return DeviceContent(kept + filler, max(file.cached.size, file.durable.size))
 
 
 PROCESS_ENDS = PowerCut(DataFate.KEPT, NameFate.KEPT)
 """The machine keeps running, so that everything that was written is there."""
 
 
-def _torn(file: StoredFile, choose: random.Random) -> Content:
+def _torn(file: StoredFile, choose: random.Random) -> DeviceContent:
     whole = choose.randrange(len(file.pending))
     content = file.durable
     for operation in file.pending[:whole]:
@@ -112,7 +112,7 @@ def _torn(file: StoredFile, choose: random.Random) -> Content:
     return content.after(last)
 
 
-def _scattered(file: StoredFile, choose: random.Random) -> Content:
+def _scattered(file: StoredFile, choose: random.Random) -> DeviceContent:
     sizes = {file.durable.size}
     content = file.durable
     for operation in file.pending:
@@ -122,16 +122,16 @@ def _scattered(file: StoredFile, choose: random.Random) -> Content:
     filled = min(size, max(len(file.durable.data), len(file.cached.data)))
     old, new = (side.read(0, filled).ljust(filled, b"\0") for side in (file.durable, file.cached))
     sectors = [choose.choice([old, new])[at : at + SECTOR_BYTES] for at in range(0, filled, SECTOR_BYTES)]
-    return Content(b"".join(sectors), size)
+    return DeviceContent(b"".join(sectors), size)
 
 
-def _overgrown(file: StoredFile, choose: random.Random) -> Content:
+def _overgrown(file: StoredFile, choose: random.Random) -> DeviceContent:
     size = file.cached.size
     extra = BLOCK_BYTES * choose.randint(1, 2) - size % BLOCK_BYTES
     return file.cached.after(WriteBytes(0, size, choose.choice([bytes(extra), choose.randbytes(extra)])))
 
 
-def _write_tree(node: int, place: Path, names: dict[int, Names], contents: dict[int, Content]) -> None:
+def _write_tree(node: int, place: Path, names: dict[int, Names], contents: dict[int, DeviceContent]) -> None:
     place.mkdir(parents=True)
     for name, child in names[node].items():
         content = contents.get(child)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.kernel.partition.transactions import Transactions
+from tidelog.kernel.partition.transactions import LogTransactions
 
 Histories = st.lists(st.tuples(st.sampled_from(["begin", "end", "commit"]), st.integers(0, 7)), max_size=60)
 
@@ -15,7 +15,7 @@ def test_settle_and_stable_offset_after_agree_with_a_search_of_all_transactions(
     history: list[tuple[str, int]],
 ) -> None:
     """Of any number of producers, ended in any order, with a high watermark that lags behind."""
-    transactions = Transactions()
+    transactions = LogTransactions()
     open_now: dict[int, int] = {}
     ended: list[tuple[int, int]] = []
     log_end = high_watermark = 0
@@ -38,7 +38,7 @@ def test_settle_and_stable_offset_after_agree_with_a_search_of_all_transactions(
 
 
 def test_a_later_end_of_an_earlier_beginning_outlasts_what_lies_between() -> None:
-    transactions = Transactions()
+    transactions = LogTransactions()
     for first in (1, 3, 5):
         transactions.begin(first, first)
     for first, last in ((1, 10), (5, 12), (3, 14)):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.tables import for_each
 from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
 from tidelog.kernel.partition.following import Follower
-from tidelog.kernel.partition.transactions import Transactions
+from tidelog.kernel.partition.transactions import LogTransactions
 from tidelog.kernel.partition.watermarks import Watermarks
 from tidelog.kernel.testing import make_batch
 
@@ -49,15 +49,15 @@ def woken_at(watermarks: Watermarks, missing_bytes: int, *, committed: bool) -> 
     return woken
 
 
-def with_an_open_transaction(first_offset: int) -> Transactions:
-    transactions = Transactions()
+def with_an_open_transaction(first_offset: int) -> LogTransactions:
+    transactions = LogTransactions()
     transactions.begin(first_offset, 1)
     return transactions
 
 
 @for_each("committed", [True, False])
 def test_watermarks_begin_with_all_of_the_log_and_nothing_unseen(committed: bool) -> None:
-    watermarks = Watermarks(3, 10, Transactions())
+    watermarks = Watermarks(3, 10, LogTransactions())
     assert bounds(watermarks) == (3, 10, 10, 10)
     enough, too_little = (woken_at(watermarks, missing, committed=committed) for missing in (100, 101))
     watermarks.unseen_bytes += 100
@@ -75,7 +75,7 @@ def test_reset_keeps_the_bounds_in_order_whatever_transaction_is_open(
     log_start: int, committed: int, log_end: int, first_offset: int | None
 ) -> None:
     start, high_watermark, end = sorted((log_start, committed, log_end))
-    transactions = Transactions() if first_offset is None else with_an_open_transaction(first_offset)
+    transactions = LogTransactions() if first_offset is None else with_an_open_transaction(first_offset)
     watermarks = Watermarks(50, 60, transactions)
     watermarks.reset(start, high_watermark, end)
     readable = high_watermark if first_offset is None else first_offset
@@ -110,7 +110,7 @@ def test_raise_log_start_into_a_transaction_wakes_its_committed_readers() -> Non
 
 @for_each(("high_watermark", "stable"), [(9, 3), (4, 3), (3, 3), (1, 1)])
 def test_hold_back_shows_nothing_to_committed_readers_until_reset(high_watermark: int, stable: int) -> None:
-    watermarks = Watermarks(3, 10, Transactions())
+    watermarks = Watermarks(3, 10, LogTransactions())
     watermarks.hold_back(high_watermark)
     assert (watermarks.last_stable_offset, watermarks.high_watermark) == (stable, high_watermark)
     watermarks.reset(3, 10, 10)

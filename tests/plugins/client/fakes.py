@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import attrs
 
 from tidelog.plugins.client import ClientSettings, RetryPolicy
-from tidelog.plugins.client.cluster import Address, Cluster
+from tidelog.plugins.client.cluster import Address, ClusterCache
 from tidelog.plugins.client.connection import ClientConnection
 from tidelog.plugins.client.errors import BrokerUnreachable, ClientError
 from tidelog.plugins.client.steps import Exchange, Run, Session, Steps
@@ -17,7 +17,10 @@ from tidelog.plugins.protocol_kafka.codecs import decode
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersion, ApiVersionsResponse
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.plugins.protocol_kafka.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from tidelog.plugins.protocol_kafka.messages.find_coordinator import (
+    FindCoordinatorCoordinator,
+    FindCoordinatorResponse,
+)
 from tidelog.plugins.protocol_kafka.messages.header import (
     RequestHeader,
     encode_response,
@@ -139,7 +142,7 @@ class MemoryDriver:
     session: Session = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.session = Session(ClientSettings(retry=HASTY), Cluster(list(self.brokers)), lambda: NOW_MS)
+        self.session = Session(ClientSettings(retry=HASTY), ClusterCache(list(self.brokers)), lambda: NOW_MS)
 
     def run(
         self, operation: Callable[Concatenate[Session, P], Steps[T]], *args: P.args, **kwargs: P.kwargs
@@ -180,7 +183,7 @@ def coordinator_message(node: int, code: int = 0, *, by_key: bool = True) -> Fin
     """The coordinator of whatever was asked for; `by_key` as from version 4 on."""
     if not by_key:
         return FindCoordinatorResponse(error_code=code, node_id=node, host="broker", port=9092)
-    found = Coordinator(key="", node_id=node, host="broker", port=9092, error_code=code)
+    found = FindCoordinatorCoordinator(key="", node_id=node, host="broker", port=9092, error_code=code)
     return FindCoordinatorResponse(coordinators=[found])
 
 

@@ -6,16 +6,16 @@ from uuid import UUID
 
 from tests.plugins.client.fakes import ADDRESS, metadata_message
 from tidelog.kernel.topic_partition import TopicPartition
-from tidelog.plugins.client.cluster import NO_TOPIC_ID, Address, Cluster, ClusterMetadata
+from tidelog.plugins.client.cluster import NO_TOPIC_ID, Address, ClusterCache, ClusterMetadata
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
 OTHER = Address("broker-2", 9092)
 
 
-def known(**leaders: int) -> Cluster:
+def known(**leaders: int) -> ClusterCache:
     """A cluster with a partition of each of these topics."""
-    cluster = Cluster([ADDRESS])
+    cluster = ClusterCache([ADDRESS])
     told = metadata_message({name: [leader] for name, leader in leaders.items()})
     cluster.update(ClusterMetadata.from_response(told))
     return cluster

@@ -11,9 +11,9 @@ from tidelog.plugins.client.errors import (
     ClientError,
     CorruptRecords,
     ErrorResponse,
+    FencedProducer,
+    IllegalTransactionState,
     InvalidAddress,
-    InvalidTransactionState,
-    ProducerFenced,
     ProducerInDoubt,
     ProtocolError,
     RequestTimedOut,
@@ -85,9 +85,9 @@ REFUSED = ErrorResponse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "topic 't'")
             False,
             "whether this producer's last batch for t-0 was appended is not known; continue with a new one",
         ),
-        (InvalidTransactionState("tx", "it is open"), False, False, "producer 'tx': it is open"),
+        (IllegalTransactionState("tx", "it is open"), False, False, "producer 'tx': it is open"),
         (
-            InvalidTransactionState("tx", "it has failed", REFUSED),
+            IllegalTransactionState("tx", "it has failed", REFUSED),
             False,
             False,
             "producer 'tx': it has failed; the error was: topic 't': TOPIC_AUTHORIZATION_FAILED",
@@ -106,7 +106,7 @@ REFUSED = ErrorResponse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "topic 't'")
             True,
             "t-0: UNKNOWN_SERVER_ERROR (the broker's answer does not mention it)",
         ),
-        (ProducerFenced(ErrorCode.PRODUCER_FENCED, "tx"), False, True, "tx: PRODUCER_FENCED"),
+        (FencedProducer(ErrorCode.PRODUCER_FENCED, "tx"), False, True, "tx: PRODUCER_FENCED"),
     ],
 )
 def test_errors_say_what_happened_and_what_may_be_done(
@@ -132,7 +132,7 @@ def test_errors_have_what_they_say() -> None:
     assert (old.peer, old.api, old.ours, old.theirs) == ("a:1", "Fetch", (4, 12), (0, 3))
     unsendable = UnsendableRequest("a:1", "no field")
     assert (unsendable.peer, unsendable.reason) == ("a:1", "no field")
-    failed = InvalidTransactionState("tx", "it has failed", REFUSED)
+    failed = IllegalTransactionState("tx", "it has failed", REFUSED)
     assert (failed.transactional_id, failed.state, failed.last_error) == ("tx", "it has failed", REFUSED)
     corrupt = CorruptRecords("t-0", "wrong CRC")
     assert (corrupt.where, corrupt.reason) == ("t-0", "wrong CRC")

@@ -9,12 +9,12 @@ import pytest
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client.errors import (
     ErrorResponse,
-    InvalidTransactionState,
-    ProducerFenced,
+    FencedProducer,
+    IllegalTransactionState,
     ProducerInDoubt,
     RequestTimedOut,
 )
-from tidelog.plugins.client.producers import TransactionalProducer, TransactionState
+from tidelog.plugins.client.producers import ProducerTransactionState, TransactionalProducer
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 PARTITION = TopicPartition("orders", 0)
@@ -42,10 +42,10 @@ def test_transactional_producer_stamps_batches_as_transactional() -> None:
 def test_transactional_producer_needs_an_open_transaction() -> None:
     made = producer(begin=False)
     for call in (lambda: made.next_stamp(PARTITION), made.check_open, made.begin_commit, made.begin_abort):
-        with pytest.raises(InvalidTransactionState, match="'tx': no transaction is open"):
+        with pytest.raises(IllegalTransactionState, match="'tx': no transaction is open"):
             call()
     made.begin_transaction()
-    with pytest.raises(InvalidTransactionState, match="a transaction is open"):
+    with pytest.raises(IllegalTransactionState, match="a transaction is open"):
         made.begin_transaction()
 
 
@@ -54,7 +54,7 @@ def test_transactional_producer_cannot_commit_after_a_refused_batch() -> None:
     made.sending(PARTITION)
     made.refused(PARTITION, ErrorResponse(ErrorCode.MESSAGE_TOO_LARGE, "orders-0"))
     for call in (lambda: made.next_stamp(PARTITION), made.begin_commit):
-        with pytest.raises(InvalidTransactionState, match=r"can only be aborted; .* MESSAGE_TOO_LARGE"):
+        with pytest.raises(IllegalTransactionState, match=r"can only be aborted; .* MESSAGE_TOO_LARGE"):
             call()
     made.begin_abort()
     assert made.needs_new_epoch
@@ -73,10 +73,10 @@ def test_transactional_producer_cannot_commit_a_batch_in_doubt() -> None:
 def test_transactional_producer_is_fenced_for_good(code: ErrorCode) -> None:
     made = producer()
     error = made.refused(PARTITION, ErrorResponse(code, "orders-0"))
-    assert isinstance(error, ProducerFenced)
-    assert made.state is TransactionState.FENCED
+    assert isinstance(error, FencedProducer)
+    assert made.state is ProducerTransactionState.FENCED
     for call in (made.check_open, made.begin_commit, made.begin_abort, made.begin_transaction):
-        with pytest.raises(ProducerFenced, match=f"transactional id 'tx': {code.name}"):
+        with pytest.raises(FencedProducer, match=f"transactional id 'tx': {code.name}"):
             call()
 
 
@@ -84,11 +84,11 @@ def test_transactional_producer_can_only_commit_once_more_when_a_commit_is_in_do
     made = producer()
     made.begin_commit()
     made.fail(TIMED_OUT)
-    with pytest.raises(InvalidTransactionState, match="is being committed"):
+    with pytest.raises(IllegalTransactionState, match="is being committed"):
         made.begin_abort()
     made.begin_commit()
     made.ended()
-    assert made.state is TransactionState.READY
+    assert made.state is ProducerTransactionState.READY
 
 
 def test_transactional_producer_ends_a_transaction_without_partitions_and_groups_by_itself() -> None:

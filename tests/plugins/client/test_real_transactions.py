@@ -24,7 +24,7 @@ from tidelog.plugins.client import (
     or_raise,
 )
 from tidelog.plugins.client.batches import encode_batch
-from tidelog.plugins.client.errors import ErrorResponse, ProducerFenced
+from tidelog.plugins.client.errors import ErrorResponse, FencedProducer
 from tidelog.plugins.client.fetched import Fetched
 
 COMMITTED = FetchLimits(read_committed=True)
@@ -130,9 +130,9 @@ async def test_a_newer_producer_fences_the_one_before_and_aborts_its_transaction
         await write(client, older, partition, b"older")
         newer = await begun(client, transactional_id)
         await write(client, newer, partition, b"newer")
-        with pytest.raises(ProducerFenced, match=transactional_id):
+        with pytest.raises(FencedProducer, match=transactional_id):
             await client.call("commit_transaction", older)
-        with pytest.raises(ProducerFenced, match=transactional_id):
+        with pytest.raises(FencedProducer, match=transactional_id):
             await client.call("abort_transaction", older)
         await client.call("commit_transaction", newer)
         assert await values(client, partition) == [b"newer"]

@@ -73,8 +73,8 @@ class Kept:
 
     def set_quota(self, user: str | None, value: float | None) -> None:
         """Set the rate of a user, or remove it."""
-        entry = alter_client_quotas.EntryData(
-            entity=[alter_client_quotas.EntityData(entity_type="user", entity_name=user)],
+        entry = alter_client_quotas.AlterClientQuotasEntry(
+            entity=[alter_client_quotas.AlterClientQuotasEntity(entity_type="user", entity_name=user)],
             ops=[alter_client_quotas.OpData(key=RATE, value=value or 0.0, remove=value is None)],
         )
         request = alter_client_quotas.AlterClientQuotasRequest(entries=[entry], validate_only=False)

@@ -24,9 +24,9 @@ from tidelog.plugins.cleaner.worker.messages import (
     GroupReplaced,
     GroupWritten,
     JobFailed,
-    Progress,
     Rate,
     RewriteJob,
+    WorkerProgress,
 )
 from tidelog.plugins.cleaner.worker.rewriter import Rewriter
 from tidelog.plugins.storage_file.log_file import LogFile
@@ -89,7 +89,7 @@ def test_spent_reports_ten_times_a_second_and_loses_no_byte(ends: Ends, clock: C
             reports.append(broker.recv())
         broker.send(GroupReplaced())
         replacing.result()
-    found = [each for each in reports if isinstance(each, Progress)]
+    found = [each for each in reports if isinstance(each, WorkerProgress)]
     assert sum(each.read_bytes for each in found) == 3015
     assert sum(each.written_bytes for each in found) == 2010
 

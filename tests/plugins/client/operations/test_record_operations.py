@@ -47,11 +47,11 @@ from tidelog.plugins.client.operations.all_operations import (
     produce,
     produce_batches,
 )
-from tidelog.plugins.client.producers import TransactionState
+from tidelog.plugins.client.producers import ProducerTransactionState
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
-    AbortedTransaction,
     FetchableTopicResponse,
+    FetchAbortedTransaction,
     FetchRequest,
     FetchResponse,
     PartitionData,
@@ -108,7 +108,7 @@ def fetched(
     code: int = 0,
     high_watermark: int = 4,
     stable: int = 4,
-    aborted: list[AbortedTransaction] | None = None,
+    aborted: list[FetchAbortedTransaction] | None = None,
     index: int = 0,
 ) -> FetchResponse:
     part = PartitionData(
@@ -378,7 +378,7 @@ def test_produce_in_a_transaction_sends_nothing_if_a_topic_is_missing() -> None:
     batches = {PARTITION: batch, TopicPartition("others", 0): batch}
     found = memory.run(produce_batches, batches, producer=producer)
     assert [type(found[part]) for part in batches] == [ErrorResponse] * 2
-    assert producer.state is TransactionState.FAILED
+    assert producer.state is ProducerTransactionState.FAILED
     assert [type(each.message).__name__ for each in memory.brokers[ADDRESS].asked] == ["MetadataRequest"]
 
 
@@ -429,7 +429,9 @@ def test_an_answer_that_is_silent_on_the_partition_is_an_error() -> None:
 
 
 def test_a_fetch_asks_as_it_is_told_and_brings_records_and_watermarks() -> None:
-    memory = driver(Fetch=fetched(batch_at(2), aborted=[AbortedTransaction(producer_id=9, first_offset=1)]))
+    memory = driver(
+        Fetch=fetched(batch_at(2), aborted=[FetchAbortedTransaction(producer_id=9, first_offset=1)])
+    )
     limits = FetchLimits(max_bytes=1000, min_bytes=5, max_wait_ms=70, read_committed=True)
     answer = memory.run(fetch, PARTITION, 3, limits)
     assert [(record.offset, record.value) for record in answer.records()] == [(3, b"3")]

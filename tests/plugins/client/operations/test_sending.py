@@ -10,7 +10,7 @@ import pytest
 
 from tests.plugins.client.fakes import NOW_MS
 from tidelog.plugins.client import ClientSettings, RetryPolicy
-from tidelog.plugins.client.cluster import Address, Cluster
+from tidelog.plugins.client.cluster import Address, ClusterCache
 from tidelog.plugins.client.errors import BrokerClosed, ClientError, ErrorResponse
 from tidelog.plugins.client.operations.sending import retry_each, retrying
 from tidelog.plugins.client.steps import Pause, Run, Session, Steps
@@ -44,7 +44,7 @@ class Attempts:
 
 def session(missing_topic_s: float) -> Session:
     policy = RetryPolicy(10, backoff_s=1, max_backoff_s=1, jitter=0, missing_topic_s=missing_topic_s)
-    return Session(ClientSettings(retry=policy), Cluster([Address("broker", 9092)]), lambda: NOW_MS)
+    return Session(ClientSettings(retry=policy), ClusterCache([Address("broker", 9092)]), lambda: NOW_MS)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,15 @@ from tests.plugins.client.fakes import (
     MemoryDriver,
     metadata_message,
 )
-from tidelog.plugins.client import ClientSettings, ConfigChange, CreatedTopic, NewTopic, RetryPolicy, or_raise
-from tidelog.plugins.client.cluster import Address, Cluster
+from tidelog.plugins.client import (
+    ClientSettings,
+    ConfigChange,
+    CreatedTopic,
+    NewTopic,
+    RetryPolicy,
+    or_raise,
+)
+from tidelog.plugins.client.cluster import Address, ClusterCache
 from tidelog.plugins.client.errors import BrokerClosed, BrokerUnreachable, ErrorResponse, UnknownNode
 from tidelog.plugins.client.operations.all_operations import (
     alter_configs,
@@ -112,7 +119,7 @@ def test_a_topic_that_never_gets_a_leader_is_given_up() -> None:
 def test_topics_to_be_created_are_waited_for_in_extra_time() -> None:
     """For `max_block_s` to the end, however little time an operation has."""
     policy = RetryPolicy(backoff_s=0.4, max_backoff_s=0.4, jitter=0)
-    session = Session(ClientSettings(retry=policy, max_block_s=1), Cluster([ADDRESS]), lambda: 0)
+    session = Session(ClientSettings(retry=policy, max_block_s=1), ClusterCache([ADDRESS]), lambda: 0)
     missing = metadata_message({}, errors={"orders": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
     pauses: list[Pause] = []
     run = Run(metadata(session, ["orders"], create=True))

@@ -21,8 +21,8 @@ from tidelog.plugins.client.errors import (
     BrokerClosed,
     ClientError,
     ErrorResponse,
-    InvalidTransactionState,
-    ProducerFenced,
+    FencedProducer,
+    IllegalTransactionState,
 )
 from tidelog.plugins.client.operations.all_operations import (
     abort_transaction,
@@ -32,7 +32,7 @@ from tidelog.plugins.client.operations.all_operations import (
     send_offsets,
 )
 from tidelog.plugins.client.operations.transactions import add_partitions
-from tidelog.plugins.client.producers import TransactionState
+from tidelog.plugins.client.producers import ProducerTransactionState
 from tidelog.plugins.protocol_kafka.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -152,7 +152,7 @@ def test_produce_adds_each_partition_once_and_marks_batches_as_transactional() -
 def test_produce_without_a_transaction_is_refused_before_anything_is_sent() -> None:
     memory = driver()
     producer = memory.run(init_transactions, "tx")
-    with pytest.raises(InvalidTransactionState):
+    with pytest.raises(IllegalTransactionState):
         memory.run(produce, FIRST, RECORDS, producer=producer)
     assert not asked_of(memory, "AddPartitionsToTxn")
 
@@ -169,7 +169,7 @@ def test_produce_raises_the_error_that_kept_partitions_from_being_added() -> Non
     producer = begun(memory)
     with pytest.raises(ErrorResponse, match="orders-1: TOPIC_AUTHORIZATION_FAILED"):
         memory.run(produce, FIRST, RECORDS, producer=producer)
-    assert producer.state is TransactionState.FAILED
+    assert producer.state is ProducerTransactionState.FAILED
 
 
 @for_each(
@@ -186,9 +186,9 @@ def test_produce_raises_the_error_that_kept_partitions_from_being_added() -> Non
 def test_a_fenced_producer_raises_producer_fenced_wherever_it_learns_of_it(answers: dict[str, Any]) -> None:
     memory = driver(**answers)
     producer = begun(memory)
-    with pytest.raises(ProducerFenced, match="transactional id 'tx'"):
+    with pytest.raises(FencedProducer, match="transactional id 'tx'"):
         run_transaction(memory, producer)
-    with pytest.raises(ProducerFenced):
+    with pytest.raises(FencedProducer):
         memory.run(abort_transaction, producer)
 
 
@@ -218,7 +218,7 @@ def test_send_offsets_that_are_refused_fail_the_transaction() -> None:
     producer = begun(memory)
     with pytest.raises(ErrorResponse, match="offset of input-0: OFFSET_METADATA_TOO_LARGE"):
         memory.run(send_offsets, producer, "g", {TopicPartition("input", 0): GroupOffset(9)})
-    with pytest.raises(InvalidTransactionState):
+    with pytest.raises(IllegalTransactionState):
         memory.run(commit_transaction, producer)
 
 
@@ -226,7 +226,7 @@ def test_commit_transaction_retries_until_the_coordinator_has_committed() -> Non
     memory = driver(EndTxn=[CLOSED, ended(CONCURRENT), ended(ErrorCode.NOT_COORDINATOR), ended()])
     producer = begun(memory)
     run_transaction(memory, producer)
-    assert producer.state is TransactionState.READY
+    assert producer.state is ProducerTransactionState.READY
     requests: list[EndTxnRequest] = [asked.message for asked in asked_of(memory, "EndTxn")]
     assert {(each.transactional_id, each.producer_id, each.committed) for each in requests} == {
         ("tx", 5, True)
@@ -247,7 +247,7 @@ def test_commit_transaction_finds_a_coordinator_that_has_moved() -> None:
     producer = begun(memory)
     memory.run(produce, FIRST, RECORDS, producer=producer)
     memory.run(commit_transaction, producer)
-    assert producer.state is TransactionState.READY
+    assert producer.state is ProducerTransactionState.READY
 
 
 def test_commit_transaction_that_is_in_doubt_can_be_repeated() -> None:
@@ -255,10 +255,10 @@ def test_commit_transaction_that_is_in_doubt_can_be_repeated() -> None:
     producer = begun(memory)
     with pytest.raises(BrokerClosed):
         run_transaction(memory, producer)
-    with pytest.raises(InvalidTransactionState, match="is being committed"):
+    with pytest.raises(IllegalTransactionState, match="is being committed"):
         memory.run(abort_transaction, producer)
     memory.run(commit_transaction, producer)
-    assert producer.state is TransactionState.READY
+    assert producer.state is ProducerTransactionState.READY
 
 
 @pytest.mark.parametrize("end", [commit_transaction, abort_transaction])
@@ -266,7 +266,7 @@ def test_an_empty_transaction_ends_without_a_request(end: Any) -> None:
     memory = driver()
     producer = begun(memory)
     memory.run(end, producer)
-    assert producer.state is TransactionState.READY
+    assert producer.state is ProducerTransactionState.READY
     assert not asked_of(memory, "EndTxn")
 
 
@@ -304,7 +304,7 @@ def test_abort_transaction_that_the_coordinator_does_not_know_has_ended() -> Non
     with pytest.raises(ErrorResponse):
         memory.run(produce, FIRST, RECORDS, producer=producer)
     memory.run(abort_transaction, producer)
-    assert (producer.state, producer.producer_epoch) == (TransactionState.READY, 1)
+    assert (producer.state, producer.producer_epoch) == (ProducerTransactionState.READY, 1)
 
 
 def test_requests_are_of_the_last_version_before_transaction_version_2() -> None:
@@ -319,7 +319,7 @@ def test_requests_are_of_the_last_version_before_transaction_version_2() -> None
 def test_add_partitions_needs_an_open_transaction() -> None:
     memory = driver()
     producer = memory.run(init_transactions, "tx")
-    with pytest.raises(InvalidTransactionState):
+    with pytest.raises(IllegalTransactionState):
         memory.run(add_partitions, producer, [FIRST])
     assert not asked_of(memory, "AddPartitionsToTxn")
     producer.begin_transaction()

@@ -7,7 +7,7 @@ import pytest
 from tidelog.plugins.coordinator.classic_groups.changes import (
     GenerationChange,
     GroupMetadataValue,
-    MemberMetadata,
+    StoredMember,
 )
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
@@ -22,7 +22,7 @@ VALUE = GroupMetadataValue(
     leader="m",
     current_state_timestamp=1_700_000_000_000,
     members=[
-        MemberMetadata(
+        StoredMember(
             member_id="m",
             group_instance_id="i",
             client_id="c",

@@ -14,7 +14,7 @@ from tidelog.kernel.pace import ITEMS_PER_STEP, run_in_steps
 from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember, Synced
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.members import Member
+from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
@@ -129,7 +129,7 @@ async def test_an_assignment_of_many_members_is_written_in_steps(monkeypatch: py
 async def test_a_large_group_is_read_back() -> None:
     group = ClassicGroup("g", GroupSettings(str))
     for number in range(MEMBERS):
-        member = Member(f"m{number}", None, "client", "/127.0.0.1", 1, 1, {"range": SHARE}, SHARE)
+        member = ClassicGroupMember(f"m{number}", None, "client", "/127.0.0.1", 1, 1, {"range": SHARE}, SHARE)
         group.add(member, CONSUMER)
     group.restore(1, CONSUMER, "range")
     record = GenerationChange.of(group, 1).to_record()

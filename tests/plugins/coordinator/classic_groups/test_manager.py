@@ -19,7 +19,7 @@ from tidelog.kernel.errors import RebalanceInProgress, UnknownMemberId
 from tidelog.kernel.pace import run_to_end
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.members import Member
+from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
 
 
 @pytest.fixture
@@ -55,7 +55,9 @@ async def test_adopt_has_members_rejoin(autojump_clock: MockClock, coordinator: 
     group = ClassicGroup("g", coordinator.classic.context.settings)
     for number in range(2):
         protocols = {"range": b"r", "sticky": b"s"}
-        member = Member(f"m{number}", None, "c", "/127.0.0.1", SESSION_MS, REBALANCE_MS, protocols, b"share")
+        member = ClassicGroupMember(
+            f"m{number}", None, "c", "/127.0.0.1", SESSION_MS, REBALANCE_MS, protocols, b"share"
+        )
         group.add(member, "consumer")
     group.restore(7, "consumer", group.members.select_protocol())
     (record,) = run_to_end(coordinator.classic.records(group))

@@ -12,19 +12,19 @@ from tests.plugins.coordinator.classic_groups.driver import REBALANCE_MS, SESSIO
 from tests.tables import for_each
 from tidelog.kernel.errors import FencedInstanceId, NotCoordinator, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, Synced
-from tidelog.plugins.coordinator.classic_groups.members import Member, Members, by_name
+from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember, Members, by_name
 
 
 def member(
     member_id: str, *protocols: str, instance: str | None = None, joins: Answer[Joined] | None = None
-) -> Member:
+) -> ClassicGroupMember:
     metadata: Mapping[str, bytes] = dict.fromkeys(protocols or ("range",), b"")
-    return Member(
+    return ClassicGroupMember(
         member_id, instance, "c", "/127.0.0.1", SESSION_MS, REBALANCE_MS, metadata, awaiting_join=joins
     )
 
 
-def members(*of: Member) -> Members:
+def members(*of: ClassicGroupMember) -> Members:
     found = Members("g")
     for each in of:
         found.add(each)

@@ -15,7 +15,7 @@ from tests.plugins.protocol_kafka.handlers.groups import beat, join, join_reques
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_GROUPS
-from tidelog.plugins.protocol_kafka.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from tidelog.plugins.protocol_kafka.messages.describe_groups import DescribeGroupsGroup, DescribeGroupsRequest
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
@@ -32,11 +32,11 @@ def settings(folder: Path) -> dict[str, object]:
     }
 
 
-async def describe(broker: Broker, *group_ids: str) -> list[DescribedGroup]:
+async def describe(broker: Broker, *group_ids: str) -> list[DescribeGroupsGroup]:
     """The groups, once they have been read back."""
     while True:
         request = DescribeGroupsRequest(groups=list(group_ids))
-        groups: list[DescribedGroup] = (await Client(broker).ask(DESCRIBE_GROUPS, 6, request)).groups
+        groups: list[DescribeGroupsGroup] = (await Client(broker).ask(DESCRIBE_GROUPS, 6, request)).groups
         if not any(group.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS for group in groups):
             return groups
         await trio.sleep(0.01)

@@ -17,7 +17,7 @@ from tidelog.plugins.coordinator.consumer_groups.group_changes import (
 from tidelog.plugins.coordinator.consumer_groups.member import (
     ClassicProtocol,
     CurrentAssignment,
-    MemberMetadata,
+    MemberProfile,
     MemberState,
 )
 from tidelog.plugins.coordinator.consumer_groups.member_changes import (
@@ -28,7 +28,7 @@ from tidelog.plugins.coordinator.consumer_groups.member_changes import (
 from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
 
 TOPIC = bytes(range(16))
-MEMBER = MemberMetadata(
+MEMBER = MemberProfile(
     client_id="c",
     client_host="/127.0.0.1",
     instance_id="i",
@@ -47,7 +47,7 @@ SAMPLES: list[tuple[ConsumerGroupChange, int]] = [
     (EpochChange("g", None), 3),
     (PartitionMetadataChange("g", is_present=False), 4),
     (MemberChange("g", "m", MEMBER), 5),
-    (MemberChange("g", "m", MemberMetadata()), 5),
+    (MemberChange("g", "m", MemberProfile()), 5),
     (MemberChange("g", "m", None), 5),
     (TargetEpochChange("g", 7, 1_700_000_000_000), 6),
     (TargetEpochChange("g", None), 6),
@@ -79,7 +79,7 @@ def test_to_record_of_epoch_change_and_target_change_writes_the_bytes_of_kafka()
 
 
 def test_member_change_of_the_consumer_protocol_has_null_classic_member_metadata() -> None:
-    member = MemberChange("g", "m", MemberMetadata(client_id="c", rebalance_timeout_ms=5)).to_record()
+    member = MemberChange("g", "m", MemberProfile(client_id="c", rebalance_timeout_ms=5)).to_record()
     body = "0000 00 00 02 63 01 01 00 00000005 00"
     assert member.value == bytes.fromhex(body + "01 00 01 00")
     # What earlier versions of this broker wrote: to Kafka that would be a classic member without protocols.
@@ -87,7 +87,7 @@ def test_member_change_of_the_consumer_protocol_has_null_classic_member_metadata
 
 
 def test_read_change_skips_fields_of_later_brokers() -> None:
-    member = MemberChange("g", "m", MemberMetadata())
+    member = MemberChange("g", "m", MemberProfile())
     key, value = member.to_record()
     assert value is not None
     later = value[:-4] + bytes.fromhex("02 00 01 00 07 03 010203")

@@ -26,11 +26,11 @@ from tidelog.kernel.seams.coordination.groups import LeavingMember
 from tidelog.plugins.coordinator.assignors import UniformAssignor
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.live_group import LiveClassicGroup
-from tidelog.plugins.coordinator.classic_groups.members import Member as ClassicMember
+from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
 from tidelog.plugins.coordinator.consumer_groups.assigning import LARGE
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.live_group import LiveConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.member import MemberMetadata
+from tidelog.plugins.coordinator.consumer_groups.member import MemberProfile
 from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups
 from tidelog.plugins.coordinator.groups.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -215,7 +215,7 @@ def classic_group_of(coordinator: ConsumerGroupCoordinator, members: int) -> Liv
         given = [TopicPartitions(topic="t00000", partitions=[number])]
         share = write_assignment(ConsumerProtocolAssignment(assigned_partitions=given), 0)
         protocols = {"range": subscription("t00000")}
-        group.add(ClassicMember(f"c{number}", None, "", "", 9999, 9999, protocols, share), "consumer")
+        group.add(ClassicGroupMember(f"c{number}", None, "", "", 9999, 9999, protocols, share), "consumer")
     group.restore(7, "consumer", "range")
     live = LiveClassicGroup(group, partition_for("g"), context)
     coordinator.base.registry.put(live)
@@ -303,7 +303,7 @@ async def test_members_of_a_large_group_that_fell_silent_are_removed_together(
     monkeypatch.setattr("tidelog.kernel.pace.STEP_SECONDS", 0.004)
     async with trio.open_nursery() as nursery:
         coordinator = coordinator_of(nursery, 1, 1)
-        metadata = MemberMetadata(topic_names=frozenset(("t00000",)))
+        metadata = MemberProfile(topic_names=frozenset(("t00000",)))
         state = ConsumerGroup("g", epoch=1, assignment_epoch=1)
         for number in range(SILENT_MEMBERS):
             state.set_metadata(f"m{number}", metadata)

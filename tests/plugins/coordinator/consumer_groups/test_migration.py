@@ -9,7 +9,7 @@ from tests.plugins.coordinator.consumer_groups.driver import GROUP, SETTINGS, Co
 from tidelog.kernel.errors import GroupIdNotFound
 from tidelog.kernel.pace import run_to_end
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.members import Member
+from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup, ConsumerGroupState
 from tidelog.plugins.coordinator.consumer_groups.membership import depart
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
@@ -34,7 +34,9 @@ def classic(*assignments: bytes, protocol_type: str = "consumer") -> ClassicGrou
     """A stable classic group whose members were sent these assignments."""
     group = ClassicGroup(GROUP, SETTINGS.classic)
     for number, sent in enumerate(assignments):
-        member = Member(f"old-{number}", None, "c", "/h", 10_000, 60_000, {"range": SUBSCRIPTION}, sent)
+        member = ClassicGroupMember(
+            f"old-{number}", None, "c", "/h", 10_000, 60_000, {"range": SUBSCRIPTION}, sent
+        )
         group.add(member, protocol_type)
     group.restore(7, protocol_type, "range")
     return group

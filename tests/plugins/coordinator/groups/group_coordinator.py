@@ -11,7 +11,7 @@ import trio
 
 from tests.plugins.coordinator.classic_groups.driver import CONSUMER, REBALANCE_MS, SESSION_MS
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.seams.coordination.backend import LoadProgress
+from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
 from tidelog.kernel.seams.coordination.groups import (
     Assignment,
     GroupProtocol,
@@ -41,7 +41,7 @@ class FakeLog:
     """A `StateLog` that keeps its batches."""
 
     def __init__(self) -> None:
-        self.progress = LoadProgress()
+        self.progress = CoordinatorLoadCounts()
         self.batches: list[tuple[int, Sequence[StateRecord]]] = []
         self.inactive: dict[int, BrokerError] = {}
         self.refusal: BrokerError | None = None

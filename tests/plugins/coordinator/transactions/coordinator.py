@@ -17,7 +17,7 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import NotCoordinator
 from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.partition import Isolation, Partition
-from tidelog.kernel.seams.coordination.backend import LoadProgress
+from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing import FakeClock, make_batch
@@ -61,7 +61,7 @@ class SurvivingLog:
 
     def __init__(self, writes: Writes) -> None:
         self.batches: list[Sequence[StateRecord]] = []
-        self.progress = LoadProgress()
+        self.progress = CoordinatorLoadCounts()
         self.partition_count = 1
         self._writes = writes
         self._open = False

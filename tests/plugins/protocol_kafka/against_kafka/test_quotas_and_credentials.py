@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tidelog.plugins.protocol_kafka.messages.alter_client_quotas import (
+    AlterClientQuotasEntity,
+    AlterClientQuotasEntry,
     AlterClientQuotasRequest,
-    EntityData,
-    EntryData,
     OpData,
 )
 from tidelog.plugins.protocol_kafka.messages.alter_user_scram_credentials import (
@@ -56,8 +56,8 @@ def quotas(*entries: tuple[Entity, Quotas], validate_only: bool = False) -> Alte
     """Set quotas of entities, and remove those that are None."""
     return AlterClientQuotasRequest(
         entries=[
-            EntryData(
-                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+            AlterClientQuotasEntry(
+                entity=[AlterClientQuotasEntity(entity_type=kind, entity_name=name) for kind, name in entity],
                 ops=[
                     OpData(key=key, value=value or 0.0, remove=value is None)
                     for key, value in changes.items()

@@ -10,9 +10,9 @@ import pytest
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import StorageError
 from tidelog.plugins.protocol_kafka.messages.alter_client_quotas import (
+    AlterClientQuotasEntity,
+    AlterClientQuotasEntry,
     AlterClientQuotasRequest,
-    EntityData,
-    EntryData,
     OpData,
 )
 from tidelog.plugins.protocol_kafka.messages.api import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
@@ -30,15 +30,17 @@ ALICE: Entity = {"user": "alice"}
 RATE = "producer_byte_rate"
 
 
-def entry(entity: Entity, quotas: Quotas) -> EntryData:
+def entry(entity: Entity, quotas: Quotas) -> AlterClientQuotasEntry:
     """Set quotas, and remove those that are None."""
-    return EntryData(
-        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+    return AlterClientQuotasEntry(
+        entity=[AlterClientQuotasEntity(entity_type=kind, entity_name=name) for kind, name in entity.items()],
         ops=[OpData(key=key, value=value or 0.0, remove=value is None) for key, value in quotas.items()],
     )
 
 
-async def alter(client: Client, *entries: EntryData, version: int = 1, validate_only: bool = False) -> Any:
+async def alter(
+    client: Client, *entries: AlterClientQuotasEntry, version: int = 1, validate_only: bool = False
+) -> Any:
     """Error code and entity of each result."""
     request = AlterClientQuotasRequest(entries=list(entries), validate_only=validate_only)
     answer = await client.ask(ALTER_CLIENT_QUOTAS, version, request)
@@ -134,7 +136,7 @@ async def test_alter_client_quotas_takes_what_kafka_takes(
 
 async def test_alter_client_quotas_refuses_duplicates(client: Client) -> None:
     other: Entity = {"user": "bob"}
-    twice = EntryData(
+    twice = AlterClientQuotasEntry(
         entity=entry(other, {}).entity,
         ops=[OpData(key=RATE, value=value, remove=False) for value in (1.0, 2.0)],
     )

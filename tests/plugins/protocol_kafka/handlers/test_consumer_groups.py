@@ -23,7 +23,7 @@ from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import (
 )
 from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
+    ConsumerGroupHeartbeatTopicPartitions,
 )
 from tidelog.plugins.protocol_kafka.messages.describe_groups import DescribeGroupsRequest
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
@@ -64,7 +64,9 @@ async def test_consumer_group_heartbeat_joins_keeps_and_leaves(
     joined = await heartbeat(client, version)
     assert (joined.error_code, joined.member_id, joined.member_epoch) == (0, "m", 1)
     assert joined.heartbeat_interval_ms == 5_000
-    assert joined.assignment.topic_partitions == [TopicPartitions(topic_id=topic_id, partitions=[0])]
+    assert joined.assignment.topic_partitions == [
+        ConsumerGroupHeartbeatTopicPartitions(topic_id=topic_id, partitions=[0])
+    ]
     stays = await heartbeat(client, version, epoch=1, topic_partitions=joined.assignment.topic_partitions)
     assert (stays.error_code, stays.member_epoch, stays.assignment) == (0, 1, None)
     left = await heartbeat(client, version, epoch=-1)

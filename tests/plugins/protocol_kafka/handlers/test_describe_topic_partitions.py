@@ -17,7 +17,7 @@ from tidelog.plugins.protocol_kafka.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
-    TopicRequest,
+    DescribeTopicPartitionsTopic,
 )
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
@@ -33,7 +33,7 @@ async def described(
 ) -> DescribeTopicPartitionsResponse:
     """One page."""
     request = DescribeTopicPartitionsRequest(
-        topics=[TopicRequest(name=name) for name in names],
+        topics=[DescribeTopicPartitionsTopic(name=name) for name in names],
         response_partition_limit=limit,
         cursor=None if cursor is None else Cursor(topic_name=cursor[0], partition_index=cursor[1]),
     )

@@ -35,7 +35,7 @@ from tidelog.kernel.records.batch import (
 )
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.control import EndMarker, marker_batch
-from tidelog.kernel.records.message_set import Content, encode_message
+from tidelog.kernel.records.message_set import MessageContent, encode_message
 from tidelog.kernel.records.record import Record
 from tidelog.kernel.records.stored import iter_stored_contents, unpacking_memory
 from tidelog.kernel.seams.storage import FileRegion, LogSlice
@@ -243,7 +243,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The offsets of all records that are decoded from now on."""
     decoded: list[int] = []
 
-    def noted(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[Content]:
+    def noted(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[MessageContent]:
         for record in iter_stored_contents(batch, header, most_bytes):
             decoded.append(record.offset)
             yield record
@@ -315,7 +315,7 @@ def test_conversion_holds_the_memory_of_a_batch_while_it_is_decompressed(
     total = unpacking.memory.free_bytes
     held: set[int] = set()
 
-    def noted(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[Content]:
+    def noted(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[MessageContent]:
         for record in iter_stored_contents(batch, header, most_bytes):
             held.add(total - unpacking.memory.free_bytes)
             yield record

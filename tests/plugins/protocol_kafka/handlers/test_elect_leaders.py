@@ -12,7 +12,7 @@ from tidelog.plugins.protocol_kafka.messages.elect_leaders import (
     UNCLEAN,
     ElectLeadersRequest,
     ElectLeadersResponse,
-    TopicPartitions,
+    ElectLeadersTopicPartitions,
 )
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
@@ -26,7 +26,10 @@ async def elect(
     """Request an election."""
     topics = None
     if asked is not None:
-        topics = [TopicPartitions(topic=name, partitions=partitions) for name, partitions in asked.items()]
+        topics = [
+            ElectLeadersTopicPartitions(topic=name, partitions=partitions)
+            for name, partitions in asked.items()
+        ]
     request = ElectLeadersRequest(election_type=election_type, topic_partitions=topics)
     answer: ElectLeadersResponse = await client.ask(ELECT_LEADERS, version, request)
     return answer

@@ -11,7 +11,7 @@ from tidelog.kernel.broker import Broker
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.topics import Topic
 from tidelog.plugins.protocol_kafka.messages.api import FETCH, LIST_OFFSETS
-from tidelog.plugins.protocol_kafka.messages.fetch import AbortedTransaction, PartitionData
+from tidelog.plugins.protocol_kafka.messages.fetch import FetchAbortedTransaction, PartitionData
 from tidelog.plugins.protocol_kafka.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -62,7 +62,7 @@ async def test_fetch_committed_ends_at_open_transactions_and_lists_aborted_ones(
     topic = await with_transactions(broker)
     part = await ask(client, version, topic)
     assert (part.last_stable_offset, part.high_watermark) == (7, 8)
-    assert part.aborted_transactions == [AbortedTransaction(producer_id=1, first_offset=1)]
+    assert part.aborted_transactions == [FetchAbortedTransaction(producer_id=1, first_offset=1)]
     assert offsets_of(part)[-1] == 6
     later = await ask(client, version, topic, offset=4)
     assert (later.aborted_transactions, offsets_of(later)) == ([], [4, 5, 6])
@@ -99,7 +99,7 @@ async def test_fetch_committed_is_woken_by_the_marker_and_not_before(client: Cli
             assert answers == []
             topic.partitions[0].append_marker(3, 0, 0, commit=False)
     assert offsets_of(answers[0]) == [7, 8, 9]
-    assert answers[0].aborted_transactions == [AbortedTransaction(producer_id=3, first_offset=7)]
+    assert answers[0].aborted_transactions == [FetchAbortedTransaction(producer_id=3, first_offset=7)]
 
 
 @pytest.mark.parametrize("version", [v for v in versions_of(LIST_OFFSETS) if v >= 2])

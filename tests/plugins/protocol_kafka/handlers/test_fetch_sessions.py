@@ -20,7 +20,7 @@ from tidelog.kernel.topics import Topic
 from tidelog.plugins.protocol_kafka.fetch_session_cache import MAX_SESSION_PARTITIONS, PARTITIONS_PER_SLOT
 from tidelog.plugins.protocol_kafka.messages.api import FETCH
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.plugins.protocol_kafka.messages.fetch import ReplicaState
+from tidelog.plugins.protocol_kafka.messages.fetch import FetchReplicaState
 
 from .client import Client, versions_of
 from .sessions import SessionClient
@@ -382,7 +382,7 @@ async def test_fetch_session_of_a_follower_is_privileged(
     if version < STATE_SINCE:
         request.replica_id = 1
     else:
-        request.replica_state = ReplicaState(replica_id=1)
+        request.replica_state = FetchReplicaState(replica_id=1)
     answer = await client.ask(FETCH, version, request)
     session = client.fetch_sessions.get(answer.session_id)
     assert session is not None

@@ -36,8 +36,10 @@ from tidelog.plugins.protocol_kafka.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
 )
-from tidelog.plugins.protocol_kafka.messages.describe_producers import DescribeProducersRequest
-from tidelog.plugins.protocol_kafka.messages.describe_producers import TopicRequest as DescribeProducersTopic
+from tidelog.plugins.protocol_kafka.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersTopic,
+)
 from tidelog.plugins.protocol_kafka.messages.describe_quorum import (
     DescribedPartition,
     DescribedTopic,
@@ -46,10 +48,13 @@ from tidelog.plugins.protocol_kafka.messages.describe_quorum import (
 from tidelog.plugins.protocol_kafka.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
-    TopicRequest,
+    DescribeTopicPartitionsTopic,
 )
 from tidelog.plugins.protocol_kafka.messages.describe_transactions import DescribeTransactionsRequest
-from tidelog.plugins.protocol_kafka.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from tidelog.plugins.protocol_kafka.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersTopicPartitions,
+)
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.plugins.protocol_kafka.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -76,7 +81,7 @@ from .client import Client
 
 COUNT = 2 * FEW_ELEMENTS
 PARTITIONS = [DescribedPartition(partition_index=0)] * COUNT
-TOPICS = [TopicRequest(name=f"missing-{number}") for number in range(COUNT)]
+TOPICS = [DescribeTopicPartitionsTopic(name=f"missing-{number}") for number in range(COUNT)]
 LARGE = {
     "alter_user_scram_credentials": (
         apis.ALTER_USER_SCRAM_CREDENTIALS,
@@ -151,7 +156,8 @@ TOPICS_ALONE = {
         apis.ELECT_LEADERS,
         2,
         ElectLeadersRequest(
-            topic_partitions=[TopicPartitions(topic=name, partitions=[]) for name in NAMES], timeout_ms=1000
+            topic_partitions=[ElectLeadersTopicPartitions(topic=name, partitions=[]) for name in NAMES],
+            timeout_ms=1000,
         ),
     ),
     "list_offsets": (

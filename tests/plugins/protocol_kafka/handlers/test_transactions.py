@@ -34,7 +34,10 @@ from tidelog.plugins.protocol_kafka.messages.api import (
     WRITE_TXN_MARKERS,
 )
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
-from tidelog.plugins.protocol_kafka.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from tidelog.plugins.protocol_kafka.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersTopic,
+)
 from tidelog.plugins.protocol_kafka.messages.describe_transactions import DescribeTransactionsRequest
 from tidelog.plugins.protocol_kafka.messages.end_txn import EndTxnRequest
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
@@ -407,7 +410,9 @@ async def test_describe_transactions_and_describe_producers(client: Client, brok
     assert [(data.topic, data.partitions) for data in found.topics] == [(TOPIC, [0])]
     assert unknown.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     assert empty.error_code == ErrorCode.INVALID_REQUEST
-    request = DescribeProducersRequest(topics=[TopicRequest(name=TOPIC, partition_indexes=[0, 1, 9])])
+    request = DescribeProducersRequest(
+        topics=[DescribeProducersTopic(name=TOPIC, partition_indexes=[0, 1, 9])]
+    )
     (told,) = (await client.ask(DESCRIBE_PRODUCERS, 0, request)).topics
     assert [partition.error_code for partition in told.partitions] == [
         0,

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from tidelog.plugins.spark_sink.load.directory import Commit
-from tidelog.plugins.spark_sink.load.progress import LoadProgress
+from tidelog.plugins.spark_sink.load.progress import LoadProgressBar
 
 COMMIT = Commit(chunk=1, staging="000001-x", files=("a", "b"), records=3, size_bytes=100)
 SHOW_CURSOR = "\x1b[?25h"
@@ -39,7 +39,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def test_lines_on_standard_error_are_of_what_was_there_and_of_each_chunk(
     done: int, first: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with LoadProgress() as progress:
+    with LoadProgressBar() as progress:
         progress.begin(11, done)
         progress.advance(5)
         progress.committed(COMMIT, 3, 7)
@@ -49,12 +49,12 @@ def test_lines_on_standard_error_are_of_what_was_there_and_of_each_chunk(
 def test_a_bar_on_a_terminal_advances_within_a_chunk_and_with_it(
     terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with redirect_stderr(terminal), LoadProgress() as progress:
+    with redirect_stderr(terminal), LoadProgressBar() as progress:
         progress.begin(11_000, 3_000)
         progress.advance(5_000.4)
     assert re.fullmatch(r"Starting Spark +\S+ +3,000 of 11,000 offsets .*", terminal.lines()[0])
     assert re.fullmatch(r"Loading +\S+ +5,000 of 11,000 offsets .*", terminal.lines()[-1])
-    with redirect_stderr(terminal), LoadProgress() as progress:
+    with redirect_stderr(terminal), LoadProgressBar() as progress:
         progress.begin(11_000, 3_000)
         progress.committed(COMMIT, 3, 7_000)
     assert re.fullmatch(r"Loading +\S+ +7,000 of 11,000 offsets .*", terminal.lines()[-1])
@@ -64,7 +64,7 @@ def test_a_bar_on_a_terminal_advances_within_a_chunk_and_with_it(
 
 def test_a_bar_ends_with_the_load_that_fails(terminal: Terminal) -> None:
     def fail() -> None:
-        with redirect_stderr(terminal), LoadProgress() as progress:
+        with redirect_stderr(terminal), LoadProgressBar() as progress:
             progress.begin(11, 0)
             raise RuntimeError("the load")
 

@@ -14,7 +14,7 @@ from tidelog.plugins.spark_sink.load.times import iso_time
 from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.source.limits import OffsetLimit, TimestampLimit
 from tidelog.plugins.spark_sink.source.positions import EARLIEST, LATEST
-from tidelog.plugins.spark_sink.source.subscriptions import TopicPattern, Topics
+from tidelog.plugins.spark_sink.source.subscriptions import SelectedPattern, SelectedTopics
 
 BASE = LoadRequest(
     topics=("a", "b"),
@@ -151,10 +151,10 @@ def test_parsed_has_topics_or_a_pattern_and_whether_deleted_records_are_skipped(
     by_name, by_pattern = BASE, attrs.evolve(BASE, topics=(), pattern="^a")
     found = by_name.parsed("host:1", skip_deleted=False)
     assert (found.fail_on_data_loss, found.bootstrap_servers) == (True, "host:1")
-    assert found.subscription == Topics(("a", "b"))
+    assert found.subscription == SelectedTopics(("a", "b"))
     found = by_pattern.parsed("host:1", skip_deleted=True)
     assert not found.fail_on_data_loss
-    assert found.subscription == TopicPattern("^a")
+    assert found.subscription == SelectedPattern("^a")
 
 
 def test_differences_are_named_by_flags() -> None:

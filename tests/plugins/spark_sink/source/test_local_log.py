@@ -20,7 +20,7 @@ from tidelog.plugins.client import BlockingClient, TopicPartition, iter_batches
 from tidelog.plugins.client.errors import RequestTimedOut
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.source import local_log
-from tidelog.plugins.spark_sink.source.local_log import LocalLog, LogDirectory, find_local_log
+from tidelog.plugins.spark_sink.source.local_log import PartitionDirectory, SegmentFilesReader, find_local_log
 
 COUNT = 60
 
@@ -62,7 +62,9 @@ def topic_id_of(directory: Path) -> UUID:
 def read(directory: Path, start: int, stop: int, *, read_committed: bool = False) -> tuple[list[int], int]:
     """Base offsets of the batches, and the next offset at the end."""
     wanted = OffsetRange(TopicPartition("t", 0), start, stop)
-    log = LocalLog(LogDirectory(directory, topic_id_of(directory)), wanted, read_committed=read_committed)
+    log = SegmentFilesReader(
+        PartitionDirectory(directory, topic_id_of(directory)), wanted, read_committed=read_committed
+    )
     return [header.base_offset for header, _ in log.batches()], log.position
 
 
@@ -237,7 +239,7 @@ def perform(steps: Iterable[Callable[[], object]]) -> None:
 
 def test_local_log_reads_on_in_files_that_are_replaced_meanwhile(copied: Path) -> None:
     wanted = OffsetRange(TopicPartition("t", 0), 0, COUNT)
-    log = LocalLog(LogDirectory(copied, topic_id_of(copied)), wanted, read_committed=False)
+    log = SegmentFilesReader(PartitionDirectory(copied, topic_id_of(copied)), wanted, read_committed=False)
     batches = log.batches()
     offsets = [next(batches)[0].base_offset]
     perform(replacement(copied))
@@ -274,7 +276,7 @@ def test_local_log_reads_nothing_of_a_topic_that_has_taken_the_name(
     at_open(monkeypatch, 2, recreate)
     wanted = OffsetRange(TopicPartition("t", 0), 0, COUNT)
     for _ in ("while it is opened", "before"):
-        log = LocalLog(LogDirectory(copied, topic_id), wanted, read_committed=False)
+        log = SegmentFilesReader(PartitionDirectory(copied, topic_id), wanted, read_committed=False)
         assert (list(log.batches()), log.position) == ([], 0)
 
 
@@ -287,7 +289,9 @@ def test_local_log_closes_its_files(copied: Path) -> None:
     before = open_files()
     assert len(read(copied, 0, COUNT)[0]) == COUNT
     wanted = OffsetRange(TopicPartition("t", 0), 0, COUNT)
-    unfinished = LocalLog(LogDirectory(copied, topic_id_of(copied)), wanted, read_committed=False).batches()
+    unfinished = SegmentFilesReader(
+        PartitionDirectory(copied, topic_id_of(copied)), wanted, read_committed=False
+    ).batches()
     next(unfinished)
     del unfinished
     assert open_files() == before
@@ -420,5 +424,5 @@ def test_is_of_topic_warns_of_a_file_that_cannot_be_read_but_not_of_one_that_is_
 ) -> None:
     if is_there:
         (tmp_path / "partition.metadata").mkdir()
-    assert not LogDirectory(tmp_path, uuid4()).is_of_topic()
+    assert not PartitionDirectory(tmp_path, uuid4()).is_of_topic()
     assert ("what its files do not give" in caplog.text) is is_there

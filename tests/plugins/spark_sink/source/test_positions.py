@@ -29,9 +29,9 @@ from tidelog.plugins.spark_sink.source.positions import (
 from tidelog.plugins.spark_sink.source.subscriptions import (
     SUBSCRIPTIONS,
     Partitions,
-    Subscription,
-    TopicPattern,
-    Topics,
+    SelectedPattern,
+    SelectedTopics,
+    TopicSelection,
     partitions_in,
 )
 
@@ -167,7 +167,7 @@ def topic(name: str, partitions: int, *, is_internal: bool = False) -> TopicMeta
 def test_subscriptions_match_partitions_of_topics_that_are_not_internal(
     option: str, text: str, topics: object, expected: set[TopicPartition]
 ) -> None:
-    found: Subscription = SUBSCRIPTIONS[option](text)
+    found: TopicSelection = SUBSCRIPTIONS[option](text)
     there = [topic("a", 2), topic("b", 1), topic("__abc", 1, is_internal=True)]
     metadata = ClusterMetadata("id", 0, {}, {each.name: each for each in there}, {})
     assert found.topics == topics
@@ -175,9 +175,9 @@ def test_subscriptions_match_partitions_of_topics_that_are_not_internal(
 
 
 def test_subscriptions_are_of_their_kinds() -> None:
-    assert isinstance(SUBSCRIPTIONS["subscribe"]("a"), Topics)
-    assert isinstance(SUBSCRIPTIONS["subscribePattern"]("a"), TopicPattern)
+    assert isinstance(SUBSCRIPTIONS["subscribe"]("a"), SelectedTopics)
+    assert isinstance(SUBSCRIPTIONS["subscribePattern"]("a"), SelectedPattern)
     assert isinstance(SUBSCRIPTIONS["assign"]('{"a": [0]}'), Partitions)
-    assert Topics(("a",)).matches(A0)
+    assert SelectedTopics(("a",)).matches(A0)
     assert Partitions(frozenset({A0})).matches(A0)
     assert not Partitions(frozenset({A0})).matches(A1)

@@ -20,7 +20,7 @@ from tidelog.plugins.client.errors import BrokerUnreachable, ClientError
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 from tidelog.plugins.spark_sink.source import tasks
 from tidelog.plugins.spark_sink.source.errors import DataLost
-from tidelog.plugins.spark_sink.source.local_log import LogDirectory
+from tidelog.plugins.spark_sink.source.local_log import PartitionDirectory
 from tidelog.plugins.spark_sink.source.log_offsets import LogOffsets
 from tidelog.plugins.spark_sink.source.options import parse_options
 from tidelog.plugins.spark_sink.source.tasks import RangeReader, RangeTask, SmallBatchTask
@@ -114,11 +114,11 @@ def test_tasks_read_local_files_of_the_same_topic_whose_records_are_not_deleted(
     made = found.tasks(ranges)
     assert [each.wanted for each in made] == ranges
     assert [each.local_log for each in made] == [
-        LogDirectory(here, ID),
-        LogDirectory(first / "t-0", OTHER),
+        PartitionDirectory(here, ID),
+        PartitionDirectory(first / "t-0", OTHER),
         None,
         None,
-        LogDirectory(there, ID),
+        PartitionDirectory(there, ID),
         None,
     ]
     assert lookups.asked == [{T0, T1}], "of those that exist"
@@ -154,7 +154,7 @@ def test_a_reader_reads_each_kind_of_task(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(tasks, "read_range", read_range)
     found = reader(Lookups())
-    local = LogDirectory(Path("/a"), ID)
+    local = PartitionDirectory(Path("/a"), ID)
     first, second = OffsetRange(T0, 1, 2), OffsetRange(T1, 3, 4)
     copies: Any = pickle.loads(pickle.dumps([RangeTask(first, local), SmallBatchTask([first, second])]))
     assert [list(found.read(each)) for each in copies] == [["rows of 1"], ["rows of 1", "rows of 3"]]
