@@ -158,9 +158,10 @@ LISTENER_CODEC_MAP = ConfigKey(
 SOCKET_SEND_BUFFER_BYTES = ConfigKey(
     name="socket.send.buffer.bytes",
     type=integer(-1),
-    default=-1,
+    default=262144,
     documentation="The system's send buffer per connection (SO_SNDBUF), in bytes; -1 leaves it to the "
-    "system, which adapts it. Apache Kafka ships 102400: then a response of a megabyte is sent in pieces.",
+    "system, which adapts it to some megabytes: then what a consumer receives is no longer in the "
+    "processor's cache. Apache Kafka ships 102400: then a response is sent in more pieces.",
 )
 SOCKET_RECEIVE_BUFFER_BYTES = ConfigKey(
     name="socket.receive.buffer.bytes",

@@ -73,14 +73,25 @@ async def test_bound_listener_sets_the_configured_socket_buffer_bytes() -> None:
     small.close()
 
 
-async def test_bound_listener_leaves_the_buffers_to_the_system_as_shipped() -> None:
-    """It adapts those of a socket that were not set."""
+async def test_bound_listener_leaves_the_receive_buffer_to_the_system_as_shipped() -> None:
+    """It adapts that of a socket for which it was not set."""
     as_shipped = bound("PLAINTEXT://127.0.0.1:0")
     sock = as_shipped._socket  # pyright: ignore[reportPrivateUsage]
     with socket.socket() as other:
-        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-            expected = other.getsockopt(socket.SOL_SOCKET, option)
-            assert sock.getsockopt(socket.SOL_SOCKET, option) == expected
+        expected = other.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == expected
+    as_shipped.close()
+
+
+async def test_bound_listener_bounds_the_send_buffer_as_shipped() -> None:
+    """The system would let it grow to megabytes; set, it stays, and sockets that are accepted have the same."""
+    as_shipped = bound("PLAINTEXT://127.0.0.1:0")
+    with socket.create_connection((as_shipped.host, as_shipped.port)), socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 262_144)  # the system may have a lower limit
+        accepted, _ = as_shipped._socket.accept()  # pyright: ignore[reportPrivateUsage]
+        with accepted:
+            expected = other.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == expected
     as_shipped.close()
 
 
