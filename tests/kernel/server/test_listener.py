@@ -84,7 +84,7 @@ async def test_bound_listener_leaves_the_receive_buffer_to_the_system_as_shipped
 
 
 async def test_bound_listener_bounds_the_send_buffer_as_shipped() -> None:
-    """The system would let it grow to megabytes; set, it stays, and sockets that are accepted have the same."""
+    """The system would let it grow to megabytes; accepted sockets have that of the listener."""
     as_shipped = bound("PLAINTEXT://127.0.0.1:0")
     with socket.create_connection((as_shipped.host, as_shipped.port)), socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 262_144)  # the system may have a lower limit
