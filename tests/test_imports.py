@@ -60,9 +60,9 @@ SERVED_LATER = (
     "tidelog.plugins.coordinator.service",
     "tidelog.plugins.coordinator.transactions.service",
     "tidelog.plugins.index_memory.memory_index",
-    "tidelog.plugins.protocol_kafka.handlers.config_changes",
-    "tidelog.plugins.protocol_kafka.handlers.fetch",
-    "tidelog.plugins.protocol_kafka.handlers.produce",
+    "tidelog.plugins.protocol_kafka.apis.config_changes",
+    "tidelog.plugins.protocol_kafka.apis.fetch",
+    "tidelog.plugins.protocol_kafka.apis.produce",
 )
 """What a fresh broker needs only once somebody asks for it."""
 

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.deadlines import wait_until
-from tests.plugins.protocol_kafka.handlers.client import framed
+from tests.plugins.protocol_kafka.apis.client import framed
 from tidelog.plugins.protocol_kafka.codecs.declare import spec_of
 from tidelog.plugins.protocol_kafka.codecs.types import Array, Primitive, Struct
 from tidelog.plugins.protocol_kafka.messages.api import APIS

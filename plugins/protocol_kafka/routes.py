@@ -27,7 +27,7 @@ NO_TAGGED_FIELDS = b"\0"
 FIRST_WITH_BATCHES: Final = 3
 """The first version of Produce in which there are no message sets."""
 FOR_MESSAGE_SETS: Final = ("tidelog.kernel.partition.message_sets", "zlib_ng.zlib_ng")
-HANDLERS = "tidelog.plugins.protocol_kafka.handlers"
+HANDLERS = "tidelog.plugins.protocol_kafka.apis"
 
 Handler: TypeAlias = Callable[[RequestContext, Any], object]
 """Returns the answer, None for none, an awaitable of either, or a generator that yields between small steps,
@@ -35,7 +35,7 @@ and returns the answer at its end."""
 
 
 class Served(NamedTuple):
-    """An API that is served: versions and the module in `handlers` that has its `handle` function.
+    """An API that is served: versions and the module in `apis` that has its `handle` function.
 
     With `abandonable` a request that waits ends when its client has left: it only reads, or waits for other
     clients. All others are completed, as in Kafka, since a part of their work may be done by then.

@@ -9,7 +9,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 BEGIN, END = "<!-- errors: written by `make docs` -->\n", "<!-- end of errors -->\n"
 COMPARED: Final = "against_kafka/test_errors.py"
-HANDLERS: Final = "tests/plugins/protocol_kafka/handlers"
+HANDLERS: Final = "tests/plugins/protocol_kafka/apis"
 COORDINATOR: Final = "tests/plugins/coordinator"
 TELEMETRY: Final = "tests/plugins/protocol_kafka/against_kafka/test_resources.py"
 SESSIONS: Final = "tests/plugins/protocol_kafka/against_kafka/test_fetch_sessions.py"

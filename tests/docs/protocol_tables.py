@@ -13,7 +13,7 @@ from tidelog.plugins.protocol_kafka.unserved import UNSERVED
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "protocol.md"
-TESTS: Final = ROOT / "tests" / "plugins" / "protocol_kafka" / "handlers"
+TESTS: Final = ROOT / "tests" / "plugins" / "protocol_kafka" / "apis"
 KAFKA_VERSIONS: Final = TESTS.parent / "kafka_versions.txt"
 
 BEGIN, END = "<!-- apis: written by `make docs` -->\n", "<!-- end of apis -->\n"

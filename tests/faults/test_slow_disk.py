@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.crash.core import Core
 from tests.deadlines import DEADLINE_S
-from tests.plugins.protocol_kafka.handlers.client import framed
+from tests.plugins.protocol_kafka.apis.client import framed
 from tidelog.kernel import disk
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition import AppendWaiter, Isolation, Partition

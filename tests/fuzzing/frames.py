@@ -15,7 +15,7 @@ from tests.bad_input.raw_client import RawClient
 from tests.bad_input.requests import ask
 from tests.bad_input.samples import sample, served_versions
 from tests.fuzzing.target import Complaints
-from tests.plugins.protocol_kafka.handlers.client import Client
+from tests.plugins.protocol_kafka.apis.client import Client
 from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.wire import ProtocolViolation, StreamedBytes
 from tidelog.kernel.testing.broker import broker_in_thread

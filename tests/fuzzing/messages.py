@@ -37,7 +37,7 @@ from tidelog.kernel.seams.storage import EMPTY_SLICE, LogSlice
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.plugins.cleaner.worker.batches import RemainingRecords, message_of
 from tidelog.plugins.coordinator.log.batches import decode_batches
-from tidelog.plugins.protocol_kafka.handlers.down_conversion import Conversion
+from tidelog.plugins.protocol_kafka.apis.down_conversion import Conversion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -22,7 +22,7 @@ from tidelog.kernel.config import (
 )
 from tidelog.kernel.errors import InvalidTopicConfig
 from tidelog.kernel.seams.storage import keys as segment_keys
-from tidelog.plugins.protocol_kafka.handlers.describe_configs import TopicConfigEntry, topic_config_entries
+from tidelog.plugins.protocol_kafka.apis.describe_configs import TopicConfigEntry, topic_config_entries
 from tidelog.plugins.storage_file import keys as storage_keys
 
 

@@ -15,7 +15,7 @@ from tidelog.kernel.errors import BrokerError, InvalidConfig, InvalidRequest
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.seams.storage.keys import SEGMENT_MS
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.plugins.protocol_kafka.handlers.config_changes import replaced_by
+from tidelog.plugins.protocol_kafka.apis.config_changes import replaced_by
 
 
 def dynamic(core: Core) -> DynamicConfig:

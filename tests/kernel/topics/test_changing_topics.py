@@ -17,7 +17,7 @@ from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic, Topic
-from tidelog.plugins.protocol_kafka.handlers.config_changes import replaced_by
+from tidelog.plugins.protocol_kafka.apis.config_changes import replaced_by
 from tidelog.plugins.storage_file.log_config import LogConfig
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 

@@ -26,7 +26,7 @@ from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.pace import ITEMS_PER_STEP
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore
 from tidelog.kernel.topics import NewTopic
-from tidelog.plugins.protocol_kafka.handlers.config_changes import replaced_by
+from tidelog.plugins.protocol_kafka.apis.config_changes import replaced_by
 from tidelog.plugins.storage_file.storage import FileStorage
 
 COUNT = 40

@@ -16,9 +16,9 @@ import trio
 
 import tidelog.kernel
 import tidelog.plugins
-from tests.plugins.protocol_kafka.handlers.client import Client, framed
-from tests.plugins.protocol_kafka.handlers.groups import IMPATIENT, stable
-from tests.plugins.protocol_kafka.handlers.topics import fill, new_topic
+from tests.plugins.protocol_kafka.apis.client import Client, framed
+from tests.plugins.protocol_kafka.apis.groups import IMPATIENT, stable
+from tests.plugins.protocol_kafka.apis.topics import fill, new_topic
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.server import connection
 from tidelog.kernel.testing import make_batch

@@ -29,8 +29,8 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
     TopicProduceData,
 )
 
-from .handlers.client import Client, answer_in, framed, joined
-from .handlers.topics import new_topic
+from .apis.client import Client, answer_in, framed, joined
+from .apis.topics import new_topic
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 import pytest
 import trio
 
-from tests.plugins.protocol_kafka.handlers.client import Client, Step
-from tests.plugins.protocol_kafka.handlers.topics import new_topic
+from tests.plugins.protocol_kafka.apis.client import Client, Step
+from tests.plugins.protocol_kafka.apis.topics import new_topic
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import keys
 from tidelog.kernel.seams.coordination.transactions import ProducerIdentity, TransactionState

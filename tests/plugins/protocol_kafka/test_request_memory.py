@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from tests.deadlines import DEADLINE_S, until
-from tests.plugins.protocol_kafka.handlers.client import framed
+from tests.plugins.protocol_kafka.apis.client import framed
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.server import request_memory
 from tidelog.kernel.testing.broker import running_broker

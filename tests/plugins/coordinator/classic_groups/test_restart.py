@@ -10,8 +10,8 @@ from typing import Any
 import trio
 
 from tests.peers import find_kafka
-from tests.plugins.protocol_kafka.handlers.client import Client
-from tests.plugins.protocol_kafka.handlers.groups import beat, join, join_request, leave, stable, sync
+from tests.plugins.protocol_kafka.apis.client import Client
+from tests.plugins.protocol_kafka.apis.groups import beat, join, join_request, leave, stable, sync
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_GROUPS

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from tests.deadlines import DEADLINE_S
-from tests.plugins.protocol_kafka.handlers.client import answer_in, framed
+from tests.plugins.protocol_kafka.apis.client import answer_in, framed
 from tidelog.plugins.protocol_kafka.codecs.declare import FieldSpec, spec_of
 from tidelog.plugins.protocol_kafka.codecs.types import (
     BYTES,

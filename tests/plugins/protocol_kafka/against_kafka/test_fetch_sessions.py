@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.protocol_kafka.handlers.client import framed
+from tests.plugins.protocol_kafka.apis.client import framed
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
