@@ -213,7 +213,7 @@ class Broker:
     def _partition_moved(self, partition: TopicPartition, path: str) -> None:
         moved = self.topics.find_partition(partition)
         if moved is not None:
-            moved.moved()
+            moved.revise()
             self.events.publish(PartitionMoved(moved, path))
 
     async def wait_stop_requested(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.records.batch import iter_batches
 from tidelog.kernel.records.record import Record, iter_records
 from tidelog.kernel.seams.storage import region_bytes
@@ -13,7 +13,7 @@ from tidelog.kernel.seams.storage import region_bytes
 _MOST_BYTES: Final = 1 << 30
 
 
-def stored_records(partition: Partition) -> Iterator[Record]:
+def stored_records(partition: UnifiedLog) -> Iterator[Record]:
     """Yield all records above the log start.
 
     A slice stays readable when its segment is replaced; a header that was read before may say nothing about

@@ -26,7 +26,7 @@ LIGHT = {
     # Where it is imported on the event loop; a thread imports what starts a process.
     "tidelog.plugins.cleaner.execution.rewriting": COMMAND_LINE | COMPRESSION | ARRAYS | {"multiprocessing"},
     "tidelog.plugins.cleaner.worker.__main__": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS,
-    "tidelog.kernel.partition": COMMAND_LINE | COMPRESSION | ARRAYS,
+    "tidelog.kernel.log": COMMAND_LINE | COMPRESSION | ARRAYS,
     "tidelog.kernel.records": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS | ARRAYS,
     "tidelog.plugins.cleaner.compaction.policy": COMMAND_LINE | COMPRESSION | ARRAYS,
     "tidelog.plugins.client.drivers.blocking_driver": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS,

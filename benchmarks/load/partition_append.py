@@ -45,11 +45,11 @@ async def _receive_append(spec: MachineLimitSpec) -> MachineLimitResult:
         partition = partition_of((await logs.open())[0])
         with other_end("source", batch) as (connection, peer_pid):
             fill_from(connection, buffer)
-            partition.append(buffer)
+            partition.append_as_leader(buffer)
             meter = Meter(peer_pid)
             while moved < spec.most_bytes and meter.elapsed_s < spec.seconds:
                 fill_from(connection, buffer)
-                partition.append(buffer)
+                partition.append_as_leader(buffer)
                 moved += len(batch)
             return MachineLimitResult(moved, meter.read())
 
@@ -68,11 +68,11 @@ async def _append_cost(spec: MachineLimitSpec) -> AppendCostResult:
         partition = partition_of(store)
         for _ in range(_WARM_UP):
             rebase(batch, 0)
-            partition.append(view)
+            partition.append_as_leader(view)
         meter = Meter(0)
         for _ in range(count):
             rebase(batch, 0)
-            partition.append(view)
+            partition.append_as_leader(view)
         usage = meter.read()
         bare = _bare(spec.folder, view, count)
     return AppendCostResult(usage.wall_s / count * 1e6, bare, len(batch), usage)

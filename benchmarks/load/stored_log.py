@@ -11,8 +11,8 @@ import attrs
 
 from benchmarks.payloads import make_values
 from tidelog.kernel.clock import wall_clock_ms
-from tidelog.kernel.partition import Partition
-from tidelog.kernel.partition.flush_threads import FlushThreads
+from tidelog.kernel.log import UnifiedLog
+from tidelog.kernel.log.flush_threads import FlushThreads
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.seams.metadata import MetadataContext
 from tidelog.kernel.seams.storage import PartitionSpec, StorageContext, TopicPartition
@@ -79,7 +79,7 @@ async def stored_logs(
             storage.abandon()
 
 
-def partition_of(store: PartitionStore) -> Partition:
+def partition_of(store: PartitionStore) -> UnifiedLog:
     """The kernel's part above a store, whose background jobs are not run."""
     topic_config = configure({})[0].default_topic_config
     partition = TopicPartition("log", 0)
@@ -87,7 +87,7 @@ def partition_of(store: PartitionStore) -> Partition:
     def never(_name: str, _job: object) -> None:
         pass
 
-    return Partition(partition, _TOPIC_ID, store, topic_config, wall_clock_ms, never, FlushThreads(never))
+    return UnifiedLog(partition, _TOPIC_ID, store, topic_config, wall_clock_ms, never, FlushThreads(never))
 
 
 def batch_of(batch_bytes: int) -> bytearray:

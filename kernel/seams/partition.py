@@ -241,7 +241,7 @@ class Partition(Watermarks, Protocol):
 
     @property
     def store(self) -> PartitionStore:
-        """Its bytes; batches are appended by `append` alone."""
+        """Its bytes; batches are appended by `append_as_leader` alone."""
         ...
 
     @property
@@ -288,7 +288,7 @@ class Partition(Watermarks, Protocol):
         """The error of every append and read while it is offline, else None."""
         ...
 
-    def append(
+    def append_as_leader(
         self, batch: bytearray | memoryview, verify: Callable[[], int] | None = None
     ) -> AppendResult | Awaitable[AppendResult]:
         """Append one batch that a client sent; the header is stamped in place, so `batch` must be writable.
@@ -313,7 +313,7 @@ class Partition(Watermarks, Protocol):
     def append_message_set(self, messages: bytearray | memoryview) -> AppendResult | Awaitable[AppendResult]:
         """Append the messages of formats 0 and 1 that a client before Kafka 0.11 sent, as one record batch.
 
-        As with `append`, converting them may take long; then what is returned has to be awaited.
+        As with `append_as_leader`, converting them may take long; then what is returned has to be awaited.
 
         Raises:
             BrokerError: the messages are refused, all together.
@@ -328,12 +328,12 @@ class Partition(Watermarks, Protocol):
         in_transaction: bool = False,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
-        """Append one batch as `append` does, at once, however long its records take to check.
+        """Append one batch as `append_as_leader` does, at once, however long its records take to check.
 
         `in_transaction`: the partition is part of the producer's transaction.
 
         Raises:
-            BrokerError: see `append`.
+            BrokerError: see `append_as_leader`.
         """
         ...
 
@@ -349,7 +349,7 @@ class Partition(Watermarks, Protocol):
         """End the producer's transaction in this partition with a control batch.
 
         Without an open transaction the marker is written all the same, as in Kafka when a coordinator repeats
-        it; it then only fences older epochs. `flush_due` holds as for `append`.
+        it; it then only fences older epochs. `flush_due` holds as for `append_as_leader`.
 
         Raises:
             InvalidProducerEpoch, TransactionCoordinatorFenced: a newer epoch was here.

@@ -25,7 +25,7 @@ import trio
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config.sinks import COMMON_SINK_KEYS, SINK_NAME
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.seams.sinks import CommittedChunk, SinkKind
 from tidelog.kernel.sinks.committed_log import PartitionLog
 from tidelog.kernel.sinks.statistics import SinkState
@@ -81,14 +81,14 @@ class SinkHarness:
         async with running_broker(self.settings) as broker:
             yield broker
 
-    def append(self, partition: Partition, *values: bytes | None, expected: bool = True) -> None:
+    def append(self, partition: UnifiedLog, *values: bytes | None, expected: bool = True) -> None:
         """Append a batch of records with these values, which are their keys, too."""
         base = partition.append_nowait(make_batch(values, keys=values)).base_offset
         if expected:
             self._expect(partition, base, values)
 
     def append_in_transaction(
-        self, partition: Partition, producer: int, value: bytes, *, expected: bool
+        self, partition: UnifiedLog, producer: int, value: bytes, *, expected: bool
     ) -> None:
         """Append a record to the producer's transaction."""
         batch = make_batch(
@@ -104,7 +104,7 @@ class SinkHarness:
         if expected:
             self._expect(partition, base, [value])
 
-    def _expect(self, partition: Partition, base: int, values: Sequence[bytes | None]) -> None:
+    def _expect(self, partition: UnifiedLog, base: int, values: Sequence[bytes | None]) -> None:
         topic, number = partition.topic_partition
         self.written += [
             Delivered(topic, number, base + index, value, value) for index, value in enumerate(values)

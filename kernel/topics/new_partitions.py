@@ -14,7 +14,7 @@ from tidelog.kernel.topics.partitions import PartitionKeeper, partition_specs
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
-    from tidelog.kernel.partition import Partition
+    from tidelog.kernel.log import UnifiedLog
     from tidelog.kernel.seams.metadata import MetadataStore, TopicRecord
 
 
@@ -28,7 +28,7 @@ class NewPartitions:
     record: TopicRecord
     config: TopicConfig
     first: int = 0
-    partitions: list[Partition] = attrs.field(factory=list["Partition"])
+    partitions: list[UnifiedLog] = attrs.field(factory=list["UnifiedLog"])
     error: OSError | StorageError | None = None
 
     def with_epochs(self) -> TopicRecord:
@@ -45,7 +45,7 @@ async def create_partitions(
     If that fails, each topic is tried alone, so that only those fail for which the disk refuses; nothing is
     left of these.
     """
-    partitions: list[Partition] = []
+    partitions: list[UnifiedLog] = []
     try:
         pace = Pace()
         specs = [

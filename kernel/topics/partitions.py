@@ -12,12 +12,12 @@ from tidelog.kernel import disk
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
+from tidelog.kernel.log import UnifiedLog
+from tidelog.kernel.log.flush_threads import FlushThreads
+from tidelog.kernel.log.loading import load_log
+from tidelog.kernel.log.memory_budget import Unpacking
+from tidelog.kernel.log.side_writes import SideWrites
 from tidelog.kernel.pace import Pace, each_in_steps
-from tidelog.kernel.partition import Partition
-from tidelog.kernel.partition.flush_threads import FlushThreads
-from tidelog.kernel.partition.loading import load_partition
-from tidelog.kernel.partition.memory_budget import Unpacking
-from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, Storage, TopicPartition
 from tidelog.kernel.seams.tasks import Tasks
@@ -41,23 +41,23 @@ class PartitionKeeper:
 
     async def open(
         self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
-    ) -> list[Partition]:
+    ) -> list[UnifiedLog]:
         """Open the stores of partitions, whose state is loaded later; `progress` gets how many are open.
 
         Raises:
             OSError, StorageError: the disk refused; none is open, and none was created.
         """
         stores = await self._storage.open_partitions(specs, progress)
-        partitions: list[Partition] = []
+        partitions: list[UnifiedLog] = []
         pace = Pace()
         for spec, store in zip(specs, stores, strict=True):
             partitions.append(self._partition(spec, store))
             await pace.turn()
         return partitions
 
-    def _partition(self, spec: PartitionSpec, store: PartitionStore) -> Partition:
+    def _partition(self, spec: PartitionSpec, store: PartitionStore) -> UnifiedLog:
         tasks = self._tasks
-        partition = Partition(
+        partition = UnifiedLog(
             spec.topic_partition,
             spec.topic_id,
             store,
@@ -72,7 +72,7 @@ class PartitionKeeper:
             partition.take_offline(StorageError(f"{spec.topic_partition} is offline: {reason}"))
         return partition
 
-    async def load_state(self, partitions: Sequence[Partition]) -> None:
+    async def load_state(self, partitions: Sequence[UnifiedLog]) -> None:
         """Load the producers and leader epochs of partitions, in threads.
 
         Raises:
@@ -86,13 +86,13 @@ class PartitionKeeper:
                 if partition.epochs.is_owed:
                     partition.epochs.pay_soon()
 
-    async def close(self, partitions: Sequence[Partition]) -> None:
+    async def close(self, partitions: Sequence[UnifiedLog]) -> None:
         """Close partitions; a disk error is logged."""
         await self._storage.close_partitions(
             [(partition.topic_partition, partial(_close, partition)) for partition in partitions]
         )
 
-    async def discard(self, partitions: Sequence[Partition]) -> None:
+    async def discard(self, partitions: Sequence[UnifiedLog]) -> None:
         """Delete partitions that belong to no topic (any more); a disk error is only logged."""
         pace = Pace()
         for partition in partitions:
@@ -123,11 +123,11 @@ def partition_specs(
     )
 
 
-def _load_all(partitions: Sequence[Partition], clean_start: bool) -> None:
+def _load_all(partitions: Sequence[UnifiedLog], clean_start: bool) -> None:
     for partition in partitions:
         if partition.offline is None:
             try:
-                load_partition(partition, clean_start=clean_start)
+                load_log(partition, clean_start=clean_start)
             except OSError as error:
                 if not disk.is_full(error):
                     raise
@@ -141,7 +141,7 @@ def _wait_closed(works: Sequence[SideWrites]) -> None:
         work.wait_closed()
 
 
-def _close(partition: Partition) -> None:
+def _close(partition: UnifiedLog) -> None:
     try:
         partition.close()
     except (OSError, StorageError) as error:

@@ -8,8 +8,8 @@ from collections.abc import Generator, Mapping
 import attrs
 
 from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.pace import ITEMS_PER_STEP
-from tidelog.kernel.partition import Partition
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.topic_names import INTERNAL_TOPICS
 
@@ -26,7 +26,7 @@ class Topic:
     topic_id: uuid.UUID
     overrides: Mapping[str, str]
     config: TopicConfig
-    partitions: list[Partition]
+    partitions: list[UnifiedLog]
     adopted: bool = False
     is_internal: bool = attrs.field(init=False)
 

@@ -33,9 +33,9 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.events import BrokerEvents
+from tidelog.kernel.log import UnifiedLog
+from tidelog.kernel.log.memory_budget import Unpacking
 from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps, run_to_end
-from tidelog.kernel.partition import Partition
-from tidelog.kernel.partition.memory_budget import Unpacking
 from tidelog.kernel.seams.events import PartitionsOpened, TopicConfigChanged, TopicCreated, TopicDeleted
 from tidelog.kernel.seams.metadata import MetadataStore, TopicRecord
 from tidelog.kernel.seams.storage import Storage, TopicPartition
@@ -413,7 +413,7 @@ class Topics:
                         self._events.publish(TopicConfigChanged(topic))
                     await pace.turn()
 
-    def partitions(self) -> Iterator[Partition]:
+    def partitions(self) -> Iterator[UnifiedLog]:
         """Iterate over every partition of every topic."""
         for topic in self:
             yield from topic.partitions
@@ -433,14 +433,14 @@ class Topics:
         # Looked at last: what a thread no longer finds since `close` is in it.
         return None if self._closed_at is None else self._closed_at.get(name)
 
-    def find_partition(self, name: TopicPartition) -> Partition | None:
+    def find_partition(self, name: TopicPartition) -> UnifiedLog | None:
         """Return the partition of that name, None without one."""
         topic = self._by_name.get(name.topic)
         if topic is None or name.partition >= len(topic.partitions):
             return None
         return topic.partitions[name.partition]
 
-    def take_offline(self, partitions: Sequence[TopicPartition], reason: str) -> Sequence[Partition]:
+    def take_offline(self, partitions: Sequence[TopicPartition], reason: str) -> Sequence[UnifiedLog]:
         """Take partitions whose log directory failed out of service until a restart; return those."""
         offline = [found for name in partitions if (found := self.find_partition(name)) is not None]
         for partition in offline:
@@ -462,7 +462,7 @@ class Topics:
         self._names.clear()
         await self._keeper.close(partitions)
 
-    def _add(self, record: TopicRecord, config: TopicConfig, partitions: list[Partition]) -> Topic:
+    def _add(self, record: TopicRecord, config: TopicConfig, partitions: list[UnifiedLog]) -> Topic:
         topic = Topic(record.name, record.topic_id, record.config, config, partitions, record.adopted)
         self._by_name[topic.name] = self._by_id[topic.topic_id.bytes] = topic
         self._names[metric_name(topic.name)] = topic.name

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NO_TAGGED_FIELDS = b"\0"
 FIRST_WITH_BATCHES: Final = 3
 """The first version of Produce in which there are no message sets."""
-FOR_MESSAGE_SETS: Final = ("tidelog.kernel.partition.message_sets", "zlib_ng.zlib_ng")
+FOR_MESSAGE_SETS: Final = ("tidelog.kernel.log.message_sets", "zlib_ng.zlib_ng")
 HANDLERS = "tidelog.plugins.protocol_kafka.apis"
 
 Handler: TypeAlias = Callable[[RequestContext, Any], object]

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from tests.deadlines import DEADLINE_S
 from tests.peers import find_kafka
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
@@ -33,7 +33,7 @@ class Written:
     committed: list[bytes] = attrs.field(factory=list[bytes])
 
 
-def write_transactions(partition: Partition) -> Written:
+def write_transactions(partition: UnifiedLog) -> Written:
     """Some thousand records of interleaved transactions, across segments; at the end one is left open."""
     choose, written = random.Random(11), Written()
     values: list[tuple[int, bytes]] = []

@@ -9,7 +9,7 @@ from uuid import UUID
 from tests.crash.core import Core
 from tests.crash.history import Expected, ExpectedLog
 from tests.crash.logs import batches_of, contents_of, ends_of, key_of, partitions_of
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader, parse_header, stamp_offset
 from tidelog.kernel.records.control import decode_marker
 from tidelog.kernel.testing import make_batch
@@ -79,7 +79,7 @@ def check_identity(topic: Topic, expected: Expected, promised: UUID) -> None:
     assert topic.topic_id == promised or topic.topic_id not in known, f"{topic.name} is an earlier topic"
 
 
-def check_log(partition: Partition, log: ExpectedLog, *, power_was_lost: bool) -> None:
+def check_log(partition: UnifiedLog, log: ExpectedLog, *, power_was_lost: bool) -> None:
     """The log is what was appended, in order, and all of it up to what was promised.
 
     Beyond that, a loss of power may take the end of any segment. That leaves a gap before the next one, as in
@@ -126,7 +126,7 @@ def told(found: Sequence[bytes], log: ExpectedLog) -> str:
     return f"batches at {there}, appended were {appended}"
 
 
-def check_epochs(partition: Partition, log: ExpectedLog) -> None:
+def check_epochs(partition: UnifiedLog, log: ExpectedLog) -> None:
     """Who asks where an epoch ended is told so, and the epoch that clients know has not fallen."""
     assert partition.leader_epoch >= log.leader_epoch
     for batch in batches_of(partition.store):
@@ -135,7 +135,7 @@ def check_epochs(partition: Partition, log: ExpectedLog) -> None:
             assert partition.epochs.epoch_for(header.base_offset) == header.leader_epoch
 
 
-def check_transactions(partition: Partition) -> None:
+def check_transactions(partition: UnifiedLog) -> None:
     """Committed readers are kept from what is undecided, and told of all that was aborted."""
     store = partition.store
     undecided: dict[int, int] = {}
@@ -159,7 +159,7 @@ def is_abort(batch: bytes, header: BatchHeader) -> bool:
     return marker is not None and not marker.commit
 
 
-def check_retries_are_known(partition: Partition) -> None:
+def check_retries_are_known(partition: UnifiedLog) -> None:
     """A producer whose answer got lost sends its last batch again: it is not appended again."""
     newest: dict[int, bytes] = {}
     for batch in batches_of(partition.store):
@@ -182,7 +182,7 @@ def nothing_was_lost(log: ExpectedLog) -> bool:
     return log.durable >= (parse_header(unanswered[0]).base_offset if unanswered else log.end)
 
 
-def retry(partition: Partition, log: ExpectedLog) -> None:
+def retry(partition: UnifiedLog, log: ExpectedLog) -> None:
     """A producer that was not answered sends its batches again: each is there once."""
     for batch in log.outstanding:
         result = partition.append_nowait(bytearray(batch), in_transaction=True)

@@ -16,7 +16,7 @@ import trio
 
 from tests.crash.core import KEYS, SMALL, Core
 from tidelog.kernel.config import Config, TopicConfig
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.seams.cleanup import LogView, Plan
 from tidelog.kernel.testing import FakeClock
 from tidelog.plugins.cleaner import plugin as cleaner
@@ -100,7 +100,7 @@ class CompactingCore(Core):
         self.config = Config.from_mapping(settings, [*KEYS, *cleaner.tidelog_config_keys()])
 
     @property
-    def partition(self) -> Partition:
+    def partition(self) -> UnifiedLog:
         """The partition."""
         return self.topics.get(TOPIC).partitions[0]
 

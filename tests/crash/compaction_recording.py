@@ -13,7 +13,7 @@ from tests.crash.compacting import POLICY, TOPIC, CompactingCore, SomeKeysAtATim
 from tests.crash.interposers import Unsynced
 from tests.crash.keyed_log import Writer, final_values
 from tests.crash.logs import batches_of
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.records.stored import parse_stored
 from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore
 from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy
@@ -217,7 +217,7 @@ def durable(start: Device, operations: Sequence[Operation]) -> Device:
     return device
 
 
-def tables_of(partition: Partition) -> dict[int, dict[bytes | None, bytes]]:
+def tables_of(partition: UnifiedLog) -> dict[int, dict[bytes | None, bytes]]:
     """Offset → the table of a reader that begins there."""
     return {
         offset: final_values(partition, offset)
@@ -225,7 +225,7 @@ def tables_of(partition: Partition) -> dict[int, dict[bytes | None, bytes]]:
     }
 
 
-def bounds_of(partition: Partition) -> tuple[int, ...]:
+def bounds_of(partition: UnifiedLog) -> tuple[int, ...]:
     """Where a log begins, where it is stable, and where it ends."""
     return partition.log_start_offset, partition.last_stable_offset, partition.log_end_offset
 

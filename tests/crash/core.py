@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tidelog.kernel.config import Config, TopicConfig, keys
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.plugins import builtin
 from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
 from tidelog.kernel.seams.storage import StorageContext
@@ -92,7 +92,7 @@ def shrink(topic: Topic) -> None:
         configure(partition, SMALL)
 
 
-def configure(partition: Partition, changes: Mapping[str, object]) -> None:
+def configure(partition: UnifiedLog, changes: Mapping[str, object]) -> None:
     """Change a partition's configuration, without regard to the ranges that users are held to."""
     assert isinstance(partition.store, FilePartitionStore)
     partition.configure(TopicConfig({**partition.store.config.topic_values, **changes}))

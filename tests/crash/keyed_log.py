@@ -9,8 +9,7 @@ import attrs
 from tests.crash.checks import is_abort
 from tests.crash.compacting import CompactingCore
 from tests.kernel.records.message_sets import Row, plain_set, wrapper
-from tidelog.kernel.partition import Partition
-from tidelog.kernel.partition.following import Follower
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, Buffer
 from tidelog.kernel.records.message_set import MessageContent
 from tidelog.kernel.records.stored import iter_stored, iter_stored_contents
@@ -78,12 +77,12 @@ class Writer:
         for each of them.
         """
         partition = self.core.partition
-        follower = Follower(partition)
+        partition.follow()
         for messages in segments:
             for text in messages:
                 self.core.clock.advance(1000)
-                follower.append(self._messages(text, partition.log_end_offset))
-            follower.advance_high_watermark(partition.log_end_offset)
+                partition.append_as_follower(self._messages(text, partition.log_end_offset))
+            partition.advance_high_watermark(partition.log_end_offset)
             await partition.roll()
             self.core.tasks.run_jobs()
         # It leads again.
@@ -126,7 +125,7 @@ class Writer:
         producer.last = sent, result.base_offset
 
 
-def committed_records(partition: Partition, offset: int) -> list[MessageContent]:
+def committed_records(partition: UnifiedLog, offset: int) -> list[MessageContent]:
     """What a consumer of committed records reads from `offset` on, in fetches of `FETCH_BYTES`."""
     records: list[MessageContent] = []
     while offset < partition.last_stable_offset:
@@ -154,7 +153,7 @@ def records_in(batch: Buffer, header: BatchHeader) -> Sequence[MessageContent]:
     return list(iter_stored_contents(batch, header, VALUE_BYTES * 100))
 
 
-def final_values(partition: Partition, offset: int) -> dict[bytes | None, bytes]:
+def final_values(partition: UnifiedLog, offset: int) -> dict[bytes | None, bytes]:
     """The table that a consumer of committed records has, who begins at `offset`."""
     table: dict[bytes | None, bytes] = {}
     for record in committed_records(partition, offset):
@@ -165,7 +164,7 @@ def final_values(partition: Partition, offset: int) -> dict[bytes | None, bytes]
     return table
 
 
-def newest_offsets(partition: Partition, end: int | None) -> dict[bytes | None, int]:
+def newest_offsets(partition: UnifiedLog, end: int | None) -> dict[bytes | None, int]:
     """Key → the offset of its newest record, of those below `end` if that is given."""
     records = committed_records(partition, partition.log_start_offset)
     return {each.key: each.offset for each in records if end is None or each.offset < end}

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from tests.crash.core import Core
 from tests.crash.history import LogKey
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.records.stored import iter_stored
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.storage.harness import read_all
 
 
-def key_of(partition: Partition) -> LogKey:
+def key_of(partition: UnifiedLog) -> LogKey:
     """The topic's id and the partition's number."""
     return partition.topic_id, partition.topic_partition.partition
 
 
-def partitions_of(core: Core) -> list[Partition]:
+def partitions_of(core: Core) -> list[UnifiedLog]:
     """All partitions."""
     return [partition for topic in core.topics for partition in topic.partitions]
 

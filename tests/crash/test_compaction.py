@@ -36,7 +36,7 @@ from tests.crash.interposers import Unsynced
 from tests.crash.keyed_log import Writer, final_values, newest_offsets, records_in
 from tests.crash.logs import batches_of
 from tests.crash.replaying import replays
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.records.stored import parse_stored
 from tidelog.kernel.testing import FakeClock
 from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy
@@ -121,7 +121,7 @@ def check_leftovers(core: CompactingCore) -> None:
     assert [path.name for path in core.data.rglob("*") if path.name.endswith(MARKS)] == []
 
 
-def check_retries(partition: Partition, writer: Writer) -> None:
+def check_retries(partition: UnifiedLog, writer: Writer) -> None:
     """A producer that sends its last batch again is answered as before."""
     end = partition.log_end_offset
     for name, producer in writer.producers.items():

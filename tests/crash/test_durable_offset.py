@@ -11,16 +11,16 @@ import pytest
 from tests.crash.core import Core
 from tests.deadlines import DEADLINE_S
 from tidelog.kernel import disk
+from tidelog.kernel.log import UnifiedLog
+from tidelog.kernel.log.snapshots import decode_snapshot, snapshot_name
 from tidelog.kernel.maintenance import TimedFlush
-from tidelog.kernel.partition import Partition
-from tidelog.kernel.partition.snapshots import decode_snapshot, snapshot_name
 from tidelog.kernel.testing import make_batch
 from tidelog.plugins.storage_file.testing import DataFate, Device, NameFate, PowerCut, Recorder
 
 ONLY_WHAT_WAS_SYNCED = PowerCut(DataFate.LOST, NameFate.LOST)
 
 
-def append(partition: Partition, count: int, *, producer_id: int = -1) -> None:
+def append(partition: UnifiedLog, count: int, *, producer_id: int = -1) -> None:
     """Batches of one record, as an idempotent producer sends them if it has an id."""
     for _ in range(count):
         sequence = partition.log_end_offset if producer_id >= 0 else -1

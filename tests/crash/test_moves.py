@@ -20,7 +20,7 @@ import trio
 from tests.crash.core import KEYS, Core
 from tests.crash.replaying import replays
 from tidelog.kernel.config import Config
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.storage.harness import headers_of, read_all
@@ -59,7 +59,7 @@ class TwoDirectories(Core):
         self.config = Config.from_mapping(settings, KEYS)
 
     @property
-    def partition(self) -> Partition:
+    def partition(self) -> UnifiedLog:
         return self.topics.get("t").partitions[0]
 
     async def move_to(self, name: str) -> None:

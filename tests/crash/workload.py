@@ -13,7 +13,7 @@ from tests.crash.core import Core
 from tests.crash.history import Expected, History, LogKey
 from tests.crash.interposers import Unsynced
 from tests.crash.logs import batches_of, key_of
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.records.batch import stamp_offset
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.seams.storage import region_bytes
@@ -155,7 +155,7 @@ class Workload:
             await self.roll(self.log(name))
         self.core.tasks.run_jobs()
 
-    async def roll(self, partition: Partition) -> None:
+    async def roll(self, partition: UnifiedLog) -> None:
         """Append until there is a new segment."""
         segments = len(partition.store.segments())
         while len(partition.store.segments()) == segments:
@@ -168,11 +168,11 @@ class Workload:
                 await partition.roll()
         self.core.tasks.run_jobs()
 
-    def log(self, topic: str) -> Partition:
+    def log(self, topic: str) -> UnifiedLog:
         """The first partition of a topic."""
         return self.core.topics.get(topic).partitions[0]
 
-    async def append(self, partition: Partition) -> None:
+    async def append(self, partition: UnifiedLog) -> None:
         """One batch, and its acknowledgement."""
         key = key_of(partition)
         if key not in self.producers:
@@ -206,13 +206,13 @@ class Workload:
             transactional=transactional,
         )
 
-    def note_sent(self, partition: Partition, batch: bytearray) -> None:
+    def note_sent(self, partition: UnifiedLog, batch: bytearray) -> None:
         """A batch is on its way; it will be appended at the log's end."""
         stamped = bytearray(batch)
         stamp_offset(stamped, partition.log_end_offset, partition.leader_epoch)
         self.history.note(Expected.appending, key_of(partition), bytes(stamped), bytes(batch))
 
-    async def acknowledge(self, partition: Partition, result: AppendResult) -> None:
+    async def acknowledge(self, partition: UnifiedLog, result: AppendResult) -> None:
         """Wait for what the topic's configuration wants before a producer is answered."""
         key, end = key_of(partition), result.last_offset + 1
         self.history.note(Expected.appended, key, end)
@@ -300,7 +300,7 @@ class Workload:
         last_kept = segments[max(len(segments) - 2, 0)]
         self.truncate(partition, (last_kept.base_offset + last_kept.next_offset + 1) // 2)
 
-    def truncate(self, partition: Partition, offset: int) -> None:
+    def truncate(self, partition: UnifiedLog, offset: int) -> None:
         """As a follower does that learns of a new leader; its producers find another log."""
         key = key_of(partition)
         self.history.note(Expected.truncating, key, max(offset, partition.log_start_offset))
@@ -383,7 +383,7 @@ async def record_second_life(place: Path, before: Expected, steps: tuple[str, ..
     return Recording(recorder.start, recorder.operations, history)
 
 
-def read_last(partition: Partition) -> bytes:
+def read_last(partition: UnifiedLog) -> bytes:
     """The last batch of a log."""
     end = partition.log_end_offset
     found = partition.store.read(end - 1, 1, end, wait=True)

@@ -11,7 +11,7 @@ import pytest
 from tests.docs.examples import DOCS, examples_of, run_example_on
 from tests.kernel.config.bundle import BUNDLE
 from tests.peers import running_tidelog
-from tidelog.kernel.partition.flush_threads import THREADS_PER_DIRECTORY
+from tidelog.kernel.log.flush_threads import THREADS_PER_DIRECTORY
 
 PAGE = (DOCS / "durability.md").read_text()
 EXAMPLES = examples_of("durability.md")

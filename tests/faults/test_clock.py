@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from tests.crash.core import Core, configure
 from tests.crash.logs import batches_of
-from tests.kernel.partition.parts import open_partition
+from tests.kernel.log.parts import open_partition
 from tidelog.kernel.errors import InvalidTimestamp
 from tidelog.kernel.maintenance import TimedFlush
-from tidelog.kernel.partition.lookup import offset_for_timestamp, offset_of_max_timestamp
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.testing import FakeClock, make_batch
 
@@ -45,7 +44,7 @@ async def test_logs_go_on_whatever_the_clock_does(
     assert partition.log_end_offset == len(history)
     assert [parse_header(batch).max_timestamp for batch in batches_of(partition.store)] == times
     for time in times:
-        found = offset_for_timestamp(partition, time)
+        found = partition.offset_for_timestamp(time)
         assert found is not None
         assert found.offset == next(offset for offset, stamp in enumerate(times) if stamp >= time)
     await core.close()
@@ -103,10 +102,10 @@ async def test_a_clock_that_was_never_set_is_a_time_like_any_other(
         clock.advance(1)
     first_with_a_time = 1 if start_ms < 0 else 0
     for again in range(2):
-        found = offset_for_timestamp(partition, 0)
+        found = partition.offset_for_timestamp(0)
         assert found == (max(start_ms, 0), first_with_a_time, 0)
-        assert offset_of_max_timestamp(partition) == (start_ms + 2, 2, 0)
-        assert offset_for_timestamp(partition, start_ms + 3) is None
+        assert partition.offset_of_max_timestamp() == (start_ms + 2, 2, 0)
+        assert partition.offset_for_timestamp(start_ms + 3) is None
         if not again:
             core.abandon()
             await core.open()

@@ -17,8 +17,8 @@ from tests.crash.core import Core
 from tests.deadlines import DEADLINE_S
 from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.partition import Partition
-from tidelog.kernel.partition.flush_threads import THREADS_PER_DIRECTORY
+from tidelog.kernel.log import UnifiedLog
+from tidelog.kernel.log.flush_threads import THREADS_PER_DIRECTORY
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
@@ -79,13 +79,13 @@ class Producers:
     acknowledged: Counter[str] = attrs.field(factory=Counter[str])
     refused: Counter[str] = attrs.field(factory=Counter[str])
 
-    def append(self, partitions: Sequence[Partition], times: int = 1) -> None:
+    def append(self, partitions: Sequence[UnifiedLog], times: int = 1) -> None:
         for _ in range(times):
             for partition in partitions:
                 offset = partition.append_nowait(make_batch([b"x"])).last_offset
                 self.nursery.start_soon(self._wait, partition, offset)
 
-    async def _wait(self, partition: Partition, offset: int) -> None:
+    async def _wait(self, partition: UnifiedLog, offset: int) -> None:
         name = str(partition.topic_partition)
         try:
             await partition.wait_flushed(offset)
@@ -139,7 +139,7 @@ async def test_directories_are_flushed_at_the_same_time(tmp_path: Path, flushes:
     assert busy == {str(tmp_path / name): THREADS_PER_DIRECTORY for name in "ab"}
 
 
-def each_is_in(partition: Partition, flushes: SeenFlushes) -> bool:
+def each_is_in(partition: UnifiedLog, flushes: SeenFlushes) -> bool:
     """Whether a flush of it has begun."""
     return str(partition.topic_partition) in flushes.count
 

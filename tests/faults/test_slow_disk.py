@@ -15,7 +15,7 @@ from tests.deadlines import DEADLINE_S
 from tests.plugins.protocol_kafka.apis.client import framed
 from tidelog.kernel import disk
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
+from tidelog.kernel.log import AppendWaiter, Isolation, UnifiedLog
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
@@ -94,7 +94,7 @@ async def send_and_leave(broker: Broker, data: bytes) -> None:
     await client.aclose()
 
 
-async def reaches(partition: Partition, high_watermark: int) -> bool:
+async def reaches(partition: UnifiedLog, high_watermark: int) -> bool:
     """Whether readers see up to there before long, woken as a long poll is; not by the clock of the test."""
     while partition.high_watermark < high_watermark:
         grown = threading.Event()

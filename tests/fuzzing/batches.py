@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import crc32c
 
-from tests.kernel.partition.parts import compressed, open_partition, sent
+from tests.kernel.log.parts import compressed, open_partition, sent
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.partition import Partition
-from tidelog.kernel.partition.lookup import offset_for_timestamp, offset_of_max_timestamp
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.records.batch import HEADER_BYTES, parse_header
 from tidelog.kernel.records.record import Record, iter_records, iter_timestamps
 from tidelog.kernel.testing import make_batch
@@ -76,7 +75,7 @@ class Batches:
             self._plain, self._compacted = _partitions()
 
     @staticmethod
-    def _append(partition: Partition, batch: bytearray) -> None:
+    def _append(partition: UnifiedLog, batch: bytearray) -> None:
         copy, end = bytearray(batch), partition.log_end_offset
         try:
             partition.append_nowait(copy, in_transaction=True)
@@ -92,8 +91,8 @@ class Batches:
 
     def _search(self) -> None:
         for partition in (self._plain, self._compacted):
-            _refused_or_done(partial(offset_for_timestamp, partition, START_MS))
-            _refused_or_done(partial(offset_of_max_timestamp, partition))
+            _refused_or_done(partial(partition.offset_for_timestamp, START_MS))
+            _refused_or_done(partition.offset_of_max_timestamp)
 
 
 def mended(data: bytes) -> bytearray:
@@ -124,6 +123,6 @@ def _refused_or_done(action: Callable[[], object]) -> None:
         return
 
 
-def _partitions() -> tuple[Partition, Partition]:
+def _partitions() -> tuple[UnifiedLog, UnifiedLog]:
     compacted = TopicConfig({"cleanup.policy": ("compact",)})
     return open_partition(), open_partition(config=compacted)

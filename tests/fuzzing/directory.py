@@ -17,10 +17,9 @@ import trio
 
 from tests.crash.core import Core
 from tests.fuzzing.target import Complaints
-from tests.kernel.partition.parts import compressed
+from tests.kernel.log.parts import compressed
 from tidelog.kernel.errors import TidelogError
-from tidelog.kernel.partition import Isolation
-from tidelog.kernel.partition.lookup import offset_for_timestamp, offset_of_max_timestamp
+from tidelog.kernel.log import Isolation
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header
 from tidelog.kernel.seams.storage.regions import region_bytes
 from tidelog.kernel.testing import make_batch
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
-    from tidelog.kernel.partition import Partition
+    from tidelog.kernel.log import UnifiedLog
 
 _MEMORY = Path("/dev/shm")
 _MOST_BYTES = 1 << 16
@@ -171,7 +170,7 @@ def _batches_in(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
         position += header.size
 
 
-def _read(partition: Partition) -> None:
+def _read(partition: UnifiedLog) -> None:
     offset = partition.log_start_offset
     while offset < partition.high_watermark:
         found = partition.read(offset, _READ_BYTES, Isolation.READ_UNCOMMITTED, wait=True)
@@ -181,6 +180,6 @@ def _read(partition: Partition) -> None:
         if not ends or ends[-1] <= offset:
             break
         offset = ends[-1]
-    offset_for_timestamp(partition, START_MS + 5)
-    offset_of_max_timestamp(partition)
+    partition.offset_for_timestamp(START_MS + 5)
+    partition.offset_of_max_timestamp()
     partition.append_nowait(make_batch([b"after"]))

@@ -17,7 +17,7 @@ from attrs import evolve
 
 from tests.kernel.records.message_sets import Row, plain_set, wrapper
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.partition.memory_budget import Unpacking
+from tidelog.kernel.log.memory_budget import Unpacking
 from tidelog.kernel.records.batch import LEAST_MESSAGE_BYTES, LOG_OVERHEAD_BYTES, MAGIC_AT, parse_header
 from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.records.checking import RecordRules

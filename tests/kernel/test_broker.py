@@ -22,7 +22,7 @@ from tests.deadlines import DEADLINE_S, until
 from tidelog.kernel.broker import Broker, _NoCoordinator, serve  # pyright: ignore[reportPrivateUsage]
 from tidelog.kernel.config import Sources, settings_from_mapping
 from tidelog.kernel.errors import ConfigError, CoordinatorNotAvailable
-from tidelog.kernel.partition import Isolation
+from tidelog.kernel.log import Isolation
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.record import iter_records

@@ -24,7 +24,7 @@ from tests.log_cleanup import run_policies
 from tests.plugins.protocol_kafka.against_kafka.asking import Asker
 from tidelog.kernel.config import topic_config
 from tidelog.kernel.errors import ConfigError, InvalidTopicConfig, PluginError
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.record import iter_records
@@ -143,7 +143,7 @@ async def test_tidelog_metadata_stores(example: Example, tmp_path: Path) -> None
     }
     async with running_broker(settings) as broker:
         topic = await broker.topics.ensure("t")
-        topic.partitions[0].append(make_batch([b"kept"]))
+        topic.partitions[0].append_as_leader(make_batch([b"kept"]))
     assert not (tmp_path / "data/__cluster_metadata-0").exists()
     async with running_broker(settings) as broker:
         (topic,) = broker.topics
@@ -198,7 +198,7 @@ async def test_tidelog_cleanup_policies(installed: Example, policies: str) -> No
             await broker.topics.create(NewTopic("wrong", 1, config={"cleanup.policy": "cuont"}))
 
 
-def kept_values(partition: Partition) -> list[bytes | None]:
+def kept_values(partition: UnifiedLog) -> list[bytes | None]:
     """The values of all records of a log."""
     values: list[bytes | None] = []
     offset = partition.log_start_offset
@@ -260,7 +260,7 @@ async def test_tidelog_compression_codecs(installed: Example) -> None:
     config = {"compression.type": "bzip2", "compression.bzip2.level": "1"}
     async with running_broker() as broker:
         (partition,) = (await broker.topics.create(NewTopic("t", 1, config=config))).partitions
-        appended = partition.append(make_batch([b"squeezed" * 1000] * 3))
+        appended = partition.append_as_leader(make_batch([b"squeezed" * 1000] * 3))
         assert not isinstance(appended, AppendResult)
         assert (await appended).last_offset == 2
         found = partition.read(0, 10_000, Isolation.READ_UNCOMMITTED)
@@ -268,7 +268,7 @@ async def test_tidelog_compression_codecs(installed: Example) -> None:
         header = parse_header(batch)
         assert (header.codec, batch[61:65]) == (5, b"BZh1")
         assert [record.value for record in iter_records(batch, header)] == [b"squeezed" * 1000] * 3
-        squeezed = partition.append(bytearray(batch))
+        squeezed = partition.append_as_leader(bytearray(batch))
         kept = squeezed if isinstance(squeezed, AppendResult) else await squeezed
         again = partition.read(kept.base_offset, 10_000, Isolation.READ_UNCOMMITTED)
         # It is stored as it is.
@@ -395,7 +395,9 @@ def test_tidelog_kafka_apis(installed: Example) -> None:
     with broker_in_thread() as running, BlockingClient(running.bootstrap) as client:
         trio.from_thread.run(running.broker.topics.ensure, "t", trio_token=running.token)
         (partition,) = running.broker.topics.get("t").partitions
-        trio.from_thread.run_sync(partition.append, make_batch([b"a", b"b"]), trio_token=running.token)
+        trio.from_thread.run_sync(
+            partition.append_as_leader, make_batch([b"a", b"b"]), trio_token=running.token
+        )
         module = sys.modules[plugin]
         served = client.request(ApiVersionsRequest(client_software_name="tests", client_software_version="1"))
         assert ApiVersion(api_key=20_000, min_version=0, max_version=1) in served.api_keys

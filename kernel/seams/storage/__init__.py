@@ -2,7 +2,7 @@
 
 Storage owns bytes: segments, rolling, indexes, flushing, recovery of torn tails, files beside the log. It
 knows nothing of producers, watermarks or requests. The kernel owns the semantics above it
-(`tidelog.kernel.partition`) and is the same for every backend.
+(`tidelog.kernel.log`) and is the same for every backend.
 
 Threads: `PartitionStore.append` and `read` are called on the event loop and must not wait for a device; a
 read that would block raises `WouldBlock` and is repeated with `wait=True` in a thread. `async` methods may

@@ -229,7 +229,7 @@ class _Appends:
                 appended = partition.append_message_set(records)
             else:
                 verify = self._verify(partition, records) if self._verification else None
-                appended = partition.append(records, verify)
+                appended = partition.append_as_leader(records, verify)
         except BrokerError as error:
             self._refuse(partition, answer, error)
             return answer
@@ -298,7 +298,7 @@ class _Appends:
     def _begin(self, partition: Partition, records: memoryview) -> AppendResult | Awaitable[AppendResult]:
         if self._context.api_version < BATCHES_V2_SINCE and is_message_set(records):
             return partition.append_message_set(records)
-        return partition.append(records, self._verify(partition, records))
+        return partition.append_as_leader(records, self._verify(partition, records))
 
     async def _wait_flushed(self, due: DueFlush) -> None:
         partition, offset, answer = due

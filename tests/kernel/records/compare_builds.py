@@ -20,9 +20,9 @@ from librt.strings import BytesWriter
 
 from tidelog.kernel import compiled
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.log import validation
+from tidelog.kernel.log.validation import validate_at_once, validate_batch, validate_in_steps
 from tidelog.kernel.pace import run_to_end
-from tidelog.kernel.partition import validation
-from tidelog.kernel.partition.validation import validate_at_once, validate_batch, validate_in_steps
 from tidelog.kernel.records import checking, scanner
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, parse_header
 from tidelog.kernel.records.compression import decompress, register_codecs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from tidelog.kernel.partition.validation import PartitionConfig
+from tidelog.kernel.log.validation import PartitionConfig
 from tidelog.kernel.records.batch import pack_batch, parse_header
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.testing import make_batch

@@ -16,8 +16,8 @@ import pytest
 from tests.deadlines import DEADLINE_S
 from tests.peers import PeerUnavailableError, find_kafka
 from tidelog.kernel.errors import BrokerError, InvalidRecord, InvalidTimestamp
+from tidelog.kernel.log.validation import validate_batch, validate_in_steps
 from tidelog.kernel.pace import run_to_end
-from tidelog.kernel.partition.validation import validate_batch, validate_in_steps
 
 from .odd_batches import NOW, Sample, sample
 

@@ -22,8 +22,7 @@ from tidelog.kernel.errors import (
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
-from tidelog.kernel.partition import Partition
-from tidelog.kernel.partition.following import Follower
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.records.batch import verify_crc
 from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.seams.partition import Isolation
@@ -45,7 +44,7 @@ class Log:
     """A partition, and its log as sinks of both isolation levels read it."""
 
     broker: Broker
-    partition: Partition
+    partition: UnifiedLog
     statistics: SinkStatistics
 
     def of(self, isolation: Isolation = Isolation.READ_COMMITTED) -> PartitionLog:
@@ -125,9 +124,9 @@ async def test_read_yields_messages_of_old_formats_as_batches(log: Log) -> None:
         wrapper(plain_set(rows, 0, 4), 0, LZ4, 6),
         bytes(make_batch([b"new"], 7)),
     ]
-    follower = Follower(log.partition)
-    follower.append(bytearray(b"".join(messages)))
-    follower.advance_high_watermark(8)
+    log.partition.follow()
+    log.partition.append_as_follower(bytearray(b"".join(messages)))
+    log.partition.advance_high_watermark(8)
     (chunk,) = await chunks_of(log.of(), 2)
     found = [record for each in chunk.batches for record in iter_records(each.data, each.header)]
     assert [(each.offset, each.timestamp, each.key, each.value) for each in found[:-1]] == [
@@ -286,13 +285,13 @@ async def test_records_that_are_deleted_while_they_are_read_are_reported(
 ) -> None:
     for _ in range(5):
         log.append(b"x")
-    read = Partition.read
+    read = UnifiedLog.read
 
-    def read_too_late(partition: Partition, *args: Any, **more: Any) -> Any:
+    def read_too_late(partition: UnifiedLog, *args: Any, **more: Any) -> Any:
         partition.raise_log_start(4)
         return read(partition, *args, **more)
 
-    monkeypatch.setattr(Partition, "read", read_too_late)
+    monkeypatch.setattr(UnifiedLog, "read", read_too_late)
     with pytest.raises(OffsetBelowLogStart, match="the log starts at 4"):
         await chunks_of(log.of())
 

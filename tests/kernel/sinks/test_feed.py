@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.kernel.sinks.conftest import RunningSink, StartSink
 from tests.kernel.sinks.walking import walk
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.seams.sinks import Committed, PartitionAdded, PartitionRemoved, SinkChange
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.topics import NewTopic
@@ -36,7 +36,7 @@ def short(changes: Sequence[SinkChange]) -> list[str]:
     return shown
 
 
-def append(partition: Partition, records: int = 1) -> None:
+def append(partition: UnifiedLog, records: int = 1) -> None:
     """A batch of so many records."""
     partition.append_nowait(make_batch([b"x"] * records))
 
@@ -84,7 +84,7 @@ async def test_an_append_costs_nothing_while_the_sink_is_behind(sink: RunningSin
     assert not partition.watermarks.committed_waiters
 
 
-def calls_of(partition: Partition, batches: int) -> int:
+def calls_of(partition: UnifiedLog, batches: int) -> int:
     """How many functions of Python are called to append batches."""
     prepared = [make_batch([b"x"]) for _ in range(batches)]
     count = 0

@@ -12,7 +12,7 @@ import trio
 from tests.crash.core import Core
 from tidelog.kernel.config import keys
 from tidelog.kernel.errors import InvalidTopicConfig, StorageError
-from tidelog.kernel.partition import Isolation, Partition
+from tidelog.kernel.log import Isolation, UnifiedLog
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
@@ -24,7 +24,7 @@ from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 SETTINGS = [("flush.messages", "1"), ("segment.bytes", "2000000")]
 
 
-def store_config(partition: Partition) -> LogConfig:
+def store_config(partition: UnifiedLog) -> LogConfig:
     """What the store of a partition goes by."""
     assert isinstance(partition.store, FilePartitionStore)
     return partition.store.config

@@ -16,7 +16,7 @@ from tests.deadlines import DEADLINE_S
 from tidelog.kernel import disk
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.leader_epochs import CHECKPOINT_NAME, LeaderEpochLineage
-from tidelog.kernel.partition import Isolation, Partition
+from tidelog.kernel.log import Isolation, UnifiedLog
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.harness import slice_bytes
@@ -33,7 +33,7 @@ def values(tmp_path: Path) -> dict[str, object]:
     return {"storage": "file", "log.dirs": str(tmp_path / "data"), "log.segment.delete.delay.ms": 0}
 
 
-async def create(broker: Broker, count: int = 0) -> Partition:
+async def create(broker: Broker, count: int = 0) -> UnifiedLog:
     """A topic with so many batches, each in a segment of its own."""
     await broker.topics.create(NewTopic("t", 1, config=SMALL))
     (partition,) = broker.topics.get("t").partitions

@@ -25,9 +25,9 @@ from tidelog.kernel.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
-from tidelog.kernel.partition.loading import load_partition
-from tidelog.kernel.partition.validation import PartitionConfig
+from tidelog.kernel.log import AppendWaiter, Isolation, UnifiedLog
+from tidelog.kernel.log.loading import load_log
+from tidelog.kernel.log.validation import PartitionConfig
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, StorageContext, TopicPartition
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES
@@ -496,12 +496,12 @@ async def test_load_takes_a_partition_offline_that_finds_the_disk_full_and_serve
     await harness.storage.close()
     refusal = NO_SPACE
 
-    def refused_once(partition: Partition, *, clean_start: bool) -> None:
+    def refused_once(partition: UnifiedLog, *, clean_start: bool) -> None:
         if partition.topic_partition.partition == 1:
             raise refusal
-        load_partition(partition, clean_start=clean_start)
+        load_log(partition, clean_start=clean_start)
 
-    monkeypatch.setattr(partitions, "load_partition", refused_once)
+    monkeypatch.setattr(partitions, "load_log", refused_once)
     topics = harness.again()
     await topics.load()
     assert [each.offline is None for each in topics.get("flights").partitions] == [True, False, True]

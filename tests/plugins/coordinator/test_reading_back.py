@@ -14,7 +14,7 @@ from tests.deadlines import DEADLINE_S, repeat_while_refused
 from tests.peers import KafkaServer, TidelogServer
 from tests.plugins.metadata_kraft.hands import QUIET, Client, kafka_on, tidelog_on
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.partition import AppendOrigin
+from tidelog.kernel.log import AppendOrigin
 from tidelog.kernel.seams.coordination.offsets import (
     CommittedOffset,
     OffsetCommit,

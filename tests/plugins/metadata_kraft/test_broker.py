@@ -9,7 +9,7 @@ import pytest
 
 from tests.plugins.storage_file.files import batches_in
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
@@ -28,7 +28,7 @@ def remembered_epoch(broker: Broker) -> int:
     return record.leader_epochs[0]
 
 
-def only_partition(broker: Broker) -> Partition:
+def only_partition(broker: Broker) -> UnifiedLog:
     return broker.topics.get("t").partitions[0]
 
 

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.crash.core import Core, configure
-from tests.kernel.partition.compacted import append_left
+from tests.kernel.log.compacted import append_left
 from tests.plugins.metadata_kraft.hands import kafka_on
 from tests.plugins.storage_file.segments.test_log_segments import BASE, MINUTE_MS, random_batch
 from tidelog.kernel.config.types import LONG_MAX
-from tidelog.kernel.partition import Partition
-from tidelog.kernel.partition.lookup import offset_for_timestamp, offset_of_max_timestamp
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client import BlockingClient, or_raise
 
@@ -23,10 +22,10 @@ LOGS = 24
 NOTHING = (-1, -1)
 
 
-def answer(partition: Partition, time: int) -> tuple[int, int]:
+def answer(partition: UnifiedLog, time: int) -> tuple[int, int]:
     """Timestamp and offset as tidelog finds them."""
     of_largest = time == MAX_TIMESTAMP
-    found = offset_of_max_timestamp(partition) if of_largest else offset_for_timestamp(partition, time)
+    found = partition.offset_of_max_timestamp() if of_largest else partition.offset_for_timestamp(time)
     return NOTHING if found is None else found[:2]
 
 

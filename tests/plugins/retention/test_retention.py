@@ -15,7 +15,7 @@ from tests.clients.brokers import running_broker as running_process
 from tests.deadlines import DEADLINE_S, wait_until
 from tests.log_cleanup import run_policies
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.partition import Isolation, Partition
+from tidelog.kernel.log import Isolation, UnifiedLog
 from tidelog.kernel.seams.storage import region_bytes
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
@@ -36,7 +36,7 @@ async def check_all_logs(broker: Broker) -> None:
     await run_policies(broker, "delete")
 
 
-async def filled(broker: Broker, clock: FakeClock, config: dict[str, str] | None = None) -> Partition:
+async def filled(broker: Broker, clock: FakeClock, config: dict[str, str] | None = None) -> UnifiedLog:
     """A partition with one batch every half hour, the last one now."""
     topic = await broker.topics.create(KernelTopic(TOPIC, 1, config=CONFIG | (config or {})))
     (partition,) = topic.partitions
@@ -47,7 +47,7 @@ async def filled(broker: Broker, clock: FakeClock, config: dict[str, str] | None
     return partition
 
 
-def bases(partition: Partition) -> list[int]:
+def bases(partition: UnifiedLog) -> list[int]:
     return [segment.base_offset for segment in partition.store.segments()]
 
 

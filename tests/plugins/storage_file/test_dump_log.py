@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.kernel.partition.parts import open_partition
+from tests.kernel.log.parts import open_partition
 from tests.peers import KafkaDistribution, find_kafka
 from tests.plugins.storage_file.files import LogDirectoryHarness, append_to, cut
 from tidelog.kernel.config import TopicConfig

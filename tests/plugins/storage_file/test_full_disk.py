@@ -16,7 +16,7 @@ from tidelog.kernel import disk
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.leader_epochs import CHECKPOINT_NAME
-from tidelog.kernel.partition import Isolation, Partition
+from tidelog.kernel.log import Isolation, UnifiedLog
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
@@ -51,7 +51,7 @@ def settings(tmp_path: Path) -> dict[str, object]:
     }
 
 
-async def with_topic(broker: Broker, name: str = "t") -> Partition:
+async def with_topic(broker: Broker, name: str = "t") -> UnifiedLog:
     """A topic with three records."""
     await broker.topics.create(NewTopic(name, 1))
     partition = broker.topics.get(name).partitions[0]
@@ -59,12 +59,12 @@ async def with_topic(broker: Broker, name: str = "t") -> Partition:
     return partition
 
 
-def append(partition: Partition, count: int = 1) -> None:
+def append(partition: UnifiedLog, count: int = 1) -> None:
     for _ in range(count):
         partition.append_nowait(make_batch([b"value"]))
 
 
-def refused(partition: Partition) -> bool:
+def refused(partition: UnifiedLog) -> bool:
     try:
         append(partition)
     except StorageError:
@@ -72,7 +72,7 @@ def refused(partition: Partition) -> bool:
     return False
 
 
-def readable(partition: Partition) -> int:
+def readable(partition: UnifiedLog) -> int:
     """How many bytes can be read."""
     return partition.read(partition.log_start_offset, 1 << 20, Isolation.READ_UNCOMMITTED, wait=True).size
 

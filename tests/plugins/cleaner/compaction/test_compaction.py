@@ -24,7 +24,7 @@ from tidelog.kernel.topics import NewTopic as KernelTopic
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
-    from tidelog.kernel.partition import Partition
+    from tidelog.kernel.log import UnifiedLog
 
 TOPIC = "prices"
 DAY_MS = 86_400_000
@@ -39,14 +39,14 @@ async def compact(broker: Broker, policy: str = "compact") -> None:
     await run_policies(broker, policy)
 
 
-async def new_partition(broker: Broker, **config: str) -> Partition:
+async def new_partition(broker: Broker, **config: str) -> UnifiedLog:
     named = {name.replace("_", "."): value for name, value in config.items()}
     topic = await broker.topics.create(KernelTopic(TOPIC, 1, config=CONFIG | named))
     (partition,) = topic.partitions
     return partition
 
 
-def left(partition: Partition) -> list[tuple[int, bytes | None, bytes | None]]:
+def left(partition: UnifiedLog) -> list[tuple[int, bytes | None, bytes | None]]:
     return [(record.offset, record.key, record.value) for record in stored_records(partition)]
 
 

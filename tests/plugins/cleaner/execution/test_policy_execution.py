@@ -27,7 +27,7 @@ from tidelog.kernel import pace
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.errors import InvalidTopicConfig, StorageError
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.seams.cleanup import NOTHING, CleanupPolicy, LogView, Plan, RecordFilter, Rewrite
@@ -76,7 +76,7 @@ def cleanup_of(broker: Broker, *policies: CleanupPolicy) -> Callable[[], Any]:
     return run
 
 
-async def filled(broker: Broker, name: str = TOPIC, policies: str = "delete", batches: int = 6) -> Partition:
+async def filled(broker: Broker, name: str = TOPIC, policies: str = "delete", batches: int = 6) -> UnifiedLog:
     """The partition of a new topic: two batches a segment, the last one active."""
     config = {"segment.bytes": "1048576", "cleanup.policy": policies}
     topic = await broker.topics.create(NewTopic(name, 1, config=config))
@@ -88,7 +88,7 @@ async def filled(broker: Broker, name: str = TOPIC, policies: str = "delete", ba
     return partition
 
 
-def bases(partition: Partition) -> list[int]:
+def bases(partition: UnifiedLog) -> list[int]:
     return [segment.base_offset for segment in partition.store.segments()]
 
 
@@ -159,7 +159,7 @@ def topic_of(broker: Broker, partition: Any) -> Any:
     return [types.SimpleNamespace(config=broker.topics.get(TOPIC).config, partitions=[partition])]
 
 
-def _with(partition: Partition, **changed: Any) -> Any:
+def _with(partition: UnifiedLog, **changed: Any) -> Any:
     """A partition that differs in some attributes."""
 
     class Changed:

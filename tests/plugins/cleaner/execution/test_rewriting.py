@@ -17,7 +17,7 @@ import trio
 import trio.testing
 
 from tests.deadlines import DEADLINE_S
-from tests.kernel.partition.parts import compressed
+from tests.kernel.log.parts import compressed
 from tests.plugins.cleaner.filters import (
     Broken,
     CountThreads,
@@ -30,7 +30,7 @@ from tests.plugins.cleaner.filters import (
 )
 from tests.stored_records import stored_records
 from tidelog.kernel.errors import BrokerError, TidelogError
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
 from tidelog.kernel.seams.storage import SegmentDraft
 from tidelog.kernel.testing import make_batch
@@ -107,7 +107,7 @@ async def running(tmp_path: Path, storage: str, **more: object) -> AsyncGenerato
         yield broker
 
 
-async def filled(broker: Broker, name: str = TOPIC, batches: int = 6) -> Partition:
+async def filled(broker: Broker, name: str = TOPIC, batches: int = 6) -> UnifiedLog:
     """The partition of a new topic: two batches of three records a segment, the last one active."""
     topic = await broker.topics.create(NewTopic(name, 1, config={"cleanup.policy": "delete"}))
     (partition,) = topic.partitions
@@ -118,12 +118,12 @@ async def filled(broker: Broker, name: str = TOPIC, batches: int = 6) -> Partiti
     return partition
 
 
-def offsets(partition: Partition) -> list[int]:
+def offsets(partition: UnifiedLog) -> list[int]:
     """The offsets of all records that are left."""
     return [record.offset for record in stored_records(partition)]
 
 
-def bases(partition: Partition) -> list[int]:
+def bases(partition: UnifiedLog) -> list[int]:
     return [segment.base_offset for segment in partition.store.segments()]
 
 
@@ -615,15 +615,15 @@ async def test_rewrite_counts_no_further_than_a_log_that_was_truncated_after_it(
 ) -> None:
     async with running(tmp_path, "file") as broker:
         partition = await filled(broker)
-        replace = Partition.replace_segments
+        replace = UnifiedLog.replace_segments
 
         async def replace_and_truncate(
-            self: Partition, drafts: Sequence[SegmentDraft], replaced: Sequence[int]
+            self: UnifiedLog, drafts: Sequence[SegmentDraft], replaced: Sequence[int]
         ) -> None:
             await replace(self, drafts, replaced)
             await trio.to_thread.run_sync(self.truncate_to, 4)
 
-        monkeypatch.setattr(Partition, "replace_segments", replace_and_truncate)
+        monkeypatch.setattr(UnifiedLog, "replace_segments", replace_and_truncate)
         cleanup = Cleanup(broker, Rewriting(EvenOffsets))
         assert (await cleanup.run()).rewrites == 1
         assert partition.store.rewritten_until("delete") == partition.log_end_offset <= 4

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from tidelog.kernel.broker import Broker
     from tidelog.kernel.config import Config
-    from tidelog.kernel.partition import Partition
+    from tidelog.kernel.log import UnifiedLog
     from tidelog.plugins.cleaner.execution.rewriting import Worker
 
 
@@ -71,14 +71,14 @@ async def keeping(broker: Broker) -> AsyncGenerator[Workers]:
             life.stopping.set()
 
 
-async def rewrite(broker: Broker, workers: Workers, partition: Partition) -> int:
+async def rewrite(broker: Broker, workers: Workers, partition: UnifiedLog) -> int:
     """Rewrite all inactive segments; return the id of the process that did it."""
     async with workers.worker() as worker:
         await rewrite_with(worker, broker, partition)
         return worker.pid
 
 
-async def rewrite_with(worker: Worker, broker: Broker, partition: Partition) -> None:
+async def rewrite_with(worker: Worker, broker: Broker, partition: UnifiedLog) -> None:
     """Rewrite all inactive segments."""
     until = partition.store.segments()[-1].base_offset
     config = broker.topics.get(TOPIC).config

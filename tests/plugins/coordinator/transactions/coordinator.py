@@ -11,12 +11,12 @@ from uuid import UUID
 
 import attrs
 
-from tests.kernel.partition.parts import open_partition
-from tests.kernel.partition.transaction_model import read_as_client
+from tests.kernel.log.parts import open_partition
+from tests.kernel.log.transaction_model import read_as_client
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import NotCoordinator
+from tidelog.kernel.log import Isolation, UnifiedLog
 from tidelog.kernel.pace import run_to_end
-from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.seams.storage import TopicPartition
@@ -98,7 +98,7 @@ class SurvivingLog:
 class CrashingPartition:
     """A partition whose markers are writes that a crash can hit."""
 
-    def __init__(self, writes: Writes, partition: Partition) -> None:
+    def __init__(self, writes: Writes, partition: UnifiedLog) -> None:
         self.partition = partition
         self._writes = writes
         self._append_marker = partition.append_marker
@@ -140,7 +140,7 @@ class CrashingCoordinator:
     writes: Writes = attrs.field(factory=Writes)
     next_producer_id: int = 1000
     epoch: int = 0
-    partitions: list[Partition] = attrs.field(factory=list[Partition])
+    partitions: list[UnifiedLog] = attrs.field(factory=list[UnifiedLog])
     log: SurvivingLog = attrs.field(init=False)
     transactions: Transactions = attrs.field(init=False)
 
@@ -152,7 +152,7 @@ class CrashingCoordinator:
     def start(self) -> None:
         """Start the coordinator with what its log has."""
         places = [CrashingPartition(self.writes, partition) for partition in self.partitions]
-        topic = Topic(TOPIC, UUID(int=1), {}, TopicConfig(), cast("list[Partition]", places))
+        topic = Topic(TOPIC, UUID(int=1), {}, TopicConfig(), cast("list[UnifiedLog]", places))
         finder = FakeTopics(lambda name: topic if name == TOPIC else None)
         self.transactions = Transactions(
             self.log,
@@ -218,7 +218,7 @@ class FakeTopics:
     find: Callable[[str], Topic | None]
 
 
-def _committed_in(partition: Partition) -> list[bytes]:
+def _committed_in(partition: UnifiedLog) -> list[bytes]:
     found = partition.read(0, EVERYTHING, Isolation.READ_COMMITTED, wait=True)
     aborted = partition.aborted_transactions(0, found, wait=True)
     return [value for _, value in read_as_client(found, aborted)]

@@ -22,7 +22,7 @@ from kafka.record.legacy_records import LegacyRecordBatch as OtherRecordBatch
 from tests.tables import for_each
 from tidelog.kernel import pace
 from tidelog.kernel.errors import MessageTooLarge
-from tidelog.kernel.partition.memory_budget import Unpacking
+from tidelog.kernel.log.memory_budget import Unpacking
 from tidelog.kernel.records.batch import (
     HEADER_BYTES,
     MAGIC_AT,

@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.storage import LogSlice
 from tidelog.kernel.seams.wire import ProtocolViolation
@@ -65,14 +65,14 @@ def watchers_of(topic: Topic) -> int:
 def reads_of(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of partitions that are read from now on."""
     reads: list[int] = []
-    read = Partition.read
+    read = UnifiedLog.read
 
-    def note(partition: Partition, *args: Any, **options: Any) -> LogSlice:
+    def note(partition: UnifiedLog, *args: Any, **options: Any) -> LogSlice:
         if partition in topic.partitions:
             reads.append(partition.topic_partition.partition)
         return read(partition, *args, **options)
 
-    monkeypatch.setattr(Partition, "read", note)
+    monkeypatch.setattr(UnifiedLog, "read", note)
     return reads
 
 

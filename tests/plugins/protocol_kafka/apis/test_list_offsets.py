@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.kernel.partition.parts import open_partition
+from tests.kernel.log.parts import open_partition
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.records.batch import pack_batch, parse_header
 from tidelog.kernel.seams.partition import AppendOrigin
 from tidelog.kernel.seams.storage import SegmentView
@@ -306,7 +306,7 @@ async def test_list_offsets_in_version_0_refuses_other_special_timestamps(
     assert (part.error_code, part.old_style_offsets) == (ErrorCode.UNSUPPORTED_VERSION, [])
 
 
-def of_four_segments() -> tuple[Partition, FakeClock]:
+def of_four_segments() -> tuple[UnifiedLog, FakeClock]:
     """A record in each of four segments, last changed 0, 100, 200 and 300 ms after BASE; and the clock."""
     clock = FakeClock(BASE)
     partition = open_partition(config=TopicConfig({"segment.bytes": 300}), clock=clock)
@@ -316,7 +316,7 @@ def of_four_segments() -> tuple[Partition, FakeClock]:
     return partition, clock
 
 
-def segments_of(partition: Partition) -> list[SegmentView]:
+def segments_of(partition: UnifiedLog) -> list[SegmentView]:
     return list(partition.store.segments())
 
 

@@ -11,7 +11,7 @@ import trio
 
 from tidelog.kernel import pace
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.partition import Isolation, record_checks, validation
+from tidelog.kernel.log import Isolation, record_checks, validation
 from tidelog.kernel.records import checking
 from tidelog.kernel.records.batch import HEADER_BYTES, Buffer, pack_batch, parse_header
 from tidelog.kernel.records.compression import compress

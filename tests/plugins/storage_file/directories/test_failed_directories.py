@@ -20,7 +20,7 @@ from tests.plugins.storage_file.files import (
 )
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import ConfigError, StorageError
-from tidelog.kernel.partition import Isolation, Partition
+from tidelog.kernel.log import Isolation, UnifiedLog
 from tidelog.kernel.seams.storage import FileRegion, TopicPartition
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
@@ -59,13 +59,13 @@ async def two_directories(place: Path, **more: object) -> AsyncGenerator[Broker]
         yield broker
 
 
-def in_directory(broker: Broker, place: Path, name: str) -> list[Partition]:
+def in_directory(broker: Broker, place: Path, name: str) -> list[UnifiedLog]:
     """Partitions of the topic that lie in one of the directories."""
     partitions = broker.topics.get("t").partitions
     return [each for each in partitions if (place / name / str(each.topic_partition)).exists()]
 
 
-def append_to(partition: Partition, count: int = 3) -> None:
+def append_to(partition: UnifiedLog, count: int = 3) -> None:
     for _ in range(count):
         partition.append_nowait(make_batch([b"value"]))
 
@@ -74,7 +74,7 @@ def below(place: Path) -> object:
     return lambda path: str(path).startswith(f"{place}/") or path == str(place)
 
 
-async def fail_on_append(disk: FailingDisk, place: Path, number: int, partition: Partition) -> None:
+async def fail_on_append(disk: FailingDisk, place: Path, number: int, partition: UnifiedLog) -> None:
     disk.refuse(number, ["pwrite"], paths=below(place))  # type: ignore[arg-type]
     with pytest.raises(StorageError):
         append_to(partition, 1)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.plugins.storage_file.files import IdleTasks, LogDirectoryHarness, append_to, cut, overwrite
 from tidelog.kernel import disk
-from tidelog.kernel.partition import AppendOrigin
+from tidelog.kernel.log import AppendOrigin
 from tidelog.kernel.seams.indexes import IndexPlace
 from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore, WouldBlock
 from tidelog.kernel.testing.batches import make_batch

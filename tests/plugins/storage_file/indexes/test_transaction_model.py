@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from tests.in_memory import memory_folder
-from tests.kernel.partition.transaction_model import CONFIG, TransactionalLog
+from tests.kernel.log.transaction_model import CONFIG, TransactionalLog
 from tests.plugins.storage_file.files import IdleTasks, LogDirectoryHarness, append_to, cut
 from tidelog.kernel.seams.storage import PartitionStore
 

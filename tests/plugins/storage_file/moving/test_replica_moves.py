@@ -24,7 +24,7 @@ from tests.plugins.storage_file.files import (
 from tidelog.kernel import disk as system
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import LogDirNotFound, StorageError
-from tidelog.kernel.partition import Isolation, Partition
+from tidelog.kernel.log import Isolation, UnifiedLog
 from tidelog.kernel.seams.events import Event, PartitionMoved
 from tidelog.kernel.seams.storage import LogDirectoryView
 from tidelog.kernel.testing.batches import make_batch
@@ -60,11 +60,11 @@ async def two_directories(place: Path) -> AsyncGenerator[Broker]:
         yield broker
 
 
-def the_partition(broker: Broker) -> Partition:
+def the_partition(broker: Broker) -> UnifiedLog:
     return broker.topics.get("t").partitions[0]
 
 
-def append(partition: Partition, count: int, size: int = 100) -> None:
+def append(partition: UnifiedLog, count: int, size: int = 100) -> None:
     for number in range(count):
         partition.append_nowait(make_batch([bytes([number % 256]) * size]))
 
@@ -87,7 +87,7 @@ async def moved(broker: Broker, place: Path, name: str) -> None:
     assert (place / name / "t-0").is_dir()
 
 
-def all_offsets(partition: Partition) -> list[int]:
+def all_offsets(partition: UnifiedLog) -> list[int]:
     return [header.base_offset for header in headers_of(read_all(partition.store))]
 
 

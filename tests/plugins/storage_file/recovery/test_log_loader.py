@@ -19,8 +19,8 @@ from tests.plugins.metadata_kraft.hands import Client, kafka_on
 from tests.plugins.storage_file.files import log_directories_of
 from tests.plugins.storage_file.moving.test_replica_moves import moved
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.partition import Partition
-from tidelog.kernel.partition.snapshots import snapshot_offsets
+from tidelog.kernel.log import UnifiedLog
+from tidelog.kernel.log.snapshots import snapshot_offsets
 from tidelog.kernel.records.batch import BatchHeader
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
@@ -58,7 +58,7 @@ async def broker_on(place: Path) -> AsyncGenerator[Broker]:
         yield broker
 
 
-def send(partition: Partition, producer_id: int, count: int, size: int = 10) -> None:
+def send(partition: UnifiedLog, producer_id: int, count: int, size: int = 10) -> None:
     """Batches of one record of an idempotent producer."""
     for _ in range(count):
         known = partition.producers.entries.get(producer_id)
@@ -68,62 +68,62 @@ def send(partition: Partition, producer_id: int, count: int, size: int = 10) -> 
         )
 
 
-def transact(partition: Partition, producer_id: int) -> None:
+def transact(partition: UnifiedLog, producer_id: int) -> None:
     batch = make_batch(
         [b"x"] * 3, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True
     )
     partition.append_nowait(batch, in_transaction=True)
 
 
-async def without_producers(broker: Broker, partition: Partition) -> None:
+async def without_producers(broker: Broker, partition: UnifiedLog) -> None:
     for _ in range(10):
         partition.append_nowait(make_batch([b"x"] * 3))
 
 
-async def with_producers(broker: Broker, partition: Partition) -> None:
+async def with_producers(broker: Broker, partition: UnifiedLog) -> None:
     for producer_id in range(3):
         send(partition, producer_id, 5)
 
 
-async def with_expired_producers(broker: Broker, partition: Partition) -> None:
+async def with_expired_producers(broker: Broker, partition: UnifiedLog) -> None:
     await with_producers(broker, partition)
     partition.producers.expire(2**62)
 
 
-async def never_written(broker: Broker, partition: Partition) -> None:
+async def never_written(broker: Broker, partition: UnifiedLog) -> None:
     """Nothing."""
 
 
-async def rolled(broker: Broker, partition: Partition) -> None:
+async def rolled(broker: Broker, partition: UnifiedLog) -> None:
     send(partition, 1, 6, MEGABYTE // 2)
     assert len(partition.store.segments()) > 2
 
 
-async def with_deleted_records(broker: Broker, partition: Partition) -> None:
+async def with_deleted_records(broker: Broker, partition: UnifiedLog) -> None:
     await rolled(broker, partition)
     partition.delete_records_before(partition.log_end_offset - 1)
     await broker.tasks.wait_for_jobs()
 
 
-async def with_all_records_deleted(broker: Broker, partition: Partition) -> None:
+async def with_all_records_deleted(broker: Broker, partition: UnifiedLog) -> None:
     await rolled(broker, partition)
     partition.delete_records_before(partition.log_end_offset)
     await broker.tasks.wait_for_jobs()
 
 
-async def with_transactions(broker: Broker, partition: Partition) -> None:
+async def with_transactions(broker: Broker, partition: UnifiedLog) -> None:
     for producer_id in range(3):
         transact(partition, producer_id)
     partition.append_marker(0, 0, 0, commit=True)
     partition.append_marker(1, 0, 0, commit=False)
 
 
-async def truncated(broker: Broker, partition: Partition) -> None:
+async def truncated(broker: Broker, partition: UnifiedLog) -> None:
     await rolled(broker, partition)
     await trio.to_thread.run_sync(partition.truncate_to, 3)
 
 
-async def moved_to_another_directory(broker: Broker, partition: Partition) -> None:
+async def moved_to_another_directory(broker: Broker, partition: UnifiedLog) -> None:
     await with_producers(broker, partition)
     views = await log_directories_of(broker.storage).describe()
     places = Path(views[0].path).parent
@@ -132,7 +132,7 @@ async def moved_to_another_directory(broker: Broker, partition: Partition) -> No
         await moved(broker, places, directory)
 
 
-HISTORIES: list[Callable[[Broker, Partition], Awaitable[None]]] = [
+HISTORIES: list[Callable[[Broker, UnifiedLog], Awaitable[None]]] = [
     never_written,
     without_producers,
     with_producers,
@@ -148,7 +148,7 @@ HISTORIES: list[Callable[[Broker, Partition], Awaitable[None]]] = [
 
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda history: history.__name__)
 async def test_load_after_a_clean_shutdown_reads_no_batch(
-    tmp_path: Path, scanned: Scanned, history: Callable[[Broker, Partition], Awaitable[None]]
+    tmp_path: Path, scanned: Scanned, history: Callable[[Broker, UnifiedLog], Awaitable[None]]
 ) -> None:
     async with broker_on(tmp_path) as broker:
         config = {"segment.bytes": str(MEGABYTE)}

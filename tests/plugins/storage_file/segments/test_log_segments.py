@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.core import Core
-from tests.kernel.partition.compacted import LEFT_KINDS, LeftBatch, append_left, check_lookups
+from tests.kernel.log.compacted import LEFT_KINDS, LeftBatch, append_left, check_lookups
 
 BASE = 1_600_000_000_000
 LOGS = 12
