@@ -43,6 +43,7 @@ from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.server import Server
 from tidelog.kernel.server.server import PeerWarnings
 from tidelog.kernel.sinks.sinks import Sinks
+from tidelog.kernel.stores import close_stores, open_stores
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.topics import Topics
 from tidelog.kernel.topics.policy_warnings import PolicyWarnings
@@ -134,11 +135,12 @@ class Broker:
             self.config[keys.NODE_ID],
             self.tasks,
             self.clock,
-            self.metadata,
             self.plugins.index_formats(),
             self.load_progress,
             partitions_failed=self._partitions_failed,
             partition_moved=self._partition_moved,
+            partition_assigned=self.metadata.assign_directory,
+            directory_failed=self.metadata.fail_directory,
             halt=self.halt,
             high_watermarks=self._high_watermarks,
             backend=self.plugins.storage_backend,
@@ -229,7 +231,7 @@ class Broker:
             StorageError: there was nothing left to serve from, see `halt`.
         """
         self.sinks.create()
-        async with self._storage_open():
+        async with self._stores_open():
             await self._open()
             async with trio.open_nursery() as serving:
                 serving.start_soon(self.loop_monitor.run)
@@ -248,15 +250,15 @@ class Broker:
             ConfigError: a directory cannot be used.
             StorageError: there was nothing left to work on, see `halt`.
         """
-        async with self._storage_open():
+        async with self._stores_open():
             self.dynamic_config.load()
             await self.topics.load()
             yield self
 
     @asynccontextmanager
-    async def _storage_open(self) -> AsyncGenerator[None]:
+    async def _stores_open(self) -> AsyncGenerator[None]:
         async with self.tasks.running():
-            await self.storage.open()
+            await open_stores(self.storage, self.metadata)
             try:
                 yield
             finally:
@@ -266,13 +268,13 @@ class Broker:
                         await self._coordinator.close()
                     await self.tasks.wait_for_jobs()
                     await self.topics.close()
-                    await self._close_storage()
+                    await self._close_stores()
         if self._halted is not None:
             raise StorageError(f"the broker was halted: {self._halted}")
 
-    async def _close_storage(self) -> None:
+    async def _close_stores(self) -> None:
         try:
-            await self.storage.close()
+            await close_stores(self.storage, self.metadata)
         except StorageError as error:
             if self._halted is None:
                 raise

@@ -16,6 +16,7 @@ from tidelog.kernel.log.flush_threads import FlushThreads
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.seams.metadata import MetadataContext
 from tidelog.kernel.seams.storage import PartitionSpec, StorageContext, TopicPartition
+from tidelog.kernel.stores import close_stores, open_stores
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing import make_batch
 from tidelog.plugins.metadata_kraft.store import KraftMetadata
@@ -64,17 +65,17 @@ async def stored_logs(
     config, plugins = configure(settings)
     tasks = BackgroundTasks()
     metadata = KraftMetadata(MetadataContext(config, _NODE_ID, wall_clock_ms))
-    context = StorageContext(config, _NODE_ID, tasks, wall_clock_ms, metadata, plugins.index_formats())
+    context = StorageContext(config, _NODE_ID, tasks, wall_clock_ms, plugins.index_formats())
     storage = FileStorage(context)
     async with tasks.running():
-        await storage.open()
+        await open_stores(storage, metadata)
         for task in storage.background_tasks():
             tasks.start(task)
         # Segments may be smaller than a user may make them, so that there are many of them.
         yield StoredLogs(storage, config.default_topic_config | {"segment.bytes": segment_bytes})
         await tasks.wait_for_jobs()
         if stop:
-            await storage.close()
+            await close_stores(storage, metadata)
         else:
             storage.abandon()
 

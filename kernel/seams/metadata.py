@@ -1,10 +1,10 @@
 """The metadata seam: the store of topics, configuration, quotas, credentials and producer ids.
 
-A metadata store is chosen by the key `metadata`, apart from the storage of the partitions. The storage opens
-and closes it, since a store may keep its files in the storage's directories, and since a storage needs the
-topics before it opens partitions:
+A metadata store is chosen by the key `metadata`, apart from the storage of the partitions. It may keep its
+files in the storage's directories, and a storage needs the topics before it opens partitions; so the broker
+opens and closes them in turns (`tidelog.kernel.stores`):
 
-    1. `is_stored_in`, `choose_directory`    only by a storage with directories, which has locked them
+    1. `is_stored_in`, `choose_directory`    only with a storage with directories, which has locked them
     2. `open`                                topics can be listed
     3. `activate`                            everything else can be called
     4. `close`                               after all partitions were closed
@@ -24,7 +24,7 @@ import attrs
 
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.features import FeatureStore, FixedLevels
-from tidelog.kernel.seams.storage.metadata import NO_BROKER_EPOCH, DataDirectories, StorageMetadata
+from tidelog.kernel.seams.storage.directories import NO_BROKER_EPOCH
 from tidelog.kernel.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.client_quotas import QuotaChange, QuotaEntity
     from tidelog.kernel.seams.resource_configs import ResourceScope
     from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
+    from tidelog.kernel.seams.storage.directories import DataDirectories
     from tidelog.kernel.seams.tasks import BackgroundTask
 
 
@@ -76,11 +77,90 @@ class MetadataQuorum(NamedTuple):
     voters: tuple[QuorumVoter, ...]
 
 
-class MetadataStore(StorageMetadata, Protocol):
-    """The registry of a cluster's topics, configuration and producer ids.
+class MetadataStore(Protocol):
+    """The registry of a cluster's topics, configuration and producer ids."""
 
-    Its base `StorageMetadata` has the part that the storage uses, such as opening and closing it.
-    """
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this broker's registration, `NO_BROKER_EPOCH` without one."""
+        ...
+
+    @property
+    def deleted_topics(self) -> Mapping[UUID, str]:
+        """Id → name of recently deleted topics, whose directories may still exist."""
+        ...
+
+    def is_stored_in(self, directory: Path) -> bool:
+        """Blocking: return whether a directory has files of this store."""
+        ...
+
+    def choose_directory(
+        self, candidates: Sequence[Path], stored_in: Sequence[Path], offline: Mapping[Path, str]
+    ) -> Path | None:
+        """Blocking: return the directory for the store's own files, None for a store that needs none.
+
+        `candidates` are the storage's, `stored_in` those of them for which `is_stored_in` is true, `offline`
+        those that cannot be read, and why. The result need not be one of them.
+
+        Raises:
+            ConfigError: no directory can be chosen; the message names the cause and the remedy.
+        """
+        ...
+
+    def open(self, directories: DataDirectories | None) -> None:
+        """Blocking: read what is stored; `directories` is None for a storage without any.
+
+        Raises:
+            ConfigError: the store cannot be used; the message names the cause and the remedy.
+            OSError: the disk refused.
+        """
+        ...
+
+    async def activate(self) -> None:
+        """Begin to accept changes; the directories of all partitions are listed by now.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        ...
+
+    async def close(self, *, clean: bool) -> None:
+        """Release everything, also after an error; with `clean` all partitions are durable.
+
+        Does nothing when the store is not open.
+
+        Raises:
+            OSError, StorageError: something could not be made durable.
+        """
+        ...
+
+    def assigned_directory(self, partition: TopicPartition) -> bytes | None:
+        """Return the id of the directory that a partition was last assigned to, None if unknown."""
+        ...
+
+    async def assign_directory(self, partition: TopicPartition, directory_id: bytes) -> None:
+        """Record the directory of a partition that was moved; durable on return.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        ...
+
+    async def fail_directory(self, directory_id: bytes, partitions: Sequence[TopicPartition]) -> None:
+        """Record that a directory failed and its partitions have no leader; durable on return.
+
+        Raises:
+            OSError, StorageError: it could not be made durable.
+        """
+        ...
+
+    async def fail_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+        """Record that partitions that were not found have no leader; durable on return.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        ...
 
     @property
     def cluster_id(self) -> str:
@@ -268,9 +348,6 @@ class MetadataStoreBase:
 
     async def assign_directory(self, partition: TopicPartition, directory_id: bytes) -> None:
         """Record nothing."""
-
-    def drop_directory(self, directory_id: bytes) -> None:
-        """Do nothing."""
 
     async def fail_directory(self, directory_id: bytes, partitions: Sequence[TopicPartition]) -> None:
         """Record nothing."""

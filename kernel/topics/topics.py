@@ -139,6 +139,8 @@ class Topics:
             await self._store_epochs(record, topic)
             self._events.publish(PartitionsOpened(topic, tuple(topic.partitions)))
         await self._storage.quarantine_stray_partitions()
+        if self._storage.failed_partitions:
+            await self._metadata.fail_partitions(sorted(self._storage.failed_partitions))
 
     async def _store_epochs(self, record: TopicRecord, topic: Topic) -> None:
         """Store leader epochs that were learned from the partitions' logs."""

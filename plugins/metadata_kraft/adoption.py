@@ -25,7 +25,7 @@ from tidelog.kernel.ids import decode_uuid, encode_uuid
 from tidelog.kernel.leader_epochs import CHECKPOINT_NAME, CorruptEpochCheckpoint, LeaderEpochLineage
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.kernel.seams.storage.metadata import DataDirectory
+from tidelog.kernel.seams.storage.directories import DataDirectory
 
 _log = logging.getLogger(__name__)
 

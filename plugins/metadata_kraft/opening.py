@@ -12,7 +12,7 @@ from tidelog.kernel import disk
 from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.errors import ConfigError, CorruptBatch
 from tidelog.kernel.seams.storage import PartitionStore
-from tidelog.kernel.seams.storage.metadata import DataDirectories
+from tidelog.kernel.seams.storage.directories import DataDirectories
 from tidelog.plugins.metadata_kraft import keys
 from tidelog.plugins.metadata_kraft.activation import bootstrap_image
 from tidelog.plugins.metadata_kraft.directory import METADATA_DIRECTORY, has_metadata_log

@@ -27,7 +27,7 @@ from tidelog.kernel.seams.metadata import (
 from tidelog.kernel.seams.resource_configs import ResourceScope
 from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.kernel.seams.storage.metadata import NO_BROKER_EPOCH, DataDirectories
+from tidelog.kernel.seams.storage.directories import NO_BROKER_EPOCH, DataDirectories
 from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.plugins.metadata_kraft import keys
 from tidelog.plugins.metadata_kraft.activation import bootstrap_values, leader_change
@@ -65,11 +65,10 @@ class KraftMetadata:
     def __init__(self, context: MetadataContext) -> None:
         self._context = context
         self._to_adopt: Sequence[TopicRecord] = ()
-        self._log_directory_ids: list[bytes] = []
         self._opened: Commits | None = None
         self._location: MetadataLocation
         self._directories: DataDirectories
-        self._replay: MetadataReplay
+        self._replay = MetadataReplay()
         self._adopted: AdoptedTopics
         self._changes: Changes
         self.features: LoggedLevels
@@ -121,7 +120,6 @@ class KraftMetadata:
         opened = open_metadata(location, directories, context.config, context.now_ms)
         self._location, self._directories, self._adopted = location, directories, adopted
         self._replay, self._epoch_before = opened.replay, opened.epoch
-        self._log_directory_ids = [directory.id_bytes for directory in directories.in_service]
         self._changes = Changes(opened.replay.image, context.node_id, self._directory_of)
         self.features = LoggedLevels(opened.replay, opened.log, self._change_levels)
         limits = SnapshotLimits.of(context.config)
@@ -257,9 +255,8 @@ class KraftMetadata:
         async with self._commits.alone():
             await self._commits.commit(self._changes.assign(partition, directory_id))
 
-    def drop_directory(self, directory_id: bytes) -> None:
-        """Register this broker without a log directory that failed before it could be."""
-        self._log_directory_ids = [other for other in self._log_directory_ids if other != directory_id]
+    def _log_directory_ids(self) -> list[bytes]:
+        return [directory.id_bytes for directory in self._directories.in_service]
 
     async def fail_directory(self, directory_id: bytes, partitions: Sequence[TopicPartition]) -> None:
         """Record that a log directory failed and its partitions have no leader; durable on return.
@@ -267,11 +264,11 @@ class KraftMetadata:
         Raises:
             OSError: the disk refused.
         """
+        left = [other for other in self._log_directory_ids() if other != directory_id]
         async with self._commits.alone():
-            self.drop_directory(directory_id)
             await self._commits.commit(
                 [
-                    *self._changes.keep_directories(self._log_directory_ids, self.broker_epoch),
+                    *self._changes.keep_directories(left, self.broker_epoch),
                     *self._changes.lead_no_longer(partitions),
                 ]
             )
@@ -400,9 +397,11 @@ class KraftMetadata:
 
     async def register_broker(self, registration: BrokerRegistration) -> None:
         """Register this broker with its endpoints; durable on return, unless the disk is full."""
+        # Not when it is written, which may be at the stop: then no directory is in service.
+        directories = self._log_directory_ids()
 
         async def register() -> None:
-            directories, offset = self._log_directory_ids, self._commits.log.end_offset
+            offset = self._commits.log.end_offset
             await self._commits.commit(
                 self._changes.register(registration, offset, uuid4().bytes, directories)
             )

@@ -17,7 +17,7 @@ from tidelog.kernel.seams.metadata import (
 )
 from tidelog.kernel.seams.resource_configs import ResourceScope
 from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
-from tidelog.kernel.seams.storage.metadata import DataDirectories
+from tidelog.kernel.seams.storage.directories import DataDirectories
 
 
 class MemoryLevels:

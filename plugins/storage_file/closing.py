@@ -1,4 +1,4 @@
-"""A clean stop: partitions are closed, then the metadata store, then directories get a clean shutdown file.
+"""A clean stop: partitions are closed, and in the end directories get a clean shutdown file.
 
 Each step returns what failed instead of raising, so that the rest is closed too. What a full disk refuses is
 no failure: its directory is not marked clean, and the next start recovers it.
@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import trio
 
 from tidelog.kernel import disk
-from tidelog.kernel.errors import StorageError
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.storage import TopicPartition
-    from tidelog.kernel.seams.storage.metadata import StorageMetadata
     from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
     from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
@@ -64,16 +62,6 @@ async def close_stores(directories: Sequence[LogDirectory], threads: int) -> lis
     return sorted(errors)
 
 
-async def close_metadata(metadata: StorageMetadata, *, clean: bool) -> list[str]:
-    """Close the metadata store; return what failed."""
-    errors: list[str] = []
-    try:
-        await metadata.close(clean=clean)
-    except (OSError, StorageError) as error:
-        _note(errors, "the metadata log", error)
-    return errors
-
-
 def mark_clean(
     directories: Sequence[LogDirectory],
     high_watermarks: Callable[[], Mapping[TopicPartition, int]],
@@ -92,7 +80,7 @@ def mark_clean(
     return errors
 
 
-def _note(errors: list[str], what: str, error: OSError | StorageError) -> None:
+def _note(errors: list[str], what: str, error: OSError) -> None:
     """Add what failed to `errors`; what a full disk refused is only logged."""
     if disk.is_full(error):
         _log.warning("%s could not be closed cleanly, the next start recovers it: %s", what, error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -18,10 +18,16 @@ from tidelog.plugins.storage_file.recovery.opening import open_partition
 
 
 class SharedDirectories:
-    """`DataDirectories`: all log directories once they are identified, and the metadata store's own log."""
+    """`DataDirectories`: all log directories, and the metadata store's own log."""
 
-    def __init__(self, directories: LogDirectories) -> None:
+    def __init__(self, directories: LogDirectories, identify: Callable[[Path | None], None]) -> None:
+        """`identify` is the method of that name; what it needs is the storage's."""
         self._directories = directories
+        self.identify = identify
+
+    def containing(self, has_files: Callable[[Path], bool]) -> Sequence[Path]:
+        """Blocking: return the directories for which `has_files` returns true."""
+        return self._directories.containing(has_files)
 
     @property
     def cluster_id(self) -> str:

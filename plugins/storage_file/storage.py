@@ -12,7 +12,7 @@ import trio
 
 from tidelog.kernel import disk
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.errors import ConfigError, StorageError
+from tidelog.kernel.errors import StorageError
 from tidelog.kernel.pace import Pace, run_in_steps
 from tidelog.kernel.seams.storage import (
     PartitionSpec,
@@ -20,10 +20,11 @@ from tidelog.kernel.seams.storage import (
     StorageContext,
     TopicPartition,
 )
+from tidelog.kernel.seams.storage.directories import NO_TOPICS, KnownTopics
 from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.plugins.storage_file import keys
 from tidelog.plugins.storage_file.background import BackgroundWork
-from tidelog.plugins.storage_file.closing import close_metadata, close_stores, mark_clean, run_by_directory
+from tidelog.plugins.storage_file.closing import close_stores, mark_clean, run_by_directory
 from tidelog.plugins.storage_file.directories.failed_directories import FailedDirectories
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
@@ -31,8 +32,6 @@ from tidelog.plugins.storage_file.directories.meta_properties import check_used
 from tidelog.plugins.storage_file.directories.offline_store import OfflineStore
 from tidelog.plugins.storage_file.directories.placing import Placement, Placing, configured_paths
 from tidelog.plugins.storage_file.directories.stray_partitions import (
-    NOTHING_KNOWN,
-    KnownTopics,
     finish_deletions,
     move_aside,
     quarantine_duplicates,
@@ -62,8 +61,8 @@ class FileStorage:
         self._directories = LogDirectories()
         self._failed = FailedDirectories(context, self._directories, self._give_up_moves)
         self._background = BackgroundWork(context, self._directories, self._failed)
-        self._metadata = context.metadata
-        self._known = NOTHING_KNOWN
+        self._closing: list[LogDirectory] = []
+        self._known = NO_TOPICS
         self._clean_start = False
         self._registered: Mapping[UUID, int] = {}
         self._moves: ReplicaMoves | None = None
@@ -87,6 +86,11 @@ class FileStorage:
         )
 
     @property
+    def data_directories(self) -> SharedDirectories:
+        """The log directories, as the metadata store uses them."""
+        return SharedDirectories(self._directories, self._identify)
+
+    @property
     def log_directories(self) -> FileLogDirectoryAdmin:
         """The log directories; usable after `open`."""
         return FileLogDirectoryAdmin(
@@ -104,54 +108,47 @@ class FileStorage:
         return self._failed.partitions
 
     async def open(self) -> None:
-        """Lock and identify the log directories, and open the metadata store."""
+        """Lock the log directories."""
         paths = configured_paths(self._context.config)
         self._failed.listen(len(paths) + 1)
         self._moves = ReplicaMoves(
-            self._metadata.assign_directory,
+            self._context.partition_assigned,
             self._context.partition_moved,
             lambda: self._context.config[keys.REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND],
         )
-        try:
-            await trio.to_thread.run_sync(self._open, paths)
-            await self._metadata.activate()
-        except (OSError, StorageError) as error:
-            self.abandon()
-            raise ConfigError(f"the log directories cannot be opened: {error}") from error
-        except BaseException:
-            self.abandon()
-            raise
-        for directory in self._directories:
-            directory.deletions.add(directory.leftovers, 0)
-        self._background.open()
+        await trio.to_thread.run_sync(self._lock, paths)
 
-    def _open(self, paths: Sequence[Path]) -> None:
+    def _lock(self, paths: Sequence[Path]) -> None:
         self._index_formats.check(self._context.config)
-        directories = self._directories
         if self._context.must_exist:
             check_used(paths)
-        directories.open(paths)
-        directories.choose_metadata_directory(self._metadata)
+        self._directories.open(paths)
+
+    def _identify(self, metadata_directory: Path | None) -> None:
+        directories = self._directories
+        if metadata_directory is not None:
+            directories.set_metadata_directory(metadata_directory)
         for directory in directories.all():
             directory.services = self._services_for(directory)
         directories.identify(self._context.node_id, self._context.now_ms())
-        # Before the clean shutdown file is consumed: a directory that is refused stays as it was.
-        self._metadata.open(SharedDirectories(directories))
-        self._load_directories()
+
+    async def load(self, known: KnownTopics) -> None:
+        """Read the log directories, and finish deletions, creations and moves that a crash interrupted."""
+        await trio.to_thread.run_sync(self._load, known)
+        for directory in self._directories:
+            directory.deletions.add(directory.leftovers, 0)
+        self._background.open()
 
     def abandon(self) -> None:
         """Release the directories as they are, as the end of the process would."""
         self._directories.release()
 
-    def _load_directories(self) -> None:
-        metadata, directories = self._metadata, self._directories
+    def _load(self, known: KnownTopics) -> None:
+        directories = self._directories
         directories.each(LogDirectory.load)
         self._clean_start = all(directory.clean for directory in directories)
-        topics = metadata.topics()
-        self._registered = {topic.topic_id: topic.partitions for topic in topics}
-        self._known = known = KnownTopics(
-            {topic.name: topic for topic in topics}, metadata.deleted_topics, metadata.assigned_directory
-        )
+        self._registered = {topic.topic_id: topic.partitions for topic in known.topics.values()}
+        self._known = known
         directories.each(lambda directory: finish_deletions(directory, known))
         directories.each(lambda directory: quarantine_mismatched_topic_ids(directory, known))
         resolve_copies(directories.in_service, known)
@@ -228,7 +225,6 @@ class FileStorage:
             raise StorageError(described) from error
         self._directories.drop(directory, str(error))
         lost = [each.spec.topic_partition for each in placements if each.directory is directory]
-        self._metadata.drop_directory(directory.id_bytes)
         await trio.to_thread.run_sync(directory.release)
         return dict.fromkeys(lost, described)
 
@@ -239,9 +235,6 @@ class FileStorage:
             quarantine_stray_partitions(directory, self._known)
 
         await trio.to_thread.run_sync(self._directories.each, quarantine_in)
-        lost = {key for key in self._failed.partitions if self._known.has(key)}
-        if lost:
-            await self._metadata.fail_partitions(sorted(lost))
 
     @property
     def moves_under_way(self) -> Sequence[ReplicaMove]:
@@ -287,28 +280,27 @@ class FileStorage:
         places = {key: directory for directory in self._directories for key in directory.stores}
         await run_by_directory([(places.get(key), job) for key, job in jobs], self._threads_per_directory)
 
-    async def close(self) -> None:
-        """Close the metadata store, and write checkpoints and clean shutdown files.
-
-        Raises:
-            StorageError: something could not be made durable; its directory is not marked clean.
-        """
+    async def finish_writes(self) -> None:
+        """Close every partition; no directory is in service any more."""
         if self._moves is not None:
             await self._moves.stop()
         self._failed.stop_listening()
-        held = self._directories.all()
-        directories, self._directories.in_service = self._directories.in_service, []
+        self._closing, self._directories.in_service = self._directories.in_service, []
+        errors = await close_stores(self._closing, self._threads_per_directory)
+        if errors:
+            raise StorageError("; ".join(errors))
+
+    async def close(self, broker_epoch: int) -> None:
+        """Write checkpoints and clean shutdown files, and unlock the directories."""
+        held = [*self._directories.all(), *self._closing]
+        known = self._context.high_watermarks
         try:
-            errors = await close_stores(directories, self._threads_per_directory)
-            errors += await close_metadata(self._metadata, clean=not errors)
-            if directories:
-                known, epoch = self._context.high_watermarks, self._metadata.broker_epoch
-                errors += await trio.to_thread.run_sync(mark_clean, directories, known, epoch)
+            errors = await trio.to_thread.run_sync(mark_clean, self._closing, known, broker_epoch)
         finally:
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(_release_all, held)
         if errors:
-            raise StorageError("not everything could be closed properly: " + "; ".join(errors))
+            raise StorageError("; ".join(errors))
 
 
 def _release_all(directories: Sequence[LogDirectory]) -> None:

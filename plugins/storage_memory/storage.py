@@ -18,25 +18,30 @@ from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
+    from tidelog.kernel.seams.storage.directories import DataDirectories, KnownTopics
     from tidelog.kernel.seams.tasks import BackgroundTask
 
 
 class MemoryStorage:
     """`Storage` in the memory of this process."""
 
+    data_directories: DataDirectories | None = None
     log_directories: LogDirectoryAdmin | None = None
 
     def __init__(self, context: StorageContext) -> None:
         self._now_ms = context.now_ms
         self._open: dict[TopicPartition, MemoryPartitionStore] = {}
-        self._metadata = context.metadata
         self.clean_start = True
         self.failed_partitions: Mapping[TopicPartition, str] = {}
 
     async def open(self) -> None:
-        """Open the metadata store; nothing has to be locked."""
-        self._metadata.open(None)
-        await self._metadata.activate()
+        """Do nothing: nothing has to be locked."""
+
+    async def load(self, known: KnownTopics) -> None:
+        """Do nothing: nothing was kept."""
+
+    def abandon(self) -> None:
+        """Do nothing: the memory is released with the stores."""
 
     def background_tasks(self) -> Sequence[BackgroundTask]:
         """Return none."""
@@ -81,9 +86,11 @@ class MemoryStorage:
             self._open.pop(partition, None)
             job()
 
-    async def close(self) -> None:
-        """Close the stores that are still open, and the metadata store; nothing is kept."""
+    async def finish_writes(self) -> None:
+        """Close the stores that are still open; nothing is kept."""
         for store in self._open.values():
             store.close()
         self._open.clear()
-        await self._metadata.close(clean=True)
+
+    async def close(self, broker_epoch: int) -> None:
+        """Do nothing: nothing was locked."""

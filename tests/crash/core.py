@@ -9,7 +9,8 @@ from tidelog.kernel.config import Config, TopicConfig, keys
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.plugins import builtin
 from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
-from tidelog.kernel.seams.storage import StorageContext
+from tidelog.kernel.seams.storage import StorageContext, TopicPartition
+from tidelog.kernel.stores import close_stores, open_stores
 from tidelog.kernel.testing import FakeClock
 from tidelog.kernel.testing.tasks import ManualTasks
 from tidelog.kernel.topics import NewTopic, Topic, Topics
@@ -56,16 +57,27 @@ class Core:
         self.tasks = ManualTasks()
         node_id = self.config[keys.NODE_ID]
         self.metadata = KraftMetadata(MetadataContext(self.config, node_id, self.clock))
-        context = StorageContext(self.config, node_id, self.tasks, self.clock, self.metadata)
+        context = StorageContext(
+            self.config,
+            node_id,
+            self.tasks,
+            self.clock,
+            partition_assigned=self._partition_assigned,
+            directory_failed=self.metadata.fail_directory,
+        )
         self.storage = FileStorage(context)
         self.topics = Topics(self.config, self.storage, self.metadata, self.clock, self.tasks)
-        await self.storage.open()
+        await open_stores(self.storage, self.metadata)
         await self.topics.load()
         await self.metadata.register_broker(BrokerRegistration({"PLAINTEXT": ("127.0.0.1", 9092)}, None))
         for task in (*self.storage.background_tasks(), *self.metadata.background_tasks()):
             self.tasks.start(task)
         for topic in self.topics:
             shrink(topic)
+
+    async def _partition_assigned(self, partition: TopicPartition, directory_id: bytes) -> None:
+        # Looked up at each call: tests replace the method.
+        await self.metadata.assign_directory(partition, directory_id)
 
     async def create(self, name: str, partitions: int, **config: str) -> Topic:
         """Create a topic with small segments."""
@@ -78,7 +90,7 @@ class Core:
         """A clean stop, in the order of a broker's."""
         await self.tasks.wait_for_jobs()
         await self.topics.close()
-        await self.storage.close()
+        await close_stores(self.storage, self.metadata)
 
     def abandon(self) -> None:
         """Let go of the files as the end of the process would."""

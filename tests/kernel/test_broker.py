@@ -88,17 +88,24 @@ class Diary:
     def __init__(self, broker: Broker) -> None:
         self.events: list[str] = []
         storage, topics = broker.storage, broker.topics
-        for owner, name in ((storage, "open"), (topics, "load"), (topics, "close"), (storage, "close")):
-            label = f"{'storage' if owner is storage else 'topics'}.{name}"
-            setattr(owner, name, partial(self._noted, label, getattr(owner, name)))
+        for owner, names in (
+            (storage, ("open", "load", "finish_writes", "close")),
+            (broker.metadata, ("activate", "close")),
+            (topics, ("load", "close")),
+        ):
+            part = {storage: "storage", topics: "topics"}.get(owner, "metadata")
+            for name in names:
+                setattr(owner, name, partial(self._noted, f"{part}.{name}", getattr(owner, name)))
 
-    async def _noted(self, label: str, method: Callable[[], Awaitable[None]]) -> None:
+    async def _noted(
+        self, label: str, method: Callable[..., Awaitable[None]], *args: object, **named: object
+    ) -> None:
         self.events.append(label)
-        await method()
+        await method(*args, **named)
 
 
-OPENED = ["storage.open", "topics.load"]
-CLOSED = ["topics.close", "storage.close"]
+OPENED = ["storage.open", "storage.load", "metadata.activate", "topics.load"]
+CLOSED = ["topics.close", "storage.finish_writes", "metadata.close", "storage.close"]
 
 
 async def test_running_opens_the_storage_first_and_closes_it_last() -> None:

@@ -38,6 +38,7 @@ from tidelog.kernel.seams.coordination.offsets import (
 from tidelog.kernel.seams.partition import AppendResult, Isolation
 from tidelog.kernel.seams.storage import region_bytes
 from tidelog.kernel.seams.tasks import LifespanTask
+from tidelog.kernel.stores import open_stores
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, new_broker, running_broker
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
@@ -154,8 +155,9 @@ async def test_tidelog_metadata_stores_have_to_fit_the_durability_of_the_storage
     settings = {"metadata": "memory", "storage": "file", "log.dirs": str(tmp_path / "data")}
     with pytest.raises(ConfigError, match="metadata = memory loses all topics"):
         new_broker(settings)
+    broker = new_broker({"metadata": "kraft", "storage": "memory"})
     with pytest.raises(ConfigError, match="needs a storage with log directories"):
-        await new_broker({"metadata": "kraft", "storage": "memory"}).storage.open()
+        await open_stores(broker.storage, broker.metadata)
 
 
 async def test_tidelog_index_formats(installed: Example, tmp_path: Path) -> None:

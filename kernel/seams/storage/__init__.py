@@ -10,8 +10,8 @@ wait. All other synchronous methods are cheap unless their docstring begins with
 in a thread.
 
 From the whole to its parts: `backend` (a kind of storage and its context), `storage` (one that is opened),
-`metadata` (its view of the metadata store), `partition_store` (the bytes of one partition), `segments`,
-`regions` (bytes that a read returns).
+`directories` (which others may use, and the topics that it knows), `partition_store` (the bytes of one
+partition), `segments`, `regions` (bytes that a read returns).
 `forwarding` has base classes for a storage that wraps another.
 """
 

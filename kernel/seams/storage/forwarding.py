@@ -30,6 +30,7 @@ from tidelog.kernel.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
     from tidelog.kernel.records.batch import BatchHeader
+    from tidelog.kernel.seams.storage.directories import DataDirectories, KnownTopics
     from tidelog.kernel.seams.tasks import BackgroundTask
 
 
@@ -43,6 +44,11 @@ class ForwardingStorage:
     def wrap(self, partition: TopicPartition, store: PartitionStore) -> PartitionStore:
         """Return what is handed out for a store of the wrapped storage, by default the store itself."""
         return store
+
+    @property
+    def data_directories(self) -> DataDirectories | None:
+        """See `Storage.data_directories`."""
+        return self.wrapped.data_directories
 
     @property
     def log_directories(self) -> LogDirectoryAdmin | None:
@@ -62,6 +68,14 @@ class ForwardingStorage:
     async def open(self) -> None:
         """See `Storage.open`."""
         await self.wrapped.open()
+
+    async def load(self, known: KnownTopics) -> None:
+        """See `Storage.load`."""
+        await self.wrapped.load(known)
+
+    def abandon(self) -> None:
+        """See `Storage.abandon`."""
+        self.wrapped.abandon()
 
     def background_tasks(self) -> Sequence[BackgroundTask]:
         """See `Storage.background_tasks`."""
@@ -94,9 +108,13 @@ class ForwardingStorage:
         for name, _ in jobs:
             self._inner.pop(name, None)
 
-    async def close(self) -> None:
+    async def finish_writes(self) -> None:
+        """See `Storage.finish_writes`."""
+        await self.wrapped.finish_writes()
+
+    async def close(self, broker_epoch: int) -> None:
         """See `Storage.close`."""
-        await self.wrapped.close()
+        await self.wrapped.close(broker_epoch)
 
 
 class ForwardingStore:

@@ -11,6 +11,7 @@ from tidelog.kernel.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
+    from tidelog.kernel.seams.storage.directories import DataDirectories, KnownTopics
     from tidelog.kernel.seams.tasks import BackgroundTask
 
 
@@ -68,8 +69,14 @@ class LogDirectoryAdmin(Protocol):
 class Storage(Protocol):
     """One opened storage: all partitions of one broker.
 
-    It opens and closes the metadata store that its context has, see `tidelog.kernel.seams.metadata`.
+    It is opened in two steps, `open` and `load`, and closed in two, `finish_writes` and `close`: what else is
+    in its directories is opened between the first two, and closed between the last two.
     """
+
+    @property
+    def data_directories(self) -> DataDirectories | None:
+        """The directories that others may use from `open` on, None for a storage without any."""
+        ...
 
     @property
     def log_directories(self) -> LogDirectoryAdmin | None:
@@ -78,7 +85,7 @@ class Storage(Protocol):
 
     @property
     def clean_start(self) -> bool:
-        """Whether the last stop was clean (True for a new storage), known after `open`."""
+        """Whether the last stop was clean (True for a new storage), known after `load`."""
         ...
 
     @property
@@ -90,11 +97,24 @@ class Storage(Protocol):
         ...
 
     async def open(self) -> None:
-        """Lock it, and open and activate the metadata store of its context.
+        """Lock it; `data_directories` can be used from now on.
 
         Raises:
             ConfigError: it cannot be used; the message names the cause and the remedy.
+            OSError: the disk refused.
         """
+        ...
+
+    async def load(self, known: KnownTopics) -> None:
+        """Finish what a crash left half done, by the topics that there are; now partitions can be opened.
+
+        Raises:
+            OSError, StorageError: the disk refused.
+        """
+        ...
+
+    def abandon(self) -> None:
+        """Release it as it is, as the end of the process would; also after an error of `open` or `load`."""
         ...
 
     def background_tasks(self) -> Sequence[BackgroundTask]:
@@ -140,6 +160,20 @@ class Storage(Protocol):
         """
         ...
 
-    async def close(self) -> None:
-        """Close every store, then the metadata store; make all durable, record the clean stop, unlock."""
+    async def finish_writes(self) -> None:
+        """Close every store that is still open; all is durable on return, and only `close` is called.
+
+        Raises:
+            StorageError: something could not be made durable.
+        """
+        ...
+
+    async def close(self, broker_epoch: int) -> None:
+        """Record the clean stop, if all was durable, and unlock; also after an error of `finish_writes`.
+
+        `broker_epoch` is that of this broker's registration (KIP-966).
+
+        Raises:
+            StorageError: the clean stop could not be recorded.
+        """
         ...

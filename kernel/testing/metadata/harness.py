@@ -8,6 +8,7 @@ from types import ModuleType
 from tidelog.kernel.config import Config
 from tidelog.kernel.seams.metadata import MetadataBackend, MetadataContext, MetadataStore
 from tidelog.kernel.seams.storage import Storage, StorageContext
+from tidelog.kernel.stores import close_stores, open_stores
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.clock import FakeClock
 from tidelog.kernel.testing.installed import installed_plugins, with_installed_keys
@@ -16,7 +17,7 @@ from tidelog.kernel.testing.installed import installed_plugins, with_installed_k
 class MetadataHarness:
     """A metadata store that can be closed and opened again on the same data.
 
-    A durable one is opened by the installed storage `file` in `place`, others by `memory`. `settings` are
+    A durable one is opened with the installed storage `file` in `place`, others with `memory`. `settings` are
     configuration keys to set beside `log.dirs`.
     """
 
@@ -36,21 +37,25 @@ class MetadataHarness:
         self.store, self.storage = self.new_store()
 
     def new_store(self) -> tuple[MetadataStore, Storage]:
-        """Return a store that is not open yet, and the storage that opens and closes it."""
+        """Return a store that is not open yet, and the storage whose directories it may use."""
         node_id = 1
         store = self.backend.create(MetadataContext(self.config, node_id, self.clock))
-        context = StorageContext(self.config, node_id, self.tasks, self.clock, store)
+        context = StorageContext(self.config, node_id, self.tasks, self.clock)
         return store, self._storages.create(context)
 
     async def open(self) -> None:
-        """Open the storage with its store, and start the store's background tasks, as a broker does."""
-        await self.storage.open()
+        """Open the storage and the store, and start the store's background tasks, as a broker does."""
+        await open_stores(self.storage, self.store)
         for task in self.store.background_tasks():
             self.tasks.start(task)
+
+    async def close(self) -> None:
+        """Close the storage and the store."""
+        await close_stores(self.storage, self.store)
 
     async def reopen(self) -> None:
         """Close a durable store and open a new one on the same data; one that is not durable stays open."""
         if self.backend.durable:
-            await self.storage.close()
+            await self.close()
             self.store, self.storage = self.new_store()
             await self.open()

@@ -60,7 +60,7 @@ class MetadataConformance:
             try:
                 yield harness
             finally:
-                await harness.storage.close()
+                await harness.close()
 
     async def test_topics_are_put_replaced_and_removed(self, harness: MetadataHarness) -> None:
         assert list(harness.store.topics()) == []
@@ -266,7 +266,6 @@ class MetadataConformance:
         record = TopicRecord("t", uuid4(), 2)
         await harness.store.put_topics(record)
         await harness.store.register_broker(BrokerRegistration({"PLAINTEXT": ("localhost", 9092)}, None))
-        harness.store.drop_directory(uuid4().bytes)
         await harness.store.fail_directory(uuid4().bytes, [TopicPartition("t", 0), TopicPartition("u", 0)])
         await harness.store.fail_partitions([TopicPartition("t", 1)])
         assert list(harness.store.topics()) == [record]

@@ -24,6 +24,7 @@ from tidelog.kernel.seams.storage import (
     TopicPartition,
     WouldBlock,
 )
+from tidelog.kernel.stores import close_stores, open_stores
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS, FakeClock
@@ -73,21 +74,26 @@ class StorageHarness:
             self.node_id,
             self.tasks,
             self.clock,
-            self.metadata,
             self.index_formats,
+            partition_assigned=self.metadata.assign_directory,
+            directory_failed=self.metadata.fail_directory,
             backend=installed_plugins().storage_backend,
         )
         return self.backend.create(context)
 
     async def open(self) -> None:
-        """Open the storage and start its background tasks, as a broker does."""
-        await self.storage.open()
+        """Open the storage and its metadata store, and start their background tasks, as a broker does."""
+        await open_stores(self.storage, self.metadata)
         for task in (*self.storage.background_tasks(), *self.metadata.background_tasks()):
             self.tasks.start(task)
 
     async def reopen(self) -> None:
         """Close the storage and open a new one on the same data."""
-        await self.storage.close()
+        await self.close()
+        await self.open_again()
+
+    async def open_again(self) -> None:
+        """Open a new storage on the same data; the one before was closed, or abandoned as by a crash."""
         self.storage = self.new_storage()
         await self.open()
 
@@ -112,8 +118,8 @@ class StorageHarness:
         return store
 
     async def close(self) -> None:
-        """Close the storage."""
-        await self.storage.close()
+        """Close the storage and its metadata store."""
+        await close_stores(self.storage, self.metadata)
 
 
 def append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelog.kernel.errors import ConfigError, StorageError
+from tidelog.kernel.seams.storage.directories import NO_BROKER_EPOCH, NO_TOPICS
 from tidelog.kernel.testing.storage.harness import StorageHarness, append, append_many, read_all
 from tidelog.kernel.testing.storage.model import ModelLog
 
@@ -101,16 +102,20 @@ class Lifecycle:
         assert read_all(stores[2]) == contents[2]
 
     async def test_open_of_two_storages_shares_no_data(self, harness: StorageHarness) -> None:
+        metadata = harness.metadata
         other = harness.new_storage()
+        harness.metadata = metadata
         if harness.backend.durable:
             with pytest.raises(ConfigError):
                 await other.open()
             return
         await other.open()
+        await other.load(NO_TOPICS)
         (store,) = await other.open_partitions([harness.spec()])
         append(store)
         assert (await harness.open_store()).log_end_offset == 0
-        await other.close()
+        await other.finish_writes()
+        await other.close(NO_BROKER_EPOCH)
 
 
 @pytest.mark.trio

@@ -137,7 +137,7 @@ class Reading:
         assert list(map(slice_bytes, regions)) == expected
         await harness.storage.delete_partitions([(harness.spec().topic_partition, store)])
         assert list(map(slice_bytes, regions)) == expected
-        await harness.storage.close()
+        await harness.close()
         assert list(map(slice_bytes, regions)) == expected
 
     async def test_resident_of_the_regions_of_a_read(self, harness: StorageHarness) -> None:

@@ -137,12 +137,12 @@ class FailedDirectories:
         await trio.to_thread.run_sync(directory.release)
 
     async def _record(self, directory: LogDirectory) -> None:
-        """Record the failure in the metadata; a broker that cannot do so in time must end."""
+        """Have the failure recorded durably; a broker that cannot do so in time must end."""
         timeout_ms = self._context.config[keys.LOG_DIR_FAILURE_TIMEOUT_MS]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._halt_after, timeout_ms, directory)
             try:
-                await self._context.metadata.fail_directory(directory.id_bytes, sorted(directory.stores))
+                await self._context.directory_failed(directory.id_bytes, sorted(directory.stores))
             except (OSError, StorageError) as error:
                 self._context.halt(f"the failure of {directory.path} cannot be noted: {error}")
             nursery.cancel_scope.cancel()

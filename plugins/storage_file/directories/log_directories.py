@@ -9,7 +9,6 @@ from pathlib import Path
 from tidelog.kernel.errors import LogDirNotFound, StorageError
 from tidelog.kernel.ids import new_id
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.kernel.seams.storage.metadata import StorageMetadata
 from tidelog.plugins.storage_file.directories.log_directory import DirectoryUnusable, LogDirectory
 
 _log = logging.getLogger(__name__)
@@ -98,25 +97,26 @@ class LogDirectories:
         """Return the one in which a partition is open, None without one."""
         return next((each for each in self.in_service if partition in each.stores), None)
 
-    def choose_metadata_directory(self, metadata: StorageMetadata) -> None:
-        """Blocking: have the metadata store choose its directory, and lock that if it is none of these.
-
-        Raises:
-            ConfigError: it cannot be decided, or the directory cannot be used.
-        """
-        stored_in: list[Path] = []
+    def containing(self, has_files: Callable[[Path], bool]) -> list[Path]:
+        """Blocking: return the paths of those for which `has_files` returns true."""
+        found: list[Path] = []
 
         def look(directory: LogDirectory) -> None:
-            if metadata.is_stored_in(directory.path):
-                stored_in.append(directory.path)
+            if has_files(directory.path):
+                found.append(directory.path)
 
         self.each(look)
-        candidates = [directory.path for directory in self.in_service]
-        chosen = metadata.choose_directory(candidates, stored_in, self.offline)
-        if chosen in candidates:
-            self.metadata_directory = self.in_service[candidates.index(chosen)]
-        elif chosen is not None:
-            self.metadata_directory = LogDirectory(chosen)
+        return found
+
+    def set_metadata_directory(self, path: Path) -> None:
+        """Blocking: note the one with the files of the metadata store, and lock it if it is none of these.
+
+        Raises:
+            DirectoryUnusable: it cannot be used.
+        """
+        self.metadata_directory = next((each for each in self.in_service if each.path == path), None)
+        if self.metadata_directory is None:
+            self.metadata_directory = LogDirectory(path)
             self._apart = [self.metadata_directory]
 
     def identify(self, node_id: int, now_ms: int) -> None:

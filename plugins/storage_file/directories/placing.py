@@ -11,9 +11,9 @@ from uuid import UUID
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import ConfigError, StorageError
 from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition
+from tidelog.kernel.seams.storage.directories import KnownTopics
 from tidelog.plugins.storage_file import keys
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-from tidelog.plugins.storage_file.directories.stray_partitions import KnownTopics
 
 _log = logging.getLogger(__name__)
 

@@ -6,13 +6,12 @@ What a deletion or creation left half done is removed; the rest is renamed to `-
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from tidelog.kernel import disk
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.kernel.seams.storage.metadata import KnownTopic
+from tidelog.kernel.seams.storage.directories import KnownTopics
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.names import delete_directory, stray_directory
 from tidelog.plugins.storage_file.segments.segment_files import was_never_written
@@ -21,30 +20,6 @@ _log = logging.getLogger(__name__)
 
 NAMED = 10
 """Most partitions of unknown topics that are named in the log, which always has their number."""
-
-
-class KnownTopics(NamedTuple):
-    """Topics in the metadata by name, and names of deleted ones by id.
-
-    `assigned(partition)` returns the id of the log directory that a partition is assigned to, None without.
-    """
-
-    topics: Mapping[str, KnownTopic]
-    deleted: Mapping[UUID, str]
-    assigned: Callable[[TopicPartition], bytes | None]
-
-    def has(self, partition: TopicPartition) -> bool:
-        """Return whether there is such a partition."""
-        topic = self.topics.get(partition.topic)
-        return topic is not None and partition.partition < topic.partitions
-
-
-def _nowhere(_: TopicPartition) -> None:
-    return None
-
-
-NOTHING_KNOWN: Final = KnownTopics({}, {}, _nowhere)
-"""Before the metadata was read."""
 
 
 def move_aside(directory: LogDirectory, partition: TopicPartition, name: str) -> str:

@@ -25,8 +25,9 @@ import trio
 from tidelog.kernel import disk
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.seams.storage.directories import KnownTopics
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-from tidelog.plugins.storage_file.directories.stray_partitions import KnownTopics, move_aside
+from tidelog.plugins.storage_file.directories.stray_partitions import move_aside
 from tidelog.plugins.storage_file.moving.catch_up import StartOver
 from tidelog.plugins.storage_file.moving.replica_move import ReplicaMove
 from tidelog.plugins.storage_file.moving.throttle import Throttle

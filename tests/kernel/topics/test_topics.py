@@ -31,6 +31,7 @@ from tidelog.kernel.log.validation import PartitionConfig
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, StorageContext, TopicPartition
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES
+from tidelog.kernel.stores import close_stores
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topic_names import check_topic_name
@@ -120,7 +121,7 @@ class TopicsHarness:
         self.disk = Disk()
         self.metadata = Registry(self.disk)
         node_id = self.config[keys.NODE_ID]
-        context = StorageContext(self.config, node_id, self.tasks, self.clock, self.metadata)
+        context = StorageContext(self.config, node_id, self.tasks, self.clock)
         self.storage = SlowStorage(context, self.disk)
         self.topics = self.again()
 
@@ -128,6 +129,10 @@ class TopicsHarness:
         """Topics that know nothing yet, above the same storage."""
         self.topics = Topics(self.config, self.storage, self.metadata, self.clock, self.tasks)
         return self.topics
+
+    async def close(self) -> None:
+        """Close the storage and the registry."""
+        await close_stores(self.storage, self.metadata)
 
     def names(self) -> tuple[list[str], list[str]]:
         """Topics as clients see them and as the registry has them."""
@@ -462,7 +467,7 @@ async def test_load_restores_all_topics_after_a_restart(harness: TopicsHarness) 
         await harness.topics.create(NewTopic("planes", 40, config={"segment.bytes": "2000000"})),
     ]
     await harness.topics.close()
-    await harness.storage.close()
+    await harness.close()
     assert len(harness.topics) == 0
     progress: list[int] = []
     topics = harness.again()
@@ -493,7 +498,7 @@ async def test_load_takes_a_partition_offline_that_finds_the_disk_full_and_serve
 ) -> None:
     await harness.topics.create(NewTopic("flights", 3))
     await harness.topics.close()
-    await harness.storage.close()
+    await harness.close()
     refusal = NO_SPACE
 
     def refused_once(partition: UnifiedLog, *, clean_start: bool) -> None:
@@ -507,7 +512,7 @@ async def test_load_takes_a_partition_offline_that_finds_the_disk_full_and_serve
     assert [each.offline is None for each in topics.get("flights").partitions] == [True, False, True]
     assert "flights-1 is offline until a restart with room: [Errno 28] No space left" in caplog.text
     await topics.close()
-    await harness.storage.close()
+    await harness.close()
     refusal = OSError(errno.EIO, "the disk is broken")
     with pytest.raises(OSError, match="the disk is broken"):
         await harness.again().load()
@@ -521,7 +526,7 @@ async def test_load_of_a_topic_with_unknown_keys(
     config = {"of.a.plugin": "1", "segment.bytes": "nonsense", "max.message.bytes": "5000"}
     await harness.metadata.put_topics(TopicRecord(record.name, record.topic_id, 1, config))
     await harness.topics.close()
-    await harness.storage.close()
+    await harness.close()
     topics = harness.again()
     await topics.load()
     assert topics.get("flights").config[keys.MAX_MESSAGE_BYTES] == 5000

@@ -21,7 +21,7 @@ async def lose_metadata(harness: LogDirectoryHarness) -> None:
     for store in await harness.storage.open_partitions(specs):
         append(store)
     (harness.log_dir / "orders-0/leader-epoch-checkpoint").write_text("0\n1\n6 0\n")
-    await harness.storage.close()
+    await harness.close()
     shutil.rmtree(metadata_dir(harness))
     harness.storage = harness.new_storage()
 
@@ -62,21 +62,20 @@ async def test_adoption_ends_with_a_change_of_the_configuration(harness: LogDire
 async def test_adoption_ends_when_its_line_is_deleted(harness: LogDirectoryHarness) -> None:
     await lose_metadata(harness)
     await harness.open()
-    await harness.storage.close()
+    await harness.close()
     path = harness.log_dir / "adopted-topics"
     lines = [line for line in path.read_text().splitlines() if not line.startswith("orders ")]
     path.write_text("\n".join(["0", "1", *lines[2:], ""]))
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     assert {topic.name for topic in metadata_of(harness).topics() if topic.adopted} == {"a-b"}
 
 
 @pytest.mark.parametrize("content", ["", "1\n0\n", "0\n2\norders AAAAAAAAAAAAAAAAAAAAAQ\n", "0\n1\norders\n"])
 async def test_adoption_refuses_a_malformed_file(harness: LogDirectoryHarness, content: str) -> None:
-    await harness.storage.close()
+    await harness.close()
     (harness.log_dir / "adopted-topics").write_text(content)
     with pytest.raises(ConfigError, match="adopted-topics cannot be used"):
-        await harness.new_storage().open()
+        await harness.open_again()
 
 
 async def test_adoption_assigns_ids_to_directories_without_one(harness: LogDirectoryHarness) -> None:

@@ -50,7 +50,7 @@ STEPS: list[Step] = [
     lambda harness: harness.reopen(),
     lambda harness: metadata_of(harness).allocate_producer_ids(1000),
     put("b", 4, 1, "v" * 600),
-    lambda harness: harness.storage.close(),
+    lambda harness: harness.close(),
 ]
 
 

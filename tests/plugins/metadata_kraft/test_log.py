@@ -102,7 +102,7 @@ async def test_broker_epoch_is_written_to_the_clean_shutdown_file_on_close(
     await metadata_of(harness).register_broker(REGISTRATION)
     epoch = metadata_of(harness).broker_epoch
     assert epoch > 0
-    await harness.storage.close()
+    await harness.close()
     mark = json.loads((harness.log_dir / ".kafka_cleanshutdown").read_text())
     assert mark == {"version": 0, "brokerEpoch": epoch}
 
@@ -148,8 +148,7 @@ async def test_assigned_directory_is_recorded_for_each_partition(
     await harness.close()
     moved = next(place.glob("a/t-*"))
     moved.rename(place / "b" / moved.name)
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     partition = metadata_of(harness).image.topics[specs[0].topic_id.bytes].partitions[int(moved.name[2:])]
     assert [encode_uuid_bytes(each) for each in partition.directories] == [ids["b"]]
     await harness.close()
@@ -232,7 +231,7 @@ async def test_open_metadata_log_ignores_a_damaged_snapshot(
     harness.clock.advance(3_600_001)
     await metadata_of(harness).maintain()
     await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
-    await harness.storage.close()
+    await harness.close()
     newest = metadata_dir(harness) / snapshots(harness)[-1]
     content = newest.read_bytes()
     if damage == "cut":
@@ -241,8 +240,7 @@ async def test_open_metadata_log_ignores_a_damaged_snapshot(
         newest.write_bytes(content[:150] + bytes((content[150] ^ 1,)) + content[151:])
     else:
         newest.rename(f"{newest}.part")
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     assert sorted(topic.name for topic in metadata_of(harness).topics()) == ["t", "u"]
     assert not list(metadata_dir(harness).glob("*.part"))
 
@@ -251,11 +249,10 @@ async def test_a_log_that_ends_before_its_snapshot_goes_on_there(harness: LogDir
     await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
     harness.clock.advance(3_600_001)
     await metadata_of(harness).maintain()
-    await harness.storage.close()
+    await harness.close()
     path = metadata_dir(harness) / LOG
     path.write_bytes(path.read_bytes()[:200])
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     assert [topic.name for topic in metadata_of(harness).topics()] == ["t"]
     await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
     await harness.reopen()
@@ -327,9 +324,8 @@ async def test_put_topic_changes_nothing_when_the_metadata_log_cannot_be_written
         with pytest.raises(OSError, match="an earlier flush failed"):
             await metadata_of(harness).allocate_producer_ids(1)
         with pytest.raises(StorageError, match=r"the metadata log: .*an earlier flush failed"):
-            await harness.storage.close()
-        harness.storage = harness.new_storage()
-        await harness.open()
+            await harness.close()
+        await harness.open_again()
         assert [topic.name for topic in metadata_of(harness).topics()] in (["t"], ["t", "u"])
     else:
         await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
@@ -369,7 +365,7 @@ async def test_a_corrupt_checkpoint_of_epochs_is_rebuilt_and_warned_of(
     checkpoint = metadata_dir(harness) / "leader-epoch-checkpoint"
     await harness.reopen()
     before = checkpoint.read_text().splitlines()[2:]
-    await harness.storage.close()
+    await harness.close()
     checkpoint.write_text("0\nmany\n")
     await harness.reopen()
     assert checkpoint.read_text().splitlines()[2:][: len(before)] == before

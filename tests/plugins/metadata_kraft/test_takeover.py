@@ -43,13 +43,12 @@ def end_of(path: Path) -> tuple[int, int]:
 
 async def reopen_with(harness: LogDirectoryHarness, values: Sequence[bytes]) -> None:
     """Add records to the log of a closed storage, as another controller would have, and open it again."""
-    await harness.storage.close()
+    await harness.close()
     path = metadata_dir(harness) / LOG
     offset, epoch = end_of(path)
     with path.open("ab") as file:
         file.write(data_batch(values, offset, epoch, 5))
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
 
 
 async def test_takeover_keeps_foreign_records_through_restarts_and_snapshots(
@@ -113,7 +112,7 @@ async def test_check_takeover_refuses_unsupported_records_and_leaves_the_log_unc
     assert (harness.log_dir / ".kafka_cleanshutdown").exists()
     size = (metadata_dir(harness) / LOG).stat().st_size
     with pytest.raises(ConfigError, match=reason):
-        await harness.new_storage().open()
+        await harness.open_again()
     assert (metadata_dir(harness) / LOG).stat().st_size == size
 
 
@@ -157,17 +156,16 @@ def other_directory(harness: LogDirectoryHarness) -> None:
 async def test_check_takeover_refuses_a_metadata_log_of_other_voters(
     harness: LogDirectoryHarness, change: Callable[[LogDirectoryHarness], object], reason: str
 ) -> None:
-    await harness.storage.close()
+    await harness.close()
     change(harness)
     with pytest.raises(ConfigError, match=reason):
-        await harness.new_storage().open()
+        await harness.open_again()
 
 
 async def test_takeover_keeps_a_static_quorum_static(harness: LogDirectoryHarness) -> None:
-    await harness.storage.close()
+    await harness.close()
     static_quorum(harness, [1])
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
     await harness.reopen()
     assert [topic.name for topic in metadata_of(harness).topics()] == ["t"]
@@ -200,12 +198,11 @@ async def test_takeover_begins_a_log_with_what_kafka_formatted(
     harness: LogDirectoryHarness, file: str, level: int
 ) -> None:
     """Since 4.4 that is in the snapshot, before in a file of its own (KIP-1170)."""
-    await harness.storage.close()
+    await harness.close()
     static_quorum(harness, [1])
     credential = vectors_of("USER_SCRAM_CREDENTIAL_RECORD")
     formatted_with(harness.log_dir / file, {**LEVELS_33, "metadata.version": level}, *credential)
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     await harness.reopen()
     image = metadata_of(harness).image
     assert image.features == {**LEVELS_33, "metadata.version": level}
@@ -219,13 +216,12 @@ async def test_the_format_snapshot_is_without_effect_once_the_log_has_levels(
     harness: LogDirectoryHarness,
 ) -> None:
     """As for Apache Kafka 4.4 after a start of 4.3, whose log has no level but metadata.version."""
-    await harness.storage.close()
+    await harness.close()
     static_quorum(harness, [1])
     formatted_with(harness.log_dir / FORMAT_SNAPSHOT, {**LEVELS_33, "metadata.version": 30})
     level = frame(cluster.FeatureLevelRecord(name="metadata.version", feature_level=30))
     (metadata_dir(harness) / LOG).write_bytes(data_batch([level], 0, 1, 5))
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     assert metadata_of(harness).image.features == {"metadata.version": 30}
 
 
@@ -233,11 +229,11 @@ async def test_the_format_snapshot_is_without_effect_once_the_log_has_levels(
 async def test_check_takeover_refuses_a_new_directory_of_a_newer_kafka(
     harness: LogDirectoryHarness, file: str
 ) -> None:
-    await harness.storage.close()
+    await harness.close()
     static_quorum(harness, [1])
     formatted_with(harness.log_dir / file, {"metadata.version": 34})
     with pytest.raises(ConfigError, match=r"has metadata\.version 34, .* newer Apache Kafka"):
-        await harness.new_storage().open()
+        await harness.open_again()
     assert (metadata_dir(harness) / LOG).stat().st_size == 0
 
 

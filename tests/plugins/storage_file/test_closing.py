@@ -69,8 +69,7 @@ async def test_open_partitions_recovers_logs_in_threads_for_each_directory(
     for store in await harness.storage.open_partitions(specs):
         append(store)
     harness.abandon()
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     meeting = Rendezvous(threads * DIRECTORIES)
 
     def meet_and_open(placement: Placement, **options: Any) -> PartitionStore:
@@ -134,9 +133,8 @@ async def test_close_uses_threads_for_each_directory(
         append(store)
     meeting = Meeting(2 * DIRECTORIES)
     monkeypatch.setattr(disk, "sync_data", partial(meeting.sync, disk.sync_data))
-    await harness.storage.close()
+    await harness.close()
     monkeypatch.undo()
     assert set(meeting.meeting.most.values()) == {2}
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     await harness.close()

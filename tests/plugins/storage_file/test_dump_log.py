@@ -69,7 +69,7 @@ async def test_dump_log_segments_finds_no_fault_after_a_clean_shutdown(
     harness: LogDirectoryHarness, kafka: KafkaDistribution
 ) -> None:
     records = await filled(harness)
-    await harness.storage.close()
+    await harness.close()
     files = sorted(path for path in harness.partition_dir.iterdir() if path.suffix.endswith("index"))
     report = await dump(kafka, files, "--index-sanity-check")
     report += await dump(kafka, files, "--verify-index-only")
@@ -127,7 +127,7 @@ async def test_dump_log_segments_finds_no_fault_in_transactions(
     harness: LogDirectoryHarness, kafka: KafkaDistribution
 ) -> None:
     records, markers = await transactions(harness)
-    await harness.storage.close()
+    await harness.close()
     indexes = sorted(path for path in harness.partition_dir.iterdir() if path.suffix.endswith("index"))
     snapshots = sorted(harness.partition_dir.glob("*.snapshot"))
     assert len(harness.log_files()) > 3

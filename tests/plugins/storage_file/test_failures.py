@@ -106,7 +106,7 @@ async def test_what_could_not_be_cut_back_is_written_over_and_never_read(
     assert read_all(store) == first
     second = append(store, 5)
     assert read_all(store) == first + second
-    await harness.storage.close()
+    await harness.close()
     assert harness.log_files()[0].read_bytes() == first + second
 
 
@@ -171,7 +171,7 @@ async def test_after_a_failed_flush_nothing_is_taken_for_durable(
     healthy.flush()
     assert read_all(failed)
     with pytest.raises(StorageError, match="an earlier flush failed"):
-        await harness.storage.close()
+        await harness.close()
     assert not (harness.log_dir / CLEAN_MARK).exists()
 
 
@@ -197,11 +197,10 @@ async def test_a_storage_that_cannot_close_properly_is_not_marked_clean(
     with pytest.raises(
         StorageError, match=r"not everything could be closed properly: .*Read-only file system"
     ):
-        await harness.storage.close()
+        await harness.close()
     monkeypatch.undo()
     assert not (harness.log_dir / CLEAN_MARK).exists()
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     assert not harness.storage.clean_start
     stores = await harness.storage.open_partitions([harness.spec(partition=number) for number in range(2)])
     assert [read_all(store) for store in stores] == contents

@@ -53,7 +53,7 @@ def expected_indexes(
 
 async def test_close_trims_the_files_of_an_empty_partition(harness: LogDirectoryHarness) -> None:
     await harness.open_store()
-    await harness.storage.close()
+    await harness.close()
     sizes = {path.name: path.stat().st_size for path in harness.partition_dir.iterdir()}
     assert sizes == {
         f"{FIRST}.log": 0,
@@ -94,7 +94,7 @@ async def test_partition_metadata_is_durable_before_the_first_record(
 async def test_the_log_directory_after_a_clean_stop(harness: LogDirectoryHarness) -> None:
     store = await harness.open_store()
     append_many(store, 5, records=10)
-    await harness.storage.close()
+    await harness.close()
     files = {path.name: path for path in harness.log_dir.iterdir() if path.is_file()}
     assert set(files) == {
         ".lock",
@@ -127,7 +127,7 @@ async def test_raise_log_start_is_written_to_the_log_start_offset_checkpoint(
     store = await harness.open_store()
     append_many(store, 20)
     store.raise_log_start(7)
-    await harness.storage.close()
+    await harness.close()
     assert (harness.log_dir / "log-start-offset-checkpoint").read_text() == "0\n1\ntopic 0 7\n"
 
 
@@ -139,7 +139,7 @@ async def test_append_adds_the_same_index_entries_as_apache_kafka(
     store = await harness.open_store(index_interval_bytes=interval, segment_bytes=20_000)
     for step in range(100):
         append(store, size, timestamp=START_MS + (step * 7 % 50), records=step % 3 + 1)
-    await harness.storage.close()
+    await harness.close()
     names = [path.stem for path in harness.log_files()]
     assert len(names) == (1 if size == 10 else 4)
     for name in names:
@@ -176,7 +176,7 @@ async def test_preallocate_reserves_segment_bytes_and_close_trims_the_log(
     assert path.stat().st_size == 100_000
     assert read_bytes(store, 1) == b"".join(content[1:])
     crashed = harness.crash(harness.log_dir.parent / "crashed")
-    await harness.storage.close()
+    await harness.close()
     assert path.stat().st_size == sum(map(len, content))
     await crashed.open()
     (store,) = await crashed.storage.open_partitions([spec])

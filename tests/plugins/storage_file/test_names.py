@@ -139,20 +139,18 @@ async def test_resolve_handles_cleaned_swap_and_deleted_files_of_apache_kafka(
 ) -> None:
     store = await harness.open_store(segment_bytes=500)
     batches = append_many(store, 4, 300)
-    await harness.storage.close()
+    await harness.close()
     directory, first, second = harness.partition_dir, f"{0:020d}.log", f"{1:020d}.log"
     # Of 0 a rewriting had only begun; 1 was decided to be replaced by something without its batch.
     (directory / f"{first}.cleaned").write_bytes(b"half a ba")
     (directory / f"{second}.deleted").write_bytes(b"long gone")
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     store = await harness.open_store(segment_bytes=500)
     assert read_all(store) == b"".join(batches)
     assert not {name for name in harness.names() if name.endswith((".cleaned", ".deleted"))}
-    await harness.storage.close()
+    await harness.close()
     (directory / f"{second}.swap").write_bytes(b"")
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     assert read_all(await harness.open_store(segment_bytes=500)) == b"".join([batches[0], *batches[2:]])
 
 

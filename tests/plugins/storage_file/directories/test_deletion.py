@@ -165,7 +165,7 @@ async def test_delete_partitions_lets_a_later_flush_and_close_succeed(harness: L
     append_many(store, 6, 600)
     await harness.storage.delete_partitions([(harness.spec().topic_partition, store)])
     store.flush()
-    await harness.storage.close()
+    await harness.close()
 
 
 async def test_remove_partitions_waits_for_the_initial_task_delay_unlike_remove_files(
@@ -226,7 +226,7 @@ async def test_deletion_queue_close_holds_the_lock_during_a_removal_and_starts_n
     store.delete_segments_before(4)
     await eventually(unlinking.begun.is_set)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(harness.storage.close)
+        nursery.start_soon(harness.close)
         for _ in range(20):
             await trio.to_thread.run_sync(time.sleep, 0.01)
             with pytest.raises(ConfigError, match="in use by another broker"):
@@ -236,8 +236,7 @@ async def test_deletion_queue_close_holds_the_lock_during_a_removal_and_starts_n
     DirectoryLock(harness.log_dir).release()
     await trio.sleep(1.5)
     assert len(unlinking.unlinked) == 1
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
 
 
 async def test_files_of_the_next_broker_are_not_removed(

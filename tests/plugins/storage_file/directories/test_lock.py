@@ -82,8 +82,8 @@ def test_directory_lock_refuses_a_second_broker_in_the_same_process(tmp_path: Pa
 
 
 async def test_a_storage_that_could_not_open_holds_no_lock(harness: LogDirectoryHarness) -> None:
-    await harness.storage.close()
+    await harness.close()
     (harness.log_dir / "__cluster_metadata-0/quorum-state").write_text("{")
     with pytest.raises(ConfigError):
-        await harness.new_storage().open()
+        await harness.open_again()
     DirectoryLock(harness.log_dir).release()

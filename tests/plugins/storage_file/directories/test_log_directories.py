@@ -72,7 +72,7 @@ async def test_identify_refuses_a_directory_of_another_cluster(
     content = META.format(node=1, directory=DIRECTORY, cluster=CLUSTER)
     (tmp_path / "b/meta.properties").write_text(content)
     with pytest.raises(ConfigError, match=f"says cluster.id={CLUSTER}"):
-        await harness.new_storage().open()
+        await harness.open_again()
 
 
 async def test_log_directories_open_refuses_a_directory_that_cannot_be_created(
@@ -142,7 +142,7 @@ async def test_choose_metadata_directory_refuses_several_metadata_logs(
     await harness.close()
     shutil.copytree(tmp_path / "a/__cluster_metadata-0", tmp_path / "b/__cluster_metadata-0")
     with pytest.raises(ConfigError, match="there are several metadata logs"):
-        await harness.new_storage().open()
+        await harness.open_again()
 
 
 async def test_open_partitions_refuses_a_partition_in_two_directories(
@@ -253,12 +253,11 @@ async def test_open_partitions_rewrites_damaged_partition_metadata_of_a_known_to
     await harness.metadata.put_topics(TopicRecord("topic", harness.topic_ids["topic"], 1))
     path = harness.partition_dir / "partition.metadata"
     before = path.read_bytes()
-    await harness.storage.close()
+    await harness.close()
     path.write_bytes(b"" if damage == "empty" else b"version: 7")
     if damage == "missing":
         path.unlink()
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     assert (await harness.open_store()).log_end_offset == 1
     assert path.read_bytes() == before
 
@@ -298,7 +297,7 @@ async def test_clean_shutdown_file_does_not_cover_logs_that_were_never_opened_af
         await crashed.open()
         assert not crashed.storage.clean_start
         await crashed.storage.open_partitions([crashed.spec(partition=number) for number in opened])
-        await crashed.storage.close()
+        await crashed.close()
         assert (crashed.log_dir / CLEAN_MARK).exists() == clean_afterwards
         crashed.storage = crashed.new_storage()
 
@@ -310,6 +309,6 @@ async def test_checkpoints_keep_what_is_not_open(harness: LogDirectoryHarness) -
     await harness.reopen()
     (store,) = await harness.storage.open_partitions([harness.spec(partition=1)])
     append(store, records=5)
-    await harness.storage.close()
+    await harness.close()
     checkpoint = (harness.log_dir / "recovery-point-offset-checkpoint").read_text()
     assert checkpoint == "0\n2\ntopic 0 5\ntopic 1 10\n"

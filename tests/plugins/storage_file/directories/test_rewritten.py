@@ -27,10 +27,9 @@ SETTINGS = {"segment_bytes": 500, "index_interval_bytes": 100}
 async def test_load_takes_over_the_checkpoint_of_apache_kafka(harness: LogDirectoryHarness) -> None:
     for number in (0, 1, 2):
         append_many(await harness.open_store(partition=number), 20)
-    await harness.storage.close()
+    await harness.close()
     (harness.log_dir / KAFKAS).write_bytes(b"0\n2\ntopic 2 20\ntopic 0 13\n")
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     stores = [await harness.open_store(partition=number) for number in (0, 1, 2)]
     assert [store.rewritten_until("compact") for store in stores] == [13, None, 20]
     assert stores[0].rewritten_until("delete") is None
@@ -80,12 +79,11 @@ async def test_recall_checkpoints_leaves_a_new_partition_of_a_name_that_was_ther
     harness: LogDirectoryHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its folder was removed by hand; there is nothing that it lost."""
-    await harness.storage.close()
+    await harness.close()
     for name in (KAFKAS, "replication-offset-checkpoint"):
         (harness.log_dir / name).write_bytes(b"0\n1\ntopic 0 20\n")
     (harness.log_dir / OTHERS).write_bytes(b"0\n1\ntopic 0 0\n")
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     store = await harness.open_store()
     assert (store.rewritten_until("compact"), store.rewritten_until("my-policy.2")) == (None, None)
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
@@ -117,10 +115,9 @@ async def test_load_ignores_a_damaged_checkpoint_and_logs_it(
     append_many(store, 20)
     store.set_rewritten_until("compact", 12)
     store.set_rewritten_until("my-policy.2", 13)
-    await harness.storage.close()
+    await harness.close()
     (harness.log_dir / KAFKAS).write_text(content)
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     store = await harness.open_store()
     assert store.rewritten_until("compact") is None
     assert store.rewritten_until("my-policy.2") == 13
@@ -139,16 +136,14 @@ async def test_write_rewritten_writes_nothing_that_is_there_already(harness: Log
         store.set_rewritten_until("compact", 12)
         store.truncate_to(15)
         store.truncate_to(15)
-        await harness.storage.close()
+        await harness.close()
     assert not failing.refused
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     store = await harness.open_store()
     with failing.installed():
-        await harness.storage.close()
+        await harness.close()
     assert not failing.refused
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
 
 
 async def test_set_rewritten_until_on_a_failing_disk_takes_the_directory_down(tmp_path: Path) -> None:

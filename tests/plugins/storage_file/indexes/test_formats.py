@@ -73,12 +73,11 @@ async def test_index_format_changes_from_start_to_start_and_nothing_is_lost(
             batches.append(append(store, 150, timestamp=timestamp))
         check(store, batches)
         if clean:
-            await harness.storage.close()
+            await harness.close()
         else:
             harness.abandon()
         harness.choose(index_format)
-        harness.storage = harness.new_storage()
-        await harness.open()
+        await harness.open_again()
     store = await harness.open_store(**SETTINGS)
     check(store, batches)
     assert harness.suffixes() == INDEX_SUFFIXES
@@ -151,14 +150,13 @@ async def test_index_format_in_memory_finds_damage_behind_a_clean_stop(
     harness = formats_harness(tmp_path, tasks, "memory")
     await harness.open()
     batches = append_many(await harness.open_store(**SETTINGS), 7, 150, step_ms=1000)
-    await harness.storage.close()
+    await harness.close()
     log = harness.log_files()[-1]
     content = log.read_bytes()
     last = len(batches[-1])
     changed = content[:-3] if damage == "cut" else content[: -last + 16] + b"\7" + content[-last + 17 :]
     log.write_bytes(changed)
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     check(await harness.open_store(**SETTINGS), batches[:-1])
     assert "its segment is checked" in caplog.text
     await harness.close()

@@ -191,11 +191,10 @@ async def test_transaction_index_that_is_torn_is_rebuilt_and_all_behind_it(
     bases = [segment.base_offset for segment in store.segments()]
     for base in bases:
         store.add_aborted(AbortedTransaction(1, base, base, base + 1))
-    await harness.storage.close()
+    await harness.close()
     torn = harness.partition_dir / f"{bases[2]:020d}.txnindex"
     cut(torn, 33)
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     store = await harness.open_store(**SETTINGS)
     assert store.aborted_known_until == bases[2]
     # Until what is missing was written again, a crash is followed by a recovery of these segments.

@@ -30,7 +30,7 @@ class InFiles(TransactionalLog):
         """Opened again on the same files, or on their copy."""
         if self.number:
             if clean:
-                trio.run(self.harness.storage.close)
+                trio.run(self.harness.close)
                 self.harness.storage = self.harness.new_storage()
             else:
                 self.leave()

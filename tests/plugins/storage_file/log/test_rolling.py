@@ -87,7 +87,7 @@ async def test_roll_by_a_full_time_index_with_one_reserved_slot(harness: LogDire
     store.truncate_to(6)
     for timestamp in (START_MS, START_MS + 1, START_MS + 2):
         append(store, timestamp=timestamp)
-    await harness.storage.close()
+    await harness.close()
     assert time_entries(harness.partition_dir / "00000000000000000006.timeindex") == [
         (START_MS + 1, 1),
         (START_MS + 2, 2),
@@ -147,7 +147,7 @@ async def test_roll_makes_the_old_segment_durable_and_moves_the_recovery_point(
     assert checkpoint == "0\n1\ntopic 0 6\n"
     store = await harness.open_store(segment_bytes=1000)
     append_many(store, 3, 600)
-    await harness.storage.close()
+    await harness.close()
     assert (harness.log_dir / "recovery-point-offset-checkpoint").read_text() == "0\n1\ntopic 0 9\n"
 
 
@@ -163,7 +163,7 @@ async def test_append_adds_an_index_entry_every_index_interval_bytes(
             expected.append(position)
             indexed = position
         position += size
-    await harness.storage.close()
+    await harness.close()
     entries = offset_entries(harness.partition_dir / "00000000000000000000.index")
     assert [position for _, position in entries] == expected
     assert len(expected) < 40

@@ -11,12 +11,13 @@ from tidelog.kernel import disk
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition
+from tidelog.kernel.seams.storage.directories import KnownTopics
 from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.testing.clock import FakeClock
 from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.placing import Placement
-from tidelog.plugins.storage_file.directories.stray_partitions import KnownTopics, quarantine_duplicates
+from tidelog.plugins.storage_file.directories.stray_partitions import quarantine_duplicates
 from tidelog.plugins.storage_file.disk_errors import means_failed_directory
 from tidelog.plugins.storage_file.indexes.formats import IndexFormats
 from tidelog.plugins.storage_file.moving.replica_move import ReplicaMove

@@ -86,7 +86,7 @@ class CrashingLog(RuleBasedStateMachine):
 
     @rule()
     def stop_and_start(self) -> None:
-        trio.run(self.harness.storage.close)
+        trio.run(self.harness.close)
         self.harness.storage = self.harness.new_storage()
         self.open()
 

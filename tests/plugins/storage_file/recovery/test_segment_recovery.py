@@ -187,7 +187,7 @@ async def test_validate_batches_ends_the_log_at_a_format_that_does_not_exist(
     store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 6, 40)
     if clean:
-        await harness.storage.close()
+        await harness.close()
 
     def damage(crashed: LogDirectoryHarness) -> None:
         overwrite_first(sum(map(len, batches[:4])) + MAGIC_AT, bytes([magic]), crashed)
@@ -318,17 +318,15 @@ async def test_log_loader_takes_a_clean_log_as_it_is(
     for size, timestamp in [(10, -1), (100, -1), (20, START_MS)]:
         store = await harness.open_store(**SETTINGS)
         append(store, size, timestamp=timestamp)
-        await harness.storage.close()
+        await harness.close()
         modified_ms = START_MS - 86_400_000 - size
         for path in harness.log_files():
             os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
-        harness.storage = harness.new_storage()
-        await harness.open()
+        await harness.open_again()
         store = await harness.open_store(**SETTINGS)
         assert {view.last_modified_ms for view in store.segments()} == {modified_ms}
-        await harness.storage.close()
-        harness.storage = harness.new_storage()
-        await harness.open()
+        await harness.close()
+        await harness.open_again()
     assert caplog.messages == []
 
 
@@ -336,12 +334,11 @@ async def test_log_loader_knows_how_old_each_segment_is(harness: LogDirectoryHar
     """Retention goes by that where records have no timestamps, to the millisecond."""
     store = await harness.open_store(**SETTINGS)
     append_many(store, 60, 200)
-    await harness.storage.close()
+    await harness.close()
     ages = [START_MS - 86_400_000 * index for index, _ in enumerate(harness.log_files())]
     for path, modified_ms in zip(harness.log_files(), ages, strict=True):
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     store = await harness.open_store(**SETTINGS)
     assert [view.last_modified_ms for view in store.segments()] == ages
     assert len(ages) > 2
@@ -393,15 +390,14 @@ async def test_log_loader_takes_a_segment_without_timestamps_for_as_old_as_its_f
     """Otherwise it would not be rolled as long as the broker is started often enough."""
     hourly = {**SETTINGS, "segment_ms": 3_600_000}
     append(await harness.open_store(**hourly), timestamp=-1)
-    await harness.storage.close()
+    await harness.close()
     yesterday_ns = (START_MS - 86_400_000) * 1_000_000
     for path in harness.log_files():
         os.utime(path, ns=(yesterday_ns, yesterday_ns))
     if not clean:
         (harness.log_dir / CLEAN_MARK).unlink()
         (harness.log_dir / "recovery-point-offset-checkpoint").unlink()
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     store = await harness.open_store(**hourly)
     append(store, timestamp=-1)
     append(store, timestamp=-1)
@@ -494,7 +490,7 @@ async def test_log_loader_rebuilds_a_missing_or_damaged_index(
     store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 60, 200)
     if clean:
-        await harness.storage.close()
+        await harness.close()
     paths = sorted(harness.partition_dir.glob(f"*{suffix}"))
     target = paths[0 if segment == "first" else -1].name
     again = await crashed_with(harness, lambda crashed: INDEX_DAMAGE[name](crashed.partition_dir / target))
@@ -512,7 +508,7 @@ async def test_log_loader_rebuilds_an_empty_index_after_a_clean_stop_without_a_w
     caplog.set_level(logging.INFO)
     store = await harness.open_store(**SETTINGS)
     batches = append_many(store, 60, 200)
-    await harness.storage.close()
+    await harness.close()
     target = min(harness.partition_dir.glob(f"*{suffix}")).name
     expected = (harness.partition_dir / target).read_bytes()
     crashed = harness.crash(harness.log_dir.parent / "crashed")
@@ -533,7 +529,7 @@ async def test_log_loader_rebuilds_indexes_entry_for_entry(
 ) -> None:
     store = await harness.open_store(**SETTINGS)
     append_many(store, 60, 200)
-    await harness.storage.close()
+    await harness.close()
     expected = {path.name: path.read_bytes() for path in harness.partition_dir.glob("*index")}
     crashed = harness.crash(harness.log_dir.parent / "crashed")
     for path in crashed.partition_dir.glob(f"*{suffix}"):
@@ -552,7 +548,7 @@ async def test_log_loader_rebuilds_an_index_whose_newest_entry_is_of_another_bat
 ) -> None:
     store = await harness.open_store(**SETTINGS)
     append_many(store, 60, 200)
-    await harness.storage.close()
+    await harness.close()
     path = max(harness.partition_dir.glob("*.index"))
     expected = path.read_bytes()
     crashed = harness.crash(harness.log_dir.parent / "crashed")
@@ -570,7 +566,7 @@ async def test_log_loader_recreates_a_missing_index_that_had_no_entries(
 ) -> None:
     store = await harness.open_store(**SETTINGS)
     batches = [append(store, 10)]
-    await harness.storage.close()
+    await harness.close()
     again = await crashed_with(harness, lambda crashed: remove(crashed.log_files()[0].with_suffix(suffix)))
     batches += append_many(again, 20, 200)
     assert read_all(again) == b"".join(batches)
@@ -617,11 +613,10 @@ async def test_log_loader_leaves_indexes_as_a_clean_stop_does(
     await crashed.open_store(**SETTINGS)
     writes = IndexWrites(crashed.partition_dir)
     with writes.installed():
-        await crashed.storage.close()
+        await crashed.close()
     assert writes.noted == []
     caplog.set_level(logging.INFO, log_loader.__name__)
-    crashed.storage = crashed.new_storage()
-    await crashed.open()
+    await crashed.open_again()
     assert_indexed_like_new(await crashed.open_store(**SETTINGS), batches)
     assert caplog.messages == []
 
@@ -673,11 +668,10 @@ async def test_open_partition_recreates_a_log_that_ends_before_its_log_start_che
     store = await harness.open_store(**SETTINGS)
     append_many(store, 40, 200)
     store.raise_log_start(30)
-    await harness.storage.close()
+    await harness.close()
     for path in harness.log_files()[1:]:
         path.unlink()
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     store = await harness.open_store(**SETTINGS)
     assert (store.log_start_offset, store.log_end_offset, store.size_bytes) == (30, 30, 0)
     assert "ends at offset 14, before its recorded start 30" in caplog.text

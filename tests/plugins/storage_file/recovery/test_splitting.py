@@ -37,7 +37,7 @@ async def overflowed(place: Path, tasks: BackgroundTasks, *, clean: bool) -> Log
     harness = LogDirectoryHarness(place, tasks)
     await harness.open()
     await harness.open_store(**SETTINGS)
-    await harness.storage.close()
+    await harness.close()
     log = harness.partition_dir / f"{0:020d}.log"
     log.write_bytes(CONTENT)
     if clean:
@@ -70,7 +70,7 @@ async def test_split_segment_where_offsets_do_not_fit(
     assert not any(word in caplog.text for word in ("was split", "rebuilt", ": cut"))
     append(store)
     assert store.log_end_offset == OFFSETS[-1] + 2
-    await harness.storage.close()
+    await harness.close()
     assert [relative for relative, _ in offset_entries(harness.partition_dir / f"{0:020d}.index")] == [
         5,
         FAR - 2,
@@ -98,11 +98,10 @@ async def test_log_loader_checks_no_batch_of_a_segment_up_to_the_last_offset_tha
     append(store, gap=FAR - 2)
     append(store, gap=FAR)
     assert [view.base_offset for view in store.segments()] == [0, 2 * FAR]
-    await harness.storage.close()
+    await harness.close()
     # A check would cut it off, and everything behind it.
     overwrite(harness.log_files()[0], 100, b"\xaa\xaa")
-    harness.storage = harness.new_storage()
-    await harness.open()
+    await harness.open_again()
     store = await harness.open_store(**SETTINGS)
     assert [view.next_offset for view in store.segments()] == [2 * FAR, 2 * FAR + 1]
 
@@ -127,7 +126,7 @@ async def test_split_segment_of_far_offsets_only_is_replaced_by_one_that_begins_
         assert [view.base_offset for view in store.segments()] == [0, 3 * FAR]
         assert read_all(store) == near + far
         assert store.log_end_offset == 3 * FAR + 1
-    await harness.storage.close()
+    await harness.close()
 
 
 async def test_split_segment_with_a_crash_at_every_step(tmp_path: Path, tasks: BackgroundTasks) -> None:
