@@ -33,6 +33,12 @@ class PartitionsOpened(NamedTuple):
     partitions: Sequence[Partition]
 
 
+class LeadershipChanged(NamedTuple):
+    """Partitions that this broker leads from now on, or no longer; `follows` tells of each which it is."""
+
+    partitions: Sequence[Partition]
+
+
 class PartitionMoved(NamedTuple):
     """A partition was moved to another log directory."""
 
@@ -61,6 +67,7 @@ Event: TypeAlias = (
     TopicCreated
     | TopicDeleted
     | PartitionsOpened
+    | LeadershipChanged
     | PartitionMoved
     | PartitionsOffline
     | TopicConfigChanged

@@ -270,6 +270,11 @@ class Partition(Watermarks, Protocol):
         ...
 
     @property
+    def follows(self) -> bool:
+        """Whether another broker leads the partition."""
+        ...
+
+    @property
     def revision(self) -> int:
         """A number that changes whenever the segments have changed otherwise than by appends.
 

@@ -12,6 +12,7 @@ from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.seams.events import (
     BrokerConfigChanged,
     Event,
+    LeadershipChanged,
     PartitionMoved,
     PartitionsOffline,
     PartitionsOpened,
@@ -36,6 +37,8 @@ def described(event: Event) -> str:
             return f"PartitionsOpened {' '.join(str(each.topic_partition) for each in partitions)}"
         case PartitionsOffline(partitions, reason):
             return f"PartitionsOffline {' '.join(str(each.topic_partition) for each in partitions)}: {reason}"
+        case LeadershipChanged(partitions):
+            return f"LeadershipChanged {' '.join(str(each.topic_partition) for each in partitions)}"
         case PartitionMoved(partition, path):
             return f"PartitionMoved {partition.topic_partition}: {path}"
         case BrokerConfigChanged():

@@ -21,6 +21,7 @@ class GroupRegistry:
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
+        self._by_partition: dict[int, dict[str, Group]] = {}
         self.find: Callable[[str], Group | None] = self._groups.get
         self.closed = False
 
@@ -36,14 +37,16 @@ class GroupRegistry:
         return group
 
     def put(self, group: Group) -> None:
-        """Add a group; it replaces the one of its id."""
+        """Add a group; it replaces the one of its id, whose state is in the same partition."""
         self._groups[group.group_id] = group
+        self._by_partition.setdefault(group.partition, {})[group.group_id] = group
 
     def remove(self, group: Group, reason: BrokerError) -> None:
         """Close a group and remove it, unless another has replaced it; waiting members get `reason`."""
         group.close(reason)
         if self._groups.get(group.group_id) is group:
             del self._groups[group.group_id]
+            del self._by_partition[group.partition][group.group_id]
 
     def __iter__(self) -> Iterator[Group]:
         """Iterate over the groups that there are now; they may be removed meanwhile."""
@@ -54,7 +57,7 @@ class GroupRegistry:
 
     def of_partition(self, partition: int) -> list[Group]:
         """Return the groups whose state is in that partition of the log."""
-        return [group for group in self._groups.values() if group.partition == partition]
+        return [*self._by_partition.get(partition, {}).values()]
 
     def check_open(self) -> None:
         """Check that the broker does not stop.
@@ -75,9 +78,9 @@ class GroupRegistry:
             yield
 
     def forget_partition(self, partition: int) -> None:
-        """Remove the groups of a partition of the log that is gone."""
+        """Remove the groups of a partition of the log that is gone, or that another broker leads now."""
         for group in self.of_partition(partition):
-            self.remove(group, NotCoordinator("the log of this group is gone"))
+            self.remove(group, NotCoordinator("this broker no longer has the log of this group"))
 
     def close(self) -> None:
         """Answer every request that waits, and refuse further ones: the broker stops."""

@@ -7,8 +7,8 @@ never create the topics. Source: the settings of Kafka 4.4's internal topics.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -22,12 +22,12 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
-from tidelog.kernel.seams.events import Event, TopicDeleted
+from tidelog.kernel.seams.events import Event, LeadershipChanged, TopicDeleted
 from tidelog.kernel.seams.partition import AppendOrigin
 from tidelog.kernel.seams.topics import NewTopic
 from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.log.batches import encode_batch
-from tidelog.plugins.coordinator.log.loading import TopicLoader
+from tidelog.plugins.coordinator.log.loading import PartitionLoader, has_records
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.backend import CoordinatorContext
@@ -40,6 +40,8 @@ _log = logging.getLogger(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
+LOST: Final = (StorageError, UnknownTopicOrPartition)
+"""A partition that refuses with one of these is no longer this broker's to coordinate."""
 REFUSAL_INTERVAL_SECONDS: Final = 60.0
 """How often it is logged that a partition cannot be written."""
 
@@ -61,9 +63,10 @@ class TopicLog:
         self._codec = codec
         self._topic: Topic | None = None
         self._active: dict[int, Partition] = {}
+        self._loading: dict[int, PartitionLoader] = {}
         self._failed: dict[int, BrokerError] = {}
+        self._queue: deque[PartitionLoader] = deque()
         self._reader: LogReader | None = None
-        self._loader: TopicLoader | None = None
         self._refusals = RateLimit(REFUSAL_INTERVAL_SECONDS)
         broker.topics.register_internal_topic(spec)
 
@@ -89,7 +92,7 @@ class TopicLog:
             return self._active[partition].append_nowait(
                 batch, in_transaction=producer is not None, origin=AppendOrigin.COORDINATOR
             )
-        except (StorageError, UnknownTopicOrPartition) as error:
+        except LOST as error:
             raise self._lost(partition, error) from error
 
     async def committed(self, partition: int, result: AppendResult) -> None:
@@ -98,7 +101,7 @@ class TopicLog:
             self.check_active(partition)
             try:
                 await self._active[partition].wait_flushed(result.last_offset)
-            except (StorageError, UnknownTopicOrPartition) as error:
+            except LOST as error:
                 raise self._lost(partition, error) from error
 
     async def ensure(self) -> None:
@@ -115,13 +118,14 @@ class TopicLog:
 
     def close(self) -> None:
         """Stop loading and refuse appends."""
-        self._stop_loading()
         self._reader = None
+        self._stop_loading()
         self._active.clear()
 
     def _stop_loading(self) -> None:
-        if self._loader is not None:
-            self._loader.stop()
+        for loader in self._loading.values():
+            loader.stop()
+        self._loading.clear()
 
     def _explain(self, partition: int) -> None:
         """Raise the reason why a partition is not active, unless it has just become so."""
@@ -132,6 +136,8 @@ class TopicLog:
             raise self._failed[partition].with_traceback(None)
         if self._topic is None or self._reader is None:
             raise NotCoordinator(f"{self._spec.name} does not exist")
+        if partition not in self._loading:
+            raise NotCoordinator(f"another broker leads {self._spec.name}-{partition}")
         raise CoordinatorLoadInProgress(f"{self._spec.name}-{partition} is still being loaded")
 
     def _lost(self, partition: int, error: BrokerError) -> NotCoordinator:
@@ -150,43 +156,90 @@ class TopicLog:
         self._topic = topic = self._topics.find(self._spec.name)
         if topic is None:
             return
-        self._loader = loader = TopicLoader(topic, reader, self.progress, self._load_bytes)
-        for index in loader.empty_partitions():
-            self._loaded(topic, index, None)
-        if len(self._active) < len(topic.partitions):
-            self._tasks.once(f"load {topic.name}", partial(self._load, topic, loader))
+        led = [number for number, partition in enumerate(topic.partitions) if not partition.follows]
+        # What needs no reading is active at once, and before all others.
+        for number in sorted(led, key=lambda number: has_records(topic.partitions[number])):
+            self._load(number, topic.partitions[number], reader)
+
+    def _load(self, number: int, partition: Partition, reader: LogReader) -> None:
+        """Load a partition that this broker leads from now on."""
+        if not has_records(partition):
+            self._active[number] = partition
+            reader.loaded(number)
+            return
+        loader = PartitionLoader(number, partition, reader, self.progress, self._load_bytes)
+        self._loading[number] = loader
+        self._queue.append(loader)
+        self.progress.partitions += 1
+        if len(self._queue) == 1:
+            self._tasks.once(f"load {self._spec.name}", self._load_queued)
+
+    def _unload(self, number: int, reader: LogReader) -> None:
+        """Drop the state of a partition that is gone, or that another broker leads from now on."""
+        loader = self._loading.pop(number, None)
+        if loader is not None:
+            loader.stop()
+        self._active.pop(number, None)
+        self._failed.pop(number, None)
+        reader.forget(number)
 
     def _on_event(self, event: Event) -> None:
-        if not isinstance(event, TopicDeleted) or event.topic is not self._topic:
+        topic, reader = self._topic, self._reader
+        if topic is None or reader is None:
             return
-        topic = event.topic
-        self._stop_loading()
-        self._active.clear()
-        self._failed.clear()
-        if self._reader is not None:
+        if isinstance(event, TopicDeleted) and event.topic is topic:
             # Which state is dropped depends on the number of partitions, so the topic is released last.
-            for index in range(len(topic.partitions)):
-                self._reader.forget(index)
-        self._topic = None
+            for number in range(len(topic.partitions)):
+                self._unload(number, reader)
+            self._topic = None
+        elif isinstance(event, LeadershipChanged):
+            for partition in event.partitions:
+                number = partition.topic_partition.partition
+                if number < len(topic.partitions) and topic.partitions[number] is partition:
+                    self._leadership_changed(number, partition, reader)
 
-    async def _load(self, topic: Topic, loader: TopicLoader) -> None:
+    def _leadership_changed(self, number: int, partition: Partition, reader: LogReader) -> None:
+        held = number in self._active or number in self._loading
+        if partition.follows:
+            self._unload(number, reader)
+        elif not held:
+            self._failed.pop(number, None)
+            self._load(number, partition, reader)
+
+    async def _load_queued(self) -> None:
         began = trio.current_time()
-        await loader.load(partial(self._loaded, topic))
-        self.progress.milliseconds = round((trio.current_time() - began) * 1000)
+        while self._queue:
+            loader = self._queue[0]
+            if not loader.stopped:
+                await self._load_one(loader)
+            self._queue.popleft()
+            self.progress.loaded_partitions += 1
+        self.progress.milliseconds += round((trio.current_time() - began) * 1000)
         _log.info(
-            "read %d records of %s in %d ms", self.progress.records, topic.name, self.progress.milliseconds
+            "read %d records of %s in %d ms",
+            self.progress.records,
+            self._spec.name,
+            self.progress.milliseconds,
         )
 
-    def _loaded(self, topic: Topic, index: int, failure: BrokerError | None) -> None:
-        """Activate a partition that was loaded, or note its `failure`."""
-        if self._reader is None or topic is not self._topic:
-            return
-        if failure is None:
-            self._active[index] = topic.partitions[index]
-            self._reader.loaded(index)
+    async def _load_one(self, loader: PartitionLoader) -> None:
+        """Load a partition, and activate it or note why it cannot be."""
+        number, name = loader.number, f"{self._spec.name}-{loader.number}"
+        try:
+            await loader.load()
+        except BrokerError as error:
+            failure: BrokerError | None = error
         else:
-            _log.error("%s-%d cannot be read: %s", topic.name, index, failure)
-            self._failed[index] = NotCoordinator(f"{topic.name}-{index} cannot be read: {failure}")
+            failure = None
+        if loader.stopped or self._reader is None:
+            return
+        del self._loading[number]
+        if failure is None:
+            self._active[number] = loader.partition
+            self._reader.loaded(number)
+        else:
+            _log.error("%s cannot be read: %s", name, failure)
+            self._failed[number] = NotCoordinator(f"{name} cannot be read: {failure}")
 
 
 def group_log(broker: CoordinatorContext) -> TopicLog:

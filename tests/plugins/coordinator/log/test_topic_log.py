@@ -11,6 +11,7 @@ import trio
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config.keys import STORAGE
 from tidelog.kernel.errors import CoordinatorLoadInProgress, NotCoordinator, StorageError
+from tidelog.kernel.seams.events import LeadershipChanged
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
@@ -247,3 +248,87 @@ async def test_append_is_refused_after_close(broker: Broker) -> None:
     log.close()
     with pytest.raises(NotCoordinator):
         log.append(0, [record(0)])
+
+
+def change_leadership(broker: Broker, number: int, *, leads: bool) -> None:
+    partition = broker.topics.get("__state").partitions[number]
+    partition.watermarks.follows = not leads
+    broker.events.publish(LeadershipChanged([partition]))
+
+
+async def test_partition_that_another_broker_leads_is_unloaded_and_loaded_when_it_returns(
+    broker: Broker,
+) -> None:
+    log, reader = new_log(broker)
+    await log.ensure()
+    log.append(0, [record(0)])
+    change_leadership(broker, 0, leads=False)
+    assert reader.forgotten == [0]
+    with pytest.raises(NotCoordinator, match="another broker leads __state-0"):
+        log.append(0, [record(1)])
+    log.append(1, [record(2)])
+    change_leadership(broker, 0, leads=True)
+    with pytest.raises(CoordinatorLoadInProgress):
+        log.check_active(0)
+    await read_to_its_end(log)
+    assert [(partition, batch.records) for partition, batch in reader.replayed] == [(0, [record(0)])]
+    assert reader.is_loaded == [0, 1, 2, 0]
+    log.append(0, [record(1)])
+
+
+async def test_leadership_that_a_partition_has_already_is_no_reason_to_load_it(broker: Broker) -> None:
+    log, reader = new_log(broker)
+    await log.ensure()
+    log.append(0, [record(0)])
+    change_leadership(broker, 0, leads=True)
+    log.check_active(0)
+    assert (reader.forgotten, reader.replayed) == ([], [])
+
+
+async def test_loading_stops_when_another_broker_leads_and_others_are_loaded(broker: Broker) -> None:
+    log, _ = new_log(broker)
+    await log.ensure()
+    log.append(0, [record(0)])
+    log.append(1, [record(1)])
+    later, reader = new_log(broker)
+    reader.steps = 100_000  # more than the change takes on a busy machine
+    while not reader.steps_done:
+        await trio.lowlevel.checkpoint()
+    change_leadership(broker, 0, leads=False)
+    assert reader.steps_done < reader.steps
+    reader.steps = 0
+    await read_to_its_end(later)
+    assert 0 not in reader.is_loaded
+    with pytest.raises(NotCoordinator):
+        later.check_active(0)
+    later.check_active(1)
+
+
+async def test_partition_whose_leadership_comes_and_goes_while_it_is_loaded_is_loaded_once_to_its_end(
+    broker: Broker,
+) -> None:
+    log, _ = new_log(broker)
+    await log.ensure()
+    log.append(0, [record(0)])
+    later, reader = new_log(broker)
+    for _ in range(5):
+        change_leadership(broker, 0, leads=False)
+        change_leadership(broker, 0, leads=True)
+        await trio.lowlevel.checkpoint()
+    await read_to_its_end(later)
+    assert reader.is_loaded.count(0) == 1
+    # What was read before it was forgotten was forgotten.
+    assert reader.replayed[-1] == (0, reader.replayed[-1][1])
+    later.check_active(0)
+
+
+async def test_open_loads_no_partition_that_another_broker_leads(broker: Broker) -> None:
+    log, _ = new_log(broker)
+    await log.ensure()
+    log.append(0, [record(0)])
+    broker.topics.get("__state").partitions[0].watermarks.follows = True
+    later, reader = new_log(broker)
+    await read_to_its_end(later)
+    assert (reader.is_loaded, reader.replayed) == ([1, 2], [])
+    with pytest.raises(NotCoordinator):
+        later.check_active(0)

@@ -37,6 +37,7 @@ class AnyGroup:
     """A group whose offsets anybody may fetch."""
 
     group_id = "g"
+    partition = 0
 
     def check_fetch(self, fetch: OffsetFetch) -> None:
         """Accept it."""
