@@ -202,6 +202,11 @@ class UnifiedLog:
         self.watermarks.notify()
 
     @property
+    def follows(self) -> bool:
+        """Whether another broker leads; see `follow`."""
+        return self.watermarks.follows
+
+    @property
     def has_unflushed(self) -> bool:
         """Whether something was appended that no flush has made durable."""
         return self.commit.has_unflushed
