@@ -17,10 +17,10 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.deadlines import wait_until
 from tests.plugins.protocol_kafka.apis.client import framed
+from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
 from tidelog.plugins.protocol_kafka.codecs.declare import spec_of
 from tidelog.plugins.protocol_kafka.codecs.types import Array, Primitive, Struct
 from tidelog.plugins.protocol_kafka.messages.api import APIS
-from tidelog.plugins.protocol_kafka.routes import SERVED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,8 +108,8 @@ def test_the_first_request_of_each_api_imports_nothing_on_the_event_loop(
 ) -> None:
     with watched_broker(tmp_path) as broker:
         host, port = broker.address.rsplit(":", 1)
-        for served in SERVED.values():
-            api, version = APIS[served.key], served.max_version if newest else served.min_version
+        for served in BUILT_IN:
+            api, version = APIS[served.key], served.span.high if newest else served.span.low
             with socket.create_connection((host, int(port)), TIMEOUT_S) as sock:
                 sock.sendall(framed(api, version, smallest(api.request_class)))
                 # One without an answer, and one that closes the connection, end at once, too.

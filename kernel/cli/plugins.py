@@ -167,7 +167,7 @@ class _Offers:
         # What the kernel itself offers is of no plugin to list.
         self._found: dict[str, list[Offer]] = {candidate.name: [] for candidate in plugins.candidates}
         for hook, seam in NAMED_SEAMS.items():
-            for plugin, items in plugins.offered(hook):
+            for plugin, items in plugins.ask(hook):
                 self._found[plugin] += [
                     self._of_seam(seam, str(getattr(item, "name", item))) for item in items
                 ]
@@ -196,13 +196,15 @@ class _Offers:
                 self._found[plugin].append(Offer(seam, None, active))
 
     def _add_declared(self, owner: str, hook: str) -> None:
-        """Add what plugins return to a hook of another plugin: it is in use if that one is."""
+        """Add what plugins return to a hook of another plugin, the owner: it is in use if that one is."""
         seam = hook.removeprefix("tidelog_").replace("_", " ")
         active = any(offer.active for offer in self._found[owner])
         if self._plugins.takes_arguments(hook):
             self._add_nameless(hook, seam, active=active)
             return
         for plugin, items in self._plugins.ask(hook):
+            if plugin == owner:
+                continue
             names = [getattr(item, "name", None) for item in items]
             named = [Offer(seam.removesuffix("s"), name, active) for name in names if isinstance(name, str)]
             self._found[plugin] += named or [Offer(seam, None, active)]

@@ -97,7 +97,7 @@ def _print_kinds(plugins: Plugins) -> None:
 
 def _owners(plugins: Plugins) -> dict[str, str]:
     """Return the plugin that offers each kind."""
-    offered = plugins.offered("tidelog_sinks")
+    offered = plugins.ask("tidelog_sinks")
     return {str(getattr(kind, "name", "")): plugin for plugin, kinds in offered for kind in kinds}
 
 

@@ -228,12 +228,16 @@ class Plugins:
         return list(cast("dict[str, click.Command]", self._by_name("command", "tidelog_commands")).values())
 
     def ask(self, hook: str, **arguments: object) -> Iterator[tuple[str, list[object]]]:
-        """Call a hook of every plugin in the order of loading; yield (plugin name, what it returns)."""
+        """Call a hook of every plugin in the order of loading; yield (plugin name, what it returns).
+
+        Beside `arguments` a hook gets these plugins as `plugins`, if it declares that.
+        """
         callees = self._callees(hook)
         for callee in callees:
             others = [item.plugin for item in callees if item is not callee]
             try:
-                (returned,) = self._manager.subset_hook_caller(hook, others)(**arguments) or ((),)
+                caller = self._manager.subset_hook_caller(hook, others)
+                (returned,) = caller(plugins=self, **arguments) or ((),)
                 yield callee.plugin_name, list(returned)
             except Exception as error:
                 if isinstance(error, PluginError) and error.plugin is not None:
@@ -243,11 +247,6 @@ class Plugins:
                     f"The plugin {callee.plugin_name} failed in {hook}: {type(error).__name__}: {error}",
                     callee.plugin_name,
                 ) from error
-
-    def offered(self, hook: str) -> Iterator[tuple[str, list[object]]]:
-        """Call a hook as `ask` does, which takes no argument, or the plugins."""
-        takes_plugins = hook == "tidelog_wire_codecs"
-        return self.ask(hook, plugins=self) if takes_plugins else self.ask(hook)
 
     def declared_hooks(self) -> list[tuple[str, str]]:
         """Return the hooks that plugins declare: (name of the plugin, name of the hook)."""
@@ -260,9 +259,9 @@ class Plugins:
         ]
 
     def takes_arguments(self, hook: str) -> bool:
-        """Return whether a hook is called with arguments."""
+        """Return whether a hook is called with arguments of its own, beside the plugins."""
         spec = getattr(self._manager.hook, hook).spec
-        return spec is not None and bool(spec.argnames)
+        return spec is not None and not {"plugins"}.issuperset(spec.argnames)
 
     def implementers(self, hook: str) -> list[str]:
         """Return the names of the plugins that implement a hook, in the order of loading."""
@@ -279,7 +278,7 @@ class Plugins:
 
     def _named_objects(self, seam: str, hook: str) -> dict[str, object]:
         found: dict[str, object] = {}
-        for plugin, returned in self.offered(hook):
+        for plugin, returned in self.ask(hook):
             for item in returned:
                 name = getattr(item, "name", None)
                 if not isinstance(name, str):

@@ -11,23 +11,22 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from functools import partial
 from time import monotonic
-from types import GeneratorType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
 import trio
 
 from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.importing import import_in_thread
-from tidelog.kernel.pace import ITEMS_PER_STEP, Pace, run_in_steps
+from tidelog.kernel.pace import ITEMS_PER_STEP, run_in_steps
 from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection
 from tidelog.plugins.protocol_kafka import keys
+from tidelog.plugins.protocol_kafka.apis import checked_apis
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, TooManyElements, large_decoder, large_encoder
 from tidelog.plugins.protocol_kafka.codecs.compiled import is_compiled
-from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.codecs.types import total_size
 from tidelog.plugins.protocol_kafka.context import MAX_MESSAGE_BYTES, RequestContext
 from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
@@ -38,7 +37,6 @@ from tidelog.plugins.protocol_kafka.wait_timer import WaitTimer
 if TYPE_CHECKING:
     from tidelog.kernel.seams.broker import PluginHooks
     from tidelog.kernel.seams.wire import MemoryShare, WireContext
-    from tidelog.plugins.protocol_kafka.apis import KafkaApi
     from tidelog.plugins.protocol_kafka.client_telemetry import TelemetryReceiver
 
 _log = logging.getLogger(__name__)
@@ -61,13 +59,8 @@ TLS_MAJOR_VERSION = 3
 
 _LENGTH = struct.Struct(">i")
 
-Steps: TypeAlias = Generator[None, None, object]
-"""A handler that works in steps."""
-
 _FRAME_HEAD = struct.Struct(">ii")
 CORRELATION_ID_BYTES = 4
-TELEMETRY_KEYS = frozenset((71, 72))
-"""GetTelemetrySubscriptions and PushTelemetry, which clients use only if they are announced."""
 
 
 class ReceiveBuffer:
@@ -237,7 +230,7 @@ class KafkaConnection:
         """The API, its version and the client id of the last request."""
         route = self._route
         client = repr(self._context.client_id)[:MAX_LOGGED_CHARACTERS]
-        return f"{route.name} (version {route.version}, client id {client})" if route else ""
+        return f"{route.api.name} (version {route.version}, client id {client})" if route else ""
 
     def close(self) -> None:
         """Forget the client instance that pushed metrics over this connection."""
@@ -267,7 +260,7 @@ class KafkaConnection:
     ) -> Parts:
         """Serve the first request of a version of an API."""
         with trio.CancelScope(shield=True):
-            await import_in_thread(partial(self._routes.prepare, asked, self._context.broker.coordinator))
+            await import_in_thread(partial(self._routes.prepare, asked, self._context.broker))
         parts = self._serve(self._routes[asked], header, frame)
         return parts if isinstance(parts, list) else await parts or []
 
@@ -287,10 +280,6 @@ class KafkaConnection:
         response = route.handle(context, request)
         if type(response) is route.response_class:
             return _encode(route, header.correlation_id, response)
-        if type(response) is GeneratorType:
-            response = _first_steps(cast("Steps", response))
-            if type(response) is route.response_class:
-                return _encode(route, header.correlation_id, response)
         if response is None:
             return []
         return _encode_when_done(route, header.correlation_id, cast("Awaitable[object | None]", response))
@@ -305,8 +294,6 @@ class KafkaConnection:
         # A turn of its own: the last step of the decoder may have been a long one.
         await trio.lowlevel.checkpoint()
         response = route.handle(self._context, request)
-        if type(response) is GeneratorType:
-            response = run_in_steps(cast("Steps", response))
         if response is None:
             return []
         if type(response) is not route.response_class:
@@ -315,33 +302,12 @@ class KafkaConnection:
         return await _encode_in_steps(route, header.correlation_id, response)
 
 
-def _first_steps(steps: Steps) -> object:
-    """Return the result of a handler that works in steps, an awaitable of it if they are many or long."""
-    pace = Pace()
-    for _ in range(FEW_ELEMENTS):
-        try:
-            next(steps)
-        except StopIteration as done:
-            return cast("object", done.value)
-        if pace.is_over():
-            break
-    return _further_steps(steps)
-
-
-async def _further_steps(steps: Steps) -> object:
-    # Turns of their own: the first steps have taken one, and the encoder takes about as long.
-    await trio.lowlevel.checkpoint()
-    response = await run_in_steps(steps)
-    await trio.lowlevel.checkpoint()
-    return response
-
-
 def _malformed(route: Route, error: DecodeError) -> ProtocolViolation:
-    return ProtocolViolation(f"a {route.name} request (version {route.version}) is malformed: {error}")
+    return ProtocolViolation(f"a {route.api.name} request (version {route.version}) is malformed: {error}")
 
 
 async def _encode_when_done(route: Route, correlation_id: int, response: Awaitable[object | None]) -> Parts:
-    if route.abandonable:
+    if route.api.abandonable:
         done = await response
     else:
         done = None
@@ -369,7 +335,7 @@ async def _encode_in_steps(route: Route, correlation_id: int, response: object) 
     # A turn of its own: the last step of the handler may have been a long one.
     await trio.lowlevel.checkpoint()
     await run_in_steps(encode(response, parts))
-    if not route.keeps_responses:
+    if not route.api.keeps_responses:
         await run_in_steps(dropped_in_steps(response))
     return _framed(route, correlation_id, parts)
 
@@ -415,12 +381,12 @@ def _framed(route: Route, correlation_id: int, parts: Parts) -> Parts:
 
 
 class KafkaCodec:
-    """Kafka's protocol: every version that the handlers serve, and the APIs that other plugins add."""
+    """Kafka's protocol: the APIs that plugins serve, this one and others."""
 
     name = "kafka"
 
     def __init__(self, plugins: PluginHooks) -> None:
-        """Collect the APIs of other plugins.
+        """Collect the APIs.
 
         Raises:
             PluginError: an API cannot be served, see `checked_apis`.
@@ -428,7 +394,8 @@ class KafkaCodec:
         offered = plugins.ask("tidelog_client_telemetry_receivers")
         receivers = cast("list[TelemetryReceiver]", [each for _, functions in offered for each in functions])
         self._telemetry = ClientTelemetry(receivers)
-        self._routes = Routes(_added_apis(plugins), () if receivers else TELEMETRY_KEYS)
+        apis = checked_apis(plugins.ask("tidelog_kafka_apis"))
+        self._routes = Routes(apis, has_metrics_receiver=bool(receivers))
         self._fetch_sessions: FetchSessionCache | None = None
 
     def connect(self, broker: WireContext, peer: Peer, memory: MemoryShare) -> WireConnection:
@@ -446,13 +413,3 @@ def fetch_session_cache(broker: WireContext) -> FetchSessionCache:
     """Return an empty cache for the fetch sessions of a broker."""
     slots = broker.config[keys.MAX_INCREMENTAL_FETCH_SESSIONS]
     return FetchSessionCache(slots, monotonic, WaitTimer(broker.tasks.once))
-
-
-def _added_apis(plugins: PluginHooks) -> Sequence[KafkaApi]:
-    offered = list(plugins.ask("tidelog_kafka_apis"))
-    if not offered:
-        return ()
-    # Not at the top: a broker without such plugins never needs it.
-    from tidelog.plugins.protocol_kafka.apis import checked_apis
-
-    return checked_apis(offered)

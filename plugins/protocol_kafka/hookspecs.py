@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @hookspec
 def tidelog_kafka_apis() -> Iterable[KafkaApi]:  # type: ignore[empty-body]
-    """Return the APIs of the Kafka protocol that the plugin serves, with their messages."""
+    """Return the APIs of the Kafka protocol that the plugin serves, with their messages and handlers."""
 
 
 @hookspec

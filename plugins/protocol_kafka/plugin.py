@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.config import ConfigKey, UnsupportedKey
     from tidelog.kernel.seams.broker import PluginHooks
     from tidelog.kernel.seams.wire import WireCodec
+    from tidelog.plugins.protocol_kafka.apis import KafkaApi
 
 
 @hookimpl
@@ -20,6 +21,14 @@ def tidelog_hookspecs() -> Iterable[ModuleType]:
     from tidelog.plugins.protocol_kafka import hookspecs
 
     return [hookspecs]
+
+
+@hookimpl
+def tidelog_kafka_apis() -> Iterable[KafkaApi]:
+    """Return the built-in APIs."""
+    from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
+
+    return BUILT_IN
 
 
 @hookimpl

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
+from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID, encode
 from tidelog.plugins.protocol_kafka.codecs.declare import spec_of
 from tidelog.plugins.protocol_kafka.codecs.layout import LARGE_REQUEST, struct_layout
@@ -27,7 +28,6 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
 )
 from tidelog.plugins.protocol_kafka.messages.api import APIS
 from tidelog.plugins.protocol_kafka.messages.create_topics import CreateTopicsRequest
-from tidelog.plugins.protocol_kafka.routes import SERVED
 
 from .requests import ask
 from .samples import sample
@@ -71,17 +71,17 @@ class Repeated(NamedTuple):
 def repeated_arrays() -> list[Repeated]:
     """Every array of the last version of every API, and of the first those that the last does not have."""
     found: list[Repeated] = []
-    for served in SERVED.values():
+    for served in BUILT_IN:
         api = APIS[served.key]
         seen: set[tuple[str, ...]] = set()
-        for version in sorted({served.min_version, served.max_version}, reverse=True):
+        for version in sorted({served.span.low, served.span.high}, reverse=True):
             for path, kind in _arrays(api.request_class, version, api.versions.is_flexible(version)):
                 if path in seen:
                     continue
                 seen.add(path)
                 found.append(Repeated(api, version, path, Elements.SAME))
                 # There are not enough bytes for as many elements, each another.
-                if version == served.max_version and kind.element is not INT8:
+                if version == served.span.high and kind.element is not INT8:
                     found.append(Repeated(api, version, path, Elements.EACH_ANOTHER))
                     if _has_text(kind, version):
                         found.append(Repeated(api, version, path, Elements.LONG))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.alter_client_quotas import (
     AlterClientQuotasEntity,
@@ -120,7 +121,6 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
 )
 from tidelog.plugins.protocol_kafka.messages.push_telemetry import PushTelemetryRequest
 from tidelog.plugins.protocol_kafka.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from tidelog.plugins.protocol_kafka.routes import SERVED
 
 from .batches import batch
 from .coordinator_samples import SAMPLES as COORDINATOR_SAMPLES
@@ -139,8 +139,8 @@ def served_versions() -> list[tuple[apis.Api, int]]:
     """Every API that is served, in every version."""
     return [
         (apis.APIS[served.key], version)
-        for served in SERVED.values()
-        for version in range(served.min_version, served.max_version + 1)
+        for served in BUILT_IN
+        for version in range(served.span.low, served.span.high + 1)
     ]
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.docs import error_table
+from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
 from tidelog.plugins.protocol_kafka.messages import api as apis
-from tidelog.plugins.protocol_kafka.routes import SERVED
 from tidelog.plugins.protocol_kafka.unserved import UNSERVED
 
 ROOT: Final = Path(__file__).parents[2]
@@ -88,15 +88,16 @@ def tables() -> str:
     kafka = kafka_versions()
     nothing = KafkaVersions("", "-", "-")
     lines = [
-        "| key | API | versions | Kafka 3.9.1 | Kafka 4.4.0 | handler | tests | notes |",
-        "|---|---|---|---|---|---|---|---|",
+        "| key | API | versions | Kafka 3.9.1 | Kafka 4.4.0 | needs | handler | tests | notes |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for key in sorted(SERVED):
-        served, theirs = SERVED[key], kafka.get(key, nothing)
+    for served in BUILT_IN:
+        key, span, theirs = served.key, served.span, kafka.get(served.key, nothing)
+        needs, module = ", ".join(map(str, served.needs)), apis.APIS[key].module
         tests = ", ".join(f"`{name}`" for name in files_with_tests_of(key))
         lines.append(
-            f"| {key} | {apis.APIS[key].name} | {served.min_version}-{served.max_version} | {theirs.older} "
-            f"| {theirs.newest} | `{served.module}.py` | {tests} | {NOTES.get(key, '')} |"
+            f"| {key} | {served.name} | {span.low}-{span.high} | {theirs.older} | {theirs.newest} | {needs} "
+            f"| `{module}.py` | {tests} | {NOTES.get(key, '')} |"
         )
     lines += [
         "",

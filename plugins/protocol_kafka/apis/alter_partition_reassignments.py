@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from tidelog.kernel.errors import BrokerError, InvalidReplicaAssignment, UnknownTopicOrPartition
+from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.alter_partition_reassignments import (
@@ -20,6 +21,7 @@ from tidelog.plugins.protocol_kafka.messages.alter_partition_reassignments impor
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 
+@in_steps
 def handle(
     context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> Generator[None, None, AlterPartitionReassignmentsResponse]:

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.partition import Isolation
+from tidelog.kernel.seams.requests import Operation
 from tidelog.kernel.seams.topics import Topic, Topics
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.codecs import Uuid
@@ -71,18 +72,27 @@ def isolation_of(level: int) -> Isolation:
 NOT_ASKED = -(2**31)
 """Value for a client that did not request authorized operations."""
 
-_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8
-_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
 
-
-def _bits(*operations: int) -> int:
+def _bits(*operations: Operation) -> int:
     return sum(1 << operation for operation in operations)
 
 
+_CONFIGS = Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
 TOPIC_OPERATIONS = _bits(
-    _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS
+    Operation.READ,
+    Operation.WRITE,
+    Operation.CREATE,
+    Operation.DELETE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    *_CONFIGS,
 )
 CLUSTER_OPERATIONS = _bits(
-    _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE
+    Operation.CREATE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.CLUSTER_ACTION,
+    Operation.IDEMPOTENT_WRITE,
+    *_CONFIGS,
 )
-GROUP_OPERATIONS = _bits(_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
+GROUP_OPERATIONS = _bits(Operation.READ, Operation.DELETE, Operation.DESCRIBE, *_CONFIGS)

@@ -13,6 +13,7 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
 )
 from tidelog.plugins.protocol_kafka.apis.common_fields import GROUP_OPERATIONS, NOT_ASKED
 from tidelog.plugins.protocol_kafka.apis.consumer_group_heartbeat import check_consumer_protocol
+from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import (
@@ -27,6 +28,7 @@ from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import (
 )
 
 
+@in_steps
 def handle(
     context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> Generator[None, None, ConsumerGroupDescribeResponse]:

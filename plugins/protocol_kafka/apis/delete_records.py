@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from tidelog.kernel.errors import BrokerError, InvalidTopic, UnknownTopicOrPartition
+from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.delete_records import (
@@ -19,6 +20,7 @@ from tidelog.plugins.protocol_kafka.messages.delete_records import (
 NO_OFFSET = -1
 
 
+@in_steps
 def handle(
     context: RequestContext, request: DeleteRecordsRequest
 ) -> Generator[None, None, DeleteRecordsResponse]:

@@ -8,6 +8,7 @@ from tidelog.kernel.errors import BrokerError, GroupIdNotFound
 from tidelog.kernel.pace import each_in_steps
 from tidelog.kernel.seams.coordination.groups import DescribedMember
 from tidelog.plugins.protocol_kafka.apis.common_fields import GROUP_OPERATIONS, NOT_ASKED
+from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_groups import (
@@ -21,6 +22,7 @@ NOT_FOUND_IS_AN_ERROR_SINCE = 6
 STATE_OF_A_GROUP_THAT_IS_NOT_THERE = "Dead"
 
 
+@in_steps
 def handle(
     context: RequestContext, request: DescribeGroupsRequest
 ) -> Generator[None, None, DescribeGroupsResponse]:

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
 from tidelog.kernel.pace import each_in_steps
 from tidelog.kernel.seams.partition import ProducerView
+from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_producers import (
@@ -18,6 +19,7 @@ from tidelog.plugins.protocol_kafka.messages.describe_producers import (
 )
 
 
+@in_steps
 def handle(
     context: RequestContext, request: DescribeProducersRequest
 ) -> Generator[None, None, DescribeProducersResponse]:

@@ -6,6 +6,7 @@ from collections.abc import Generator
 
 from tidelog.kernel.errors import UnknownTopicOrPartition
 from tidelog.kernel.seams.metadata import MetadataQuorum
+from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -24,6 +25,7 @@ METADATA_PARTITION = 0
 DIRECTORIES_SINCE = 2
 
 
+@in_steps
 def handle(
     context: RequestContext, request: DescribeQuorumRequest
 ) -> Generator[None, None, DescribeQuorumResponse]:

@@ -14,6 +14,7 @@ from tidelog.plugins.protocol_kafka.apis.common_fields import (
     describe_partition,
     is_offline,
 )
+from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_topic_partitions import (
@@ -27,6 +28,7 @@ from tidelog.plugins.protocol_kafka.messages.describe_topic_partitions import (
 PARTITIONS_PER_STEP = 8
 
 
+@in_steps
 def handle(
     context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> Generator[None, None, DescribeTopicPartitionsResponse]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Generator
 
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_transactions import (
@@ -16,6 +17,7 @@ from tidelog.plugins.protocol_kafka.messages.describe_transactions import (
 )
 
 
+@in_steps
 def handle(
     context: RequestContext, request: DescribeTransactionsRequest
 ) -> Generator[None, None, DescribeTransactionsResponse]:

@@ -13,6 +13,7 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.plugins.protocol_kafka.apis.common_fields import is_offline
+from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.elect_leaders import (
@@ -31,6 +32,7 @@ _NOT_AVAILABLE: Mapping[int, type[BrokerError]] = {
 }
 
 
+@in_steps
 def handle(
     context: RequestContext, request: ElectLeadersRequest
 ) -> Generator[None, None, ElectLeadersResponse]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 
 from tidelog.kernel.pace import each_in_steps
+from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     BROKER_LOGGER_RESOURCE,
@@ -51,6 +52,7 @@ _NAMES_OF: Mapping[int, Callable[[RequestContext], Iterable[str]]] = {
 """The types of resources that there are."""
 
 
+@in_steps
 def handle(
     context: RequestContext, request: ListConfigResourcesRequest
 ) -> Generator[None, None, ListConfigResourcesResponse]:

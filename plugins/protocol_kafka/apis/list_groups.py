@@ -8,6 +8,7 @@ from functools import partial
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.pace import each_in_steps
 from tidelog.kernel.seams.coordination import groups as coordination
+from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.list_groups import (
@@ -17,6 +18,7 @@ from tidelog.plugins.protocol_kafka.messages.list_groups import (
 )
 
 
+@in_steps
 def handle(context: RequestContext, request: ListGroupsRequest) -> Generator[None, None, ListGroupsResponse]:
     """Return all groups that match the filters, in steps."""
     states = set((yield from each_in_steps(request.states_filter, _without_case)))

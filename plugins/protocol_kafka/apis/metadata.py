@@ -21,6 +21,7 @@ from tidelog.plugins.protocol_kafka.apis.common_fields import (
     TOPIC_OPERATIONS,
     describe_partition,
 )
+from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -38,6 +39,7 @@ IDS_SINCE = 12
 """First version that requests topics by id: versions 10 and 11 have the field, but must not use it."""
 
 
+@in_steps
 def handle(context: RequestContext, request: MetadataRequest) -> Generator[None, None, MetadataResponse]:
     """Describe brokers and the requested topics, in steps.
 

@@ -19,6 +19,7 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetFetch,
 )
 from tidelog.plugins.protocol_kafka.apis.slices import merge, slices
+from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -63,6 +64,7 @@ class FetchedTopic:
     partitions: list[Known]
 
 
+@in_steps
 def handle(
     context: RequestContext, request: OffsetFetchRequest
 ) -> Generator[None, None, OffsetFetchResponse]:

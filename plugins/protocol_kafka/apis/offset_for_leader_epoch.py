@@ -6,6 +6,7 @@ from collections.abc import Generator
 
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
 from tidelog.kernel.seams.partition import Partition
+from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.offset_for_leader_epoch import (
@@ -17,6 +18,7 @@ from tidelog.plugins.protocol_kafka.messages.offset_for_leader_epoch import (
 )
 
 
+@in_steps
 def handle(
     context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> Generator[None, None, OffsetForLeaderEpochResponse]:

@@ -237,7 +237,7 @@ REFUSED = {
         def tidelog_kafka_apis():
             return [KafkaApi(12, "Pulse", HeartbeatRequest, HeartbeatResponse, print)]
         """,
-        "failed in tidelog_kafka_apis: ValueError: API key 12 is that of Kafka's Heartbeat",
+        "The plugins protocol_kafka and stranger_4 both serve API key 12, Heartbeat and Pulse",
     ),
     "declares a key differently": (
         """

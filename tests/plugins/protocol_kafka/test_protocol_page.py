@@ -21,22 +21,22 @@ from tests.docs.protocol_tables import (
 from tests.peers import NEWEST_KAFKA, OLD_PROTOCOLS_KAFKA, find_kafka
 from tests.tables import for_each
 from tidelog.kernel.seams.wire import ProtocolViolation
+from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
 from tidelog.plugins.protocol_kafka.errors import CODES
 from tidelog.plugins.protocol_kafka.messages.api import APIS
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.plugins.protocol_kafka.routes import SERVED, find_route
+from tidelog.plugins.protocol_kafka.routes import Routes
 from tidelog.plugins.protocol_kafka.unserved import UNSERVED
 
+SERVED = {api.key for api in BUILT_IN}
 RENAMED = {"ListClientMetricsResources": "ListConfigResources"}
 _COMMENT = re.compile(r"(^|(?<=[\s,{\[]))//.*$", re.MULTILINE)
 
 
 def test_the_page_lists_the_served_versions() -> None:
-    rows = re.findall(r"^\| (\d+) \| (\w+) \| (\d+)-(\d+) \|(?:[^|]*\|){5}$", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \| (\w+) \| (\d+)-(\d+) \|(?:[^|]*\|){6}$", PAGE.read_text(), re.MULTILINE)
     listed = {int(key): (name, int(low), int(high)) for key, name, low, high in rows}
-    assert listed == {
-        key: (APIS[key].name, served.min_version, served.max_version) for key, served in SERVED.items()
-    }
+    assert listed == {api.key: (api.name, api.span.low, api.span.high) for api in BUILT_IN}
 
 
 def test_the_tables_of_the_page_are_those_of_the_code() -> None:
@@ -57,8 +57,8 @@ def test_every_error_is_shown_by_a_test_that_exists() -> None:
 
 def test_every_api_of_kafka_is_served_or_has_a_reason() -> None:
     kafka = kafka_versions()
-    assert kafka.keys() == SERVED.keys() | UNSERVED.keys()
-    assert not SERVED.keys() & UNSERVED.keys()
+    assert kafka.keys() == SERVED | UNSERVED.keys()
+    assert not SERVED & UNSERVED.keys()
     assert {key: api.name for key, api in kafka.items()} == {
         key: APIS[key].name if key in SERVED else UNSERVED[key].name for key in kafka
     }
@@ -70,10 +70,10 @@ def test_every_served_api_has_tests() -> None:
 
 def test_every_version_of_kafkas_releases_is_served() -> None:
     missing = [
-        (APIS[key].name, version)
-        for key, served in SERVED.items()
-        for version in _versions(kafka_versions()[key])
-        if not served.min_version <= version <= served.max_version
+        (api.name, version)
+        for api in BUILT_IN
+        for version in _versions(kafka_versions()[api.key])
+        if not api.span.covers(version)
     ]
     assert missing == []
 
@@ -81,7 +81,7 @@ def test_every_version_of_kafkas_releases_is_served() -> None:
 @for_each("key", sorted(UNSERVED))
 def test_find_route_names_an_api_that_is_not_served_and_the_reason(key: int) -> None:
     with pytest.raises(ProtocolViolation) as raised:
-        find_route(key, 0)
+        _ = Routes(BUILT_IN)[key, 0]
     name, reason = UNSERVED[key]
     assert str(raised.value) == f"API key {key} ({name}) is not served here: {reason}"
 

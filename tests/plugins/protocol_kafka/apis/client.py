@@ -9,13 +9,14 @@ from typing import Any, cast
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.wire import Parts, Peer, StreamedBytes, WireConnection
+from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
 from tidelog.plugins.protocol_kafka.codecs import decode
 from tidelog.plugins.protocol_kafka.connection import KafkaConnection, fetch_session_cache
 from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
 from tidelog.plugins.protocol_kafka.messages.api import Api
 from tidelog.plugins.protocol_kafka.messages.header import encode_request, parse_response_header
-from tidelog.plugins.protocol_kafka.routes import SERVED, Routes
+from tidelog.plugins.protocol_kafka.routes import Routes
 
 PEER = Peer("127.0.0.1", 4711, "PLAINTEXT")
 CORRELATION_ID = 77
@@ -25,8 +26,8 @@ Step = Parts | Awaitable[Parts]
 
 def versions_of(api: Api, first: int = 0, last: int | None = None) -> Sequence[int]:
     """Every version of the API that is served, within these bounds."""
-    served = SERVED[api.key]
-    return range(max(first, served.min_version), min(served.max_version, 999 if last is None else last) + 1)
+    span = api.versions
+    return range(max(first, span.low), min(span.high, 999 if last is None else last) + 1)
 
 
 def framed(api: Api, version: int, request: object, correlation_id: int = CORRELATION_ID) -> bytes:
@@ -63,13 +64,13 @@ class ReadyRoutes(Routes):
     """Routes that are prepared at once, so that no request waits for a thread."""
 
     def __init__(self, broker: Broker) -> None:
-        super().__init__()
+        super().__init__(BUILT_IN, has_metrics_receiver=True)
         self._broker = broker
 
     def is_ready(self, asked: tuple[int, int]) -> bool:
         """Make it so."""
         if not super().is_ready(asked):
-            self.prepare(asked, self._broker.coordinator)
+            self.prepare(asked, self._broker)
         return True
 
 

@@ -7,14 +7,14 @@ import struct
 import pytest
 
 from tidelog.kernel.broker import Broker
+from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.plugins.protocol_kafka.routes import SERVED
 
 from .client import Client, answer_in, joined, versions_of
 
-SERVED_VERSIONS = {api.key: (api.min_version, api.max_version) for api in SERVED.values()}
+SERVED_VERSIONS = {api.key: (api.span.low, api.span.high) for api in BUILT_IN}
 
 
 def named(cluster_id: str | None = None, node_id: int = -1) -> ApiVersionsRequest:

@@ -8,10 +8,10 @@ import attrs
 
 from tests.plugins.protocol_kafka.against_kafka.asking import message
 from tidelog.kernel.testing.broker import running_broker
+from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
 from tidelog.plugins.protocol_kafka.codecs.declare import spec_of
 from tidelog.plugins.protocol_kafka.codecs.types import Array
 from tidelog.plugins.protocol_kafka.messages.api import APIS, Api
-from tidelog.plugins.protocol_kafka.routes import SERVED
 
 from .client import Client, versions_of
 
@@ -40,7 +40,7 @@ def empty(api: Api) -> dict[str, Any]:
 
 
 def test_every_response_of_kafka_for_clients_has_a_throttle_time() -> None:
-    assert {APIS[key].name for key in SERVED if not has_throttle_time(APIS[key])} == WITHOUT_FIELD
+    assert {each.name for each in BUILT_IN if not has_throttle_time(APIS[each.key])} == WITHOUT_FIELD
 
 
 async def test_no_response_has_a_throttle_time_where_nothing_is_delayed() -> None:
@@ -48,7 +48,7 @@ async def test_no_response_has_a_throttle_time_where_nothing_is_delayed() -> Non
     async with running_broker(SMALL) as broker:
         assert await broker.client_quotas.alter({frozenset({("client-id", None)}): SMALLEST}) == {}
         client = Client(broker)
-        for api in (APIS[key] for key in SERVED if has_throttle_time(APIS[key])):
+        for api in (APIS[each.key] for each in BUILT_IN if has_throttle_time(APIS[each.key])):
             for version in {versions_of(api)[0], versions_of(api)[-1]}:
                 answer = await client.ask(api, version, message(api.request_class, empty(api)))
                 assert answer.throttle_time_ms == 0, f"{api.name} {version}"
