@@ -190,6 +190,56 @@ async def test_send_parts_keeps_the_order_of_file_regions_and_bytes() -> None:
         assert await sent(parts) == CONTENT[10:30] + b"abfile" + CONTENT[:3] + b"c"
 
 
+class CountingSocket:
+    """A socket that notes the size of all that is sent, and whether more was said to follow."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self.fileno = sock.fileno
+        self.sends: list[tuple[int, bool]] = []
+
+    def send(self, data: bytes, flags: int = 0) -> int:
+        sent = self._sock.send(data, flags)
+        self.sends.append((sent, bool(flags & socket.MSG_MORE)))
+        return sent
+
+
+async def test_send_parts_sends_a_short_region_in_memory_with_what_is_around_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A consumer is woken once, by the whole response."""
+    monkeypatch.delattr(os, "sendfile")
+    with a_file() as file, socket_pair() as (ours, theirs):
+        counting = CountingSocket(ours)
+        await send_parts(
+            cast("socket.socket", counting), [b"head", FileRegion(file, 7, 100), b"tail"], Sender()
+        )
+        assert counting.sends == [(108, False)]
+        assert theirs.recv(1000) == b"head" + CONTENT[7:107] + b"tail"
+
+
+async def test_send_parts_reads_few_short_regions_ahead_and_tells_the_system_what_follows() -> None:
+    """The system holds back what more is to follow, for a fifth of a second if nothing comes."""
+    with (
+        a_file() as file,
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as ours,
+        listening.accept()[0] as theirs,
+    ):
+        ours.setblocking(False)
+        counting, region = CountingSocket(ours), FileRegion(file, 0, LONG_BYTES)
+        await send_parts(cast("socket.socket", counting), [b"head", region, region], Sender())
+        assert counting.sends == [(4 + LONG_BYTES, True), (LONG_BYTES, False)]
+        received = theirs.recv(4 + 2 * LONG_BYTES, socket.MSG_WAITALL)
+        assert received == b"head" + CONTENT[:LONG_BYTES] * 2
+
+
+async def test_send_parts_sends_a_short_region_that_is_not_in_memory_as_a_file() -> None:
+    with a_file(cold=True) as file:
+        assert await sent([b"head", FileRegion(file, 7, 100), b"tail"]) == b"head" + CONTENT[7:107] + b"tail"
+        assert file.prefetched == [(7, 100)]
+
+
 @pytest.mark.parametrize(
     "regions", [[(0, 10)] * 50, [(0, 10 * SENDFILE_CHUNK_BYTES)]], ids=["many", "a large one"]
 )
@@ -249,17 +299,20 @@ async def test_send_parts_keeps_its_turn_if_nobody_shares_it_or_nothing_is_left(
     assert (alone.gave_way, short.gave_way) == (0, 0)
 
 
-@pytest.mark.parametrize("call", ["sendfile", "resident"])
+@pytest.mark.parametrize(
+    ("call", "size"),
+    [("sendfile", LONG_BYTES + 1), ("resident", LONG_BYTES + 1), ("pread", 1), ("resident", 1)],
+)
 async def test_send_parts_reports_an_error_of_the_disk_to_the_file(
-    monkeypatch: pytest.MonkeyPatch, call: str
+    monkeypatch: pytest.MonkeyPatch, call: str, size: int
 ) -> None:
     def refuse(*_: object) -> int:
         raise OSError(errno.EIO, "Input/output error")
 
     with a_file() as file, socket_pair() as (ours, _):
-        monkeypatch.setattr(os if call == "sendfile" else file, call, refuse)
+        monkeypatch.setattr(file if call == "resident" else os, call, refuse)
         with pytest.raises(FileNotSent, match=r"a file cannot be read: .*Input/output error"):
-            await send_parts(ours, [FileRegion(file, 0, 100)], Sender())
+            await send_parts(ours, [FileRegion(file, 0, size)], Sender())
         assert [error.errno for error in file.errors] == [errno.EIO]
 
 
