@@ -23,17 +23,18 @@ from tidelog.kernel.clock import Clock, wall_clock_ms
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.controller.broker_loggers import BrokerLoggers
-from tidelog.kernel.controller.client_quotas import ClientQuotas
 from tidelog.kernel.controller.cluster import Cluster, advertised_addresses
 from tidelog.kernel.controller.dynamic_config import DynamicConfig
 from tidelog.kernel.controller.features import Features
+from tidelog.kernel.controller.local import LocalController
 from tidelog.kernel.controller.producer_ids import ProducerIds
 from tidelog.kernel.controller.resource_configs import ResourceConfigs
-from tidelog.kernel.controller.scram import ScramCredentials
 from tidelog.kernel.errors import CoordinatorNotAvailable, StorageError
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.garbage_collection import frozen_survivors, thaw_task
 from tidelog.kernel.loop_monitor import LoopMonitor
+from tidelog.kernel.metadata import MetadataDelta, MetadataImage
+from tidelog.kernel.metadata.publisher import MetadataPublisher
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.seams.coordination.backend import Coordinator, CoordinatorBackend
 from tidelog.kernel.seams.events import PartitionMoved, PartitionsOffline
@@ -73,8 +74,9 @@ class _NoCoordinator:
 class Broker:
     """A running broker; plugins see the parts of it that the seams declare.
 
-    `topics` has the partitions, `metadata` records which there are, `cluster` knows who leads what,
-    `producer_ids` allocates ids, `listeners` maps each listener's name to the `host:port` it is bound to.
+    `topics` has the partitions, `metadata` the image of the cluster, which the parts of the broker follow by
+    `publisher`, `controller` decides changes of it, `cluster` knows who leads what, `producer_ids` hands out
+    ids, `listeners` maps each listener's name to the `host:port` it is bound to.
     `log_cleaner` carries out the cleanup policies, if a plugin has registered one, `sinks` runs the sinks,
     `load_progress` counts the logs that are still to be opened, `loop_monitor` what held the event loop.
     """
@@ -100,13 +102,13 @@ class Broker:
         self.load_progress = LogLoadProgress()
         storage = plugins.storage_backend(config[keys.STORAGE])
         self.metadata = plugins.metadata_backend(config[keys.METADATA], storage).create(
-            MetadataContext(config, config[keys.NODE_ID], clock)
+            MetadataContext(config, config[keys.NODE_ID], clock, self._deliver)
         )
         self.storage: Storage = storage.create(self._storage_context(must_exist=must_exist))
         self.topics = Topics(config, self.storage, self.metadata, clock, self.tasks, self.events)
         self.log_cleaner: LogCleaner | None = None
         self.sinks = Sinks(config.sinks, plugins.sink_kinds(), self)
-        self.resource_configs = ResourceConfigs(config, self.metadata)
+        self.resource_configs = ResourceConfigs(config, lambda: self.metadata.image)
         self._coordinator: Coordinator | None = None
         if plugins.has_group_coordinators:
             self._coordinator = plugins.group_coordinator(config[keys.COORDINATOR]).create(self)
@@ -118,13 +120,17 @@ class Broker:
         )
         self.cluster = Cluster(config[keys.NODE_ID], self.metadata, config[keys.BROKER_RACK])
         self.features = Features(self.metadata, has_coordinator=self._coordinator is not None)
-        self.producer_ids = ProducerIds(self.metadata)
         self.dynamic_config = DynamicConfig(
-            config, self.metadata, self.topics, config[keys.NODE_ID], self.events
+            config, config[keys.NODE_ID], self.events, self.topics.refresh_configs
         )
+        self.publisher = MetadataPublisher(
+            lambda: self.metadata.image, (self.dynamic_config.follow, self.resource_configs.follow)
+        )
+        self.controller = LocalController(
+            config, config[keys.NODE_ID], self.metadata, self.publisher, self.features
+        )
+        self.producer_ids = ProducerIds(self.controller)
         self.loggers = BrokerLoggers()
-        self.client_quotas = ClientQuotas(self.metadata)
-        self.scram_credentials = ScramCredentials(self.metadata)
         self._stop_requested = trio.Event()
         self._halted: str | None = None
         self._patience = trio.CancelScope(shield=True)
@@ -179,6 +185,14 @@ class Broker:
             *of_coordinator,
             *self.sinks.background_tasks(),
         )
+
+    @property
+    def image(self) -> MetadataImage:
+        """All that is true of the cluster, at this moment."""
+        return self.metadata.image
+
+    def _deliver(self, delta: MetadataDelta) -> None:
+        self.publisher.deliver(delta)
 
     async def allocate_producer_id(self) -> int:
         """Return a producer id that was never returned before."""
@@ -251,7 +265,7 @@ class Broker:
             StorageError: there was nothing left to work on, see `halt`.
         """
         async with self._stores_open():
-            self.dynamic_config.load()
+            self._follow_image()
             await self.topics.load()
             yield self
 
@@ -280,11 +294,16 @@ class Broker:
                 raise
             _log.error("%s", error)
 
+    def _follow_image(self) -> None:
+        """Take over the image as a whole, and deltas from now on."""
+        self.publisher.discard()
+        self.dynamic_config.load(self.image)
+
     async def _open(self) -> None:
         self.events.subscribe(self.resource_configs.on_event)
         self.events.subscribe(self.server.on_event)
         self.events.subscribe(self.sinks.on_event)
-        self.dynamic_config.load()
+        self._follow_image()
         for listener in self.plugins.event_listeners(self):
             self.events.subscribe(listener)
         await self.topics.load()

@@ -28,12 +28,14 @@ import trio
 
 from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError, StorageError
-from tidelog.kernel.seams.storage.directories import KnownTopics
+from tidelog.kernel.metadata import NO_DIRECTORY
+from tidelog.kernel.seams.storage.directories import KnownTopic, KnownTopics
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.metadata import MetadataStore
     from tidelog.kernel.seams.storage import Storage
     from tidelog.kernel.seams.storage.directories import DataDirectories
+    from tidelog.kernel.topic_partition import TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -47,8 +49,7 @@ async def open_stores(storage: Storage, metadata: MetadataStore) -> None:
     try:
         await storage.open()
         await trio.to_thread.run_sync(_open_metadata, metadata, storage.data_directories)
-        topics = {topic.name: topic for topic in metadata.topics()}
-        await storage.load(KnownTopics(topics, metadata.deleted_topics, metadata.assigned_directory))
+        await storage.load(_known_topics(metadata))
         await metadata.activate()
     except (OSError, StorageError) as error:
         storage.abandon()
@@ -64,6 +65,16 @@ def _open_metadata(metadata: MetadataStore, directories: DataDirectories | None)
         candidates = [directory.path for directory in directories.in_service]
         directories.identify(metadata.choose_directory(candidates, stored_in, directories.offline))
     metadata.open(directories)
+
+
+def _known_topics(metadata: MetadataStore) -> KnownTopics:
+    def assigned(partition: TopicPartition) -> bytes | None:
+        found = metadata.image.partition(partition)
+        return None if found is None or found.directory == NO_DIRECTORY else found.directory
+
+    topics = metadata.image.topics.values()
+    known = {topic.name: KnownTopic(topic.topic_id, len(topic.partitions)) for topic in topics}
+    return KnownTopics(known, metadata.deleted_topics, assigned)
 
 
 async def close_stores(storage: Storage, metadata: MetadataStore) -> None:

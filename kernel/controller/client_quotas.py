@@ -1,25 +1,20 @@
-"""Client quotas, stored in the metadata: which entities and keys there are, and which values.
+"""Client quotas: which entities and keys there are, and which values.
 
 Source: Apache Kafka 4.4's `QuotaConfig` and the controller's checks of AlterClientQuotas.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import trio
 
-from tidelog.kernel.errors import BrokerError, InvalidRequest, StorageError
+from tidelog.kernel.errors import BrokerError, InvalidRequest
+from tidelog.kernel.metadata import MetadataDelta, MetadataImage
+from tidelog.kernel.metadata.client_quotas import CLIENT_ID, IP, USER, QuotaEntity
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.seams.client_quotas import CLIENT_ID, IP, USER, QuotaChange, QuotaEntity
-
-if TYPE_CHECKING:
-    from tidelog.kernel.seams.metadata import MetadataStore
-
-_log = logging.getLogger(__name__)
 
 LOOKUP_SECONDS: Final = 5
 """How long one request may wait for the names of hosts."""
@@ -47,44 +42,26 @@ _OF_ADDRESSES: Final[Mapping[str, _Whole | None]] = {"connection_creation_rate":
 _TYPES: Final = (USER, CLIENT_ID, IP)
 
 
-class ClientQuotas:
-    """The quotas of the cluster; see `tidelog.kernel.seams.client_quotas`."""
+QuotaAlterations: TypeAlias = Mapping[QuotaEntity, Mapping[str, float | None]]
 
-    def __init__(self, metadata: MetadataStore) -> None:
-        self._metadata = metadata
-        self.revision = 0
 
-    def all(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
-        """Return a view of the quotas of each entity."""
-        return self._metadata.client_quotas()
-
-    async def alter(
-        self, alterations: Mapping[QuotaEntity, Mapping[str, float | None]], *, validate_only: bool = False
-    ) -> Mapping[QuotaEntity, BrokerError]:
-        """Change quotas, durably; return the errors of entities that are refused."""
-        refused: dict[QuotaEntity, BrokerError] = {}
-        changes: list[QuotaChange] = []
-        pace, hosts = Pace(), _Hosts()
-        for entity, quotas in alterations.items():
-            try:
-                await _check(entity, quotas, hosts)
-            except InvalidRequest as error:
-                refused[entity] = error
-            else:
-                changes += (QuotaChange(entity, key, value) for key, value in quotas.items())
-            await pace.turn()
-        if changes and not validate_only:
-            await self._write(changes)
-        return refused
-
-    async def _write(self, changes: list[QuotaChange]) -> None:
+async def decide_client_quotas(
+    image: MetadataImage, alterations: QuotaAlterations
+) -> tuple[MetadataDelta, Mapping[QuotaEntity, BrokerError]]:
+    """Return the change that sets quotas, or removes those that are None, and why entities are refused."""
+    refused: dict[QuotaEntity, BrokerError] = {}
+    changed: dict[QuotaEntity, Mapping[str, float]] = {}
+    pace, hosts = Pace(), _Hosts()
+    for entity, quotas in alterations.items():
         try:
-            await self._metadata.alter_client_quotas(changes)
-        except (OSError, StorageError) as error:
-            raise StorageError(f"client quotas cannot be changed: {error}") from error
-        finally:
-            self.revision += 1
-        _log.info("changed client quotas of %d entities", len({change.entity for change in changes}))
+            await _check(entity, quotas, hosts)
+        except InvalidRequest as error:
+            refused[entity] = error
+        else:
+            after = {**image.quotas.get(entity, {}), **quotas}
+            changed[entity] = {key: value for key, value in after.items() if value is not None}
+        await pace.turn()
+    return MetadataDelta(quotas=changed), refused
 
 
 class _Hosts:

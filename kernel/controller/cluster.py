@@ -24,7 +24,7 @@ class Cluster:
     @property
     def cluster_id(self) -> str:
         """22 characters of URL-safe base64; known once the metadata store is open."""
-        return self._metadata.cluster_id
+        return self._metadata.image.cluster_id
 
     def advertise(self, addresses: Mapping[str, tuple[str, int]]) -> None:
         """Set the address that clients of each listener get."""

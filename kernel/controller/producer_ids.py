@@ -1,11 +1,13 @@
-"""Producer ids, allocated in blocks that the metadata store has made durable."""
+"""Producer ids, handed out of blocks that the controller allocates."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import trio
 
-from tidelog.kernel.errors import StorageError
-from tidelog.kernel.seams.metadata import MetadataStore
+if TYPE_CHECKING:
+    from tidelog.kernel.seams.controller import Controller
 
 BLOCK_SIZE = 1000
 """Ids per block, as in Kafka: one durable write serves a thousand producers."""
@@ -14,8 +16,8 @@ BLOCK_SIZE = 1000
 class ProducerIds:
     """Ids that no other producer of this cluster ever had."""
 
-    def __init__(self, store: MetadataStore) -> None:
-        self._store = store
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
         self._block = iter(range(0))
         self._lock = trio.Lock()
 
@@ -24,12 +26,6 @@ class ProducerIds:
         async with self._lock:
             producer_id = next(self._block, None)
             if producer_id is None:
-                self._block = iter(await self._next_block())
+                self._block = iter(await self._controller.allocate_producer_ids(BLOCK_SIZE))
                 producer_id = next(self._block)
             return producer_id
-
-    async def _next_block(self) -> range:
-        try:
-            return await self._store.allocate_producer_ids(BLOCK_SIZE)
-        except OSError as error:
-            raise StorageError(f"no producer ids can be allocated: {error}") from error

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, cast
-
-import trio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, cast
 
 from tidelog.kernel.config import Alter, Config, TopicConfig
-from tidelog.kernel.errors import BrokerError, InvalidConfig, InvalidRequest, StorageError
+from tidelog.kernel.errors import BrokerError, InvalidConfig, InvalidRequest
+from tidelog.kernel.metadata import ConfigResource, MetadataDelta, MetadataImage, ResourceScope
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.events import BrokerConfigChanged, Event
 
-if TYPE_CHECKING:
-    from tidelog.kernel.seams.metadata import MetadataStore
-    from tidelog.kernel.seams.resource_configs import ResourceScope
-
 _log = logging.getLogger(__name__)
 
-_TITLES: Final[Mapping[str, str]] = {"group": "group", "client-metrics": "client metrics subscription"}
+TITLES: Final[Mapping[str, str]] = {"group": "group", "client-metrics": "client metrics subscription"}
+"""What a resource of each scope is called in messages."""
 
 
 class ResourceConfigs:
-    """The configurations of resources; see `tidelog.kernel.seams.resource_configs`."""
+    """The configurations of resources in the image; see `tidelog.kernel.seams.resource_configs`."""
 
-    def __init__(self, config: Config, metadata: MetadataStore) -> None:
-        self._config = config
-        self._metadata = metadata
-        self._changing = trio.Lock()
-        self._typed: dict[tuple[ResourceScope, str], TopicConfig] = {}
+    def __init__(self, config: Config, image: Callable[[], MetadataImage]) -> None:
+        self._rules = ResourceConfigRules(config)
+        self._image = image
+        self._typed: dict[ConfigResource, TopicConfig] = {}
         self.version = 0
 
     def on_event(self, event: Event) -> None:
@@ -37,71 +32,65 @@ class ResourceConfigs:
         if isinstance(event, BrokerConfigChanged):
             self._typed.clear()
 
+    async def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Compute those again that a delta changes."""
+        changed = [resource for resource in delta.configs if resource.scope != "broker"]
+        for resource in changed:
+            self._typed.pop(resource, None)
+        self.version += bool(changed)
+
     def names(self, scope: ResourceScope) -> Sequence[str]:
         """Return the resources that have a configuration."""
-        return self._metadata.configured_resources(scope)
+        return [resource.name for resource in self._image().configs if resource.scope == scope]
 
     def settings(self, scope: ResourceScope, name: str) -> Mapping[str, str]:
         """Return what is set for a resource itself."""
-        return self._metadata.resource_config(scope, name)
+        return self._image().config(ConfigResource(scope, name))
 
     def find(self, scope: ResourceScope, name: str) -> TopicConfig | None:
         """Return the typed configuration of a resource, None without one."""
-        typed = self._typed.get((scope, name))
+        resource = ConfigResource(scope, name)
+        typed = self._typed.get(resource)
         if typed is None:
-            settings = self.settings(scope, name)
+            settings = self._image().config(resource)
             if settings:
-                typed = self._typed[scope, name] = self._parsed(scope, name, settings)
+                typed = self._typed[resource] = self._rules.parsed(scope, name, settings)
         return typed
 
-    async def alter(
-        self, scope: ResourceScope, name: str, alter: Alter, *, validate_only: bool = False
-    ) -> None:
-        """Change what is set for a resource, durably."""
-        (refused,) = await self.alter_all(scope, [(name, alter)], validate_only=validate_only)
-        if refused is not None:
-            raise refused
 
-    async def alter_all(
-        self, scope: ResourceScope, changes: Sequence[tuple[str, Alter]], *, validate_only: bool = False
-    ) -> Sequence[BrokerError | None]:
-        """Change what is set for resources, durably, in one change; for each return why it was refused."""
+class ResourceConfigRules:
+    """Decides changes of what is set for resources, and reads it."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    async def decide(
+        self, image: MetadataImage, scope: ResourceScope, changes: Sequence[tuple[str, Alter]]
+    ) -> tuple[MetadataDelta, list[BrokerError | None]]:
+        """Return the change, and for each resource why it is refused."""
         results: list[BrokerError | None] = []
-        altered: dict[str, dict[str, str]] = {}
+        altered: dict[ConfigResource, Mapping[str, str]] = {}
         pace = Pace()
-        async with self._changing:
-            for name, alter in changes:
-                try:
-                    after = self._altered(scope, name, alter)
-                except BrokerError as error:
-                    results.append(error)
-                else:
-                    results.append(None)
-                    if not validate_only and after != self.settings(scope, name):
-                        altered[name] = after
-                await pace.turn()
-            if not altered:
-                return results
-            with trio.CancelScope(shield=True):
-                try:
-                    await self._metadata.put_resource_configs(scope, altered)
-                except (OSError, StorageError) as error:
-                    refused = StorageError(f"a {_TITLES[scope]} cannot be configured: {error}")
-                    return [
-                        refused if name in altered else result
-                        for (name, _), result in zip(changes, results, strict=True)
-                    ]
-            for name in altered:
-                self._typed.pop((scope, name), None)
-                _log.info("changed the configuration of the %s %r", _TITLES[scope], name)
-            self.version += 1
-        return results
+        for name, alter in changes:
+            resource = ConfigResource(scope, name)
+            before = image.config(resource)
+            try:
+                after = self._altered(scope, name, alter, before)
+            except BrokerError as error:
+                results.append(error)
+            else:
+                results.append(None)
+                if after != before:
+                    altered[resource] = after
+            await pace.turn()
+        return MetadataDelta(configs=altered), results
 
-    def _altered(self, scope: ResourceScope, name: str, alter: Alter) -> dict[str, str]:
+    def _altered(
+        self, scope: ResourceScope, name: str, alter: Alter, before: Mapping[str, str]
+    ) -> dict[str, str]:
         if not name:
-            raise InvalidRequest(f"the name of a {_TITLES[scope]} must not be empty")
-        before = dict(self.settings(scope, name))
-        after = alter(before)
+            raise InvalidRequest(f"the name of a {TITLES[scope]} must not be empty")
+        after = alter(dict(before))
         self._check(scope, before, after)
         return after
 
@@ -125,7 +114,7 @@ class ResourceConfigs:
                 raise InvalidConfig(f"{name} {judgement.reason}")
             nearest = self._config.keys.nearest(name, scope)
             hint = f" (did you mean {nearest}?)" if nearest else ""
-            unknown = f"Unknown {_TITLES[scope]} configuration: {name}{hint}"
+            unknown = f"Unknown {TITLES[scope]} configuration: {name}{hint}"
             # Apache Kafka's codes differ here.
             raise InvalidRequest(unknown) if scope == "client-metrics" else InvalidConfig(unknown)
         try:
@@ -157,13 +146,14 @@ class ResourceConfigs:
                 values[name] = self._check_value(scope, name, text)
         return TopicConfig(values)
 
-    def _parsed(self, scope: ResourceScope, name: str, settings: Mapping[str, str]) -> TopicConfig:
+    def parsed(self, scope: ResourceScope, name: str, settings: Mapping[str, str]) -> TopicConfig:
+        """Return the typed configuration of a resource; settings that are not valid are logged."""
         usable: dict[str, str] = {}
         for key, text in settings.items():
             try:
                 self._check_value(scope, key, text)
             except (InvalidConfig, InvalidRequest) as error:
-                _log.warning("the configuration of the %s %r is not used: %s", _TITLES[scope], name, error)
+                _log.warning("the configuration of the %s %r is not used: %s", TITLES[scope], name, error)
             else:
                 usable[key] = text
         return self._values(scope, usable)

@@ -1,4 +1,4 @@
-"""SCRAM credentials, stored in the metadata: which are accepted, and what is stored of them.
+"""SCRAM credentials: which are accepted, and what is stored of them.
 
 Source: RFC 5802, section 3; the limits are those of Apache Kafka 4.4's controller.
 """
@@ -7,27 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
-
-import trio
+from typing import Final
 
 from tidelog.kernel.errors import (
     BrokerError,
     DuplicateResource,
     ResourceNotFound,
-    StorageError,
     UnacceptableCredential,
     UnsupportedSaslMechanism,
 )
+from tidelog.kernel.metadata import MetadataDelta, MetadataImage
+from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential, ScramMechanism, ScramUpsertion
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.seams.scram import CredentialKey, ScramCredential, ScramMechanism, ScramUpsertion
-
-if TYPE_CHECKING:
-    from tidelog.kernel.seams.metadata import MetadataStore
-
-_log = logging.getLogger(__name__)
 
 MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
@@ -35,67 +27,46 @@ MAX_SECRET_BYTES: Final = 1024
 """Limit of a salt and of a salted password, which has 32 or 64 bytes; Kafka has no such limit."""
 
 
-class ScramCredentials:
-    """The credentials of the cluster; see `tidelog.kernel.seams.scram`."""
+async def decide_credentials(
+    image: MetadataImage, deletions: Sequence[CredentialKey], upsertions: Sequence[ScramUpsertion]
+) -> tuple[MetadataDelta, Mapping[str, BrokerError | None]]:
+    """Return the change that deletes and sets credentials, and the result of each user."""
+    wanted: list[tuple[CredentialKey, ScramUpsertion | None]] = [
+        *((key, None) for key in deletions),
+        *((upsertion.key, upsertion) for upsertion in upsertions),
+    ]
+    results: dict[str, BrokerError | None] = {}
+    changes: dict[str, tuple[CredentialKey, ScramCredential | None]] = {}
+    pace = Pace()
+    for key, upsertion in wanted:
+        # As in Kafka, the first error of a user is its result, and nothing of it is changed.
+        if results.get(key.user) is None:
+            try:
+                if changes.pop(key.user, None):
+                    raise DuplicateResource("A user credential cannot be altered twice in the same request")
+                changes[key.user] = key, _checked(image, key, upsertion)
+                results[key.user] = None
+            except BrokerError as error:
+                results[key.user] = error
+        await pace.turn()
+    return MetadataDelta(credentials=dict(changes.values())), results
 
-    def __init__(self, metadata: MetadataStore) -> None:
-        self._metadata = metadata
-        self._changing = trio.Lock()
 
-    def all(self) -> Mapping[CredentialKey, ScramCredential]:
-        """Return a view of all credentials."""
-        return self._metadata.scram_credentials()
+def _checked(
+    image: MetadataImage, key: CredentialKey, upsertion: ScramUpsertion | None
+) -> ScramCredential | None:
+    """Return the credential to store, None to delete it.
 
-    async def alter(
-        self, deletions: Sequence[CredentialKey], upsertions: Sequence[ScramUpsertion]
-    ) -> Mapping[str, BrokerError | None]:
-        """Delete and set credentials, durably; return the result of each user."""
-        async with self._changing:
-            wanted: list[tuple[CredentialKey, ScramUpsertion | None]] = [
-                *((key, None) for key in deletions),
-                *((upsertion.key, upsertion) for upsertion in upsertions),
-            ]
-            results: dict[str, BrokerError | None] = {}
-            changes: dict[str, tuple[CredentialKey, ScramCredential | None]] = {}
-            pace = Pace()
-            for key, upsertion in wanted:
-                # As in Kafka, the first error of a user is its result, and nothing of it is changed.
-                if results.get(key.user) is None:
-                    try:
-                        if changes.pop(key.user, None):
-                            raise DuplicateResource(
-                                "A user credential cannot be altered twice in the same request"
-                            )
-                        changes[key.user] = key, self._checked(key, upsertion)
-                        results[key.user] = None
-                    except BrokerError as error:
-                        results[key.user] = error
-                await pace.turn()
-            await self._write(dict(changes.values()))
-        return results
-
-    def _checked(self, key: CredentialKey, upsertion: ScramUpsertion | None) -> ScramCredential | None:
-        """Return the credential to store, None to delete it.
-
-        Raises:
-            BrokerError: the change is refused.
-        """
-        mechanism = _mechanism(key)
-        if upsertion is not None:
-            _check_secrets(upsertion)
-            return stored_credential(upsertion, mechanism)
-        if key not in self.all():
-            raise ResourceNotFound("Attempt to delete a user credential that does not exist")
-        return None
-
-    async def _write(self, changes: Mapping[CredentialKey, ScramCredential | None]) -> None:
-        if not changes:
-            return
-        try:
-            await self._metadata.alter_scram_credentials(changes)
-        except (OSError, StorageError) as error:
-            raise StorageError(f"SCRAM credentials cannot be changed: {error}") from error
-        _log.info("changed the SCRAM credentials of %d users", len({key.user for key in changes}))
+    Raises:
+        BrokerError: the change is refused.
+    """
+    mechanism = _mechanism(key)
+    if upsertion is not None:
+        _check_secrets(upsertion)
+        return stored_credential(upsertion, mechanism)
+    if key not in image.credentials:
+        raise ResourceNotFound("Attempt to delete a user credential that does not exist")
+    return None
 
 
 def _mechanism(key: CredentialKey) -> ScramMechanism:

@@ -6,12 +6,9 @@ metadata, and changes only by request. Level 0 disables a feature.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import IntEnum
-from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
-
-from tidelog.kernel.errors import InvalidUpdateVersion
 
 GROUP_VERSION: Final = "group.version"
 TRANSACTION_VERSION: Final = "transaction.version"
@@ -60,58 +57,6 @@ class FeatureUpdate(NamedTuple):
     upgrade_type: UpgradeType | None
 
 
-class FeatureStore(Protocol):
-    """Finalized levels, as a metadata store records them."""
-
-    @property
-    def supported(self) -> Mapping[str, SupportedLevels]:
-        """The features of the store itself, such as `metadata.version`, with the levels that it can write."""
-        ...
-
-    @property
-    def levels(self) -> Mapping[str, int]:
-        """The finalized levels of all features, those of the broker included; a missing one is disabled."""
-        ...
-
-    @property
-    def epoch(self) -> int:
-        """A number that is not negative and grows with each change of a level, also beyond restarts."""
-        ...
-
-    def check(self, levels: Mapping[str, int]) -> None:
-        """Check that levels, which are supported and differ from the current ones, can be stored.
-
-        Raises:
-            InvalidUpdateVersion: one cannot; the message names it.
-        """
-        ...
-
-    async def put(self, levels: Mapping[str, int]) -> None:
-        """Change the levels of some features, all or none; durable on return.
-
-        Raises:
-            OSError, StorageError: the disk refused; the levels are as before.
-        """
-        ...
-
-
-class FixedLevels:
-    """Levels of a metadata store that records none: every feature of the broker is at its highest one."""
-
-    supported: Mapping[str, SupportedLevels] = MappingProxyType({})
-    levels: Mapping[str, int] = HIGHEST_LEVELS
-    epoch = 0
-
-    def check(self, levels: Mapping[str, int]) -> None:
-        """Refuse every change."""
-        for name in levels:
-            raise InvalidUpdateVersion(f"the level of {name} is fixed: this metadata store records no levels")
-
-    async def put(self, levels: Mapping[str, int]) -> None:
-        """Refuse every change."""
-        self.check(levels)
-
-
 class Features(Protocol):
     """The features of this broker."""
 
@@ -132,13 +77,4 @@ class Features(Protocol):
 
     def level(self, name: str) -> int:
         """Return the finalized level of a feature, 0 if it is disabled or not supported."""
-        ...
-
-    async def update(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> None:
-        """Change all of these levels or none, durably.
-
-        Raises:
-            InvalidUpdateVersion: a level is not supported, or its upgrade type does not permit the change.
-            StorageError: the disk refused; the levels are as before.
-        """
         ...

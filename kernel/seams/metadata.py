@@ -9,8 +9,9 @@ opens and closes them in turns (`tidelog.kernel.stores`):
     3. `activate`                            everything else can be called
     4. `close`                               after all partitions were closed
 
-A store whose plugin derives it from `MetadataStoreBase` needs to implement the content only: `cluster_id` and
-the methods from `topics` to `register_broker`.
+What is stored is one immutable image; a change is a delta that leads to the next one. A store whose plugin
+derives it from `MetadataStoreBase` (`tidelog.kernel.seams.metadata_base`) needs to implement `open`, which
+sets `image`, and `write`.
 """
 
 from __future__ import annotations
@@ -22,35 +23,14 @@ from uuid import UUID
 
 import attrs
 
-from tidelog.kernel.errors import StorageError
-from tidelog.kernel.seams.features import FeatureStore, FixedLevels
-from tidelog.kernel.seams.storage.directories import NO_BROKER_EPOCH
+from tidelog.kernel.metadata import MetadataDelta, MetadataImage
+from tidelog.kernel.seams.features import SupportedLevels
 from tidelog.kernel.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
-    from tidelog.kernel.seams.client_quotas import QuotaChange, QuotaEntity
-    from tidelog.kernel.seams.resource_configs import ResourceScope
-    from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
     from tidelog.kernel.seams.storage.directories import DataDirectories
     from tidelog.kernel.seams.tasks import BackgroundTask
-
-
-@attrs.frozen
-class TopicRecord:
-    """A stored topic: its id, its number of partitions and its configuration overrides.
-
-    `leader_epochs` are those of the partitions, as far as the store has them. `adopted`: the topic was found
-    as directories without a configuration, so nothing of it is deleted or compacted until its configuration
-    is changed.
-    """
-
-    name: str
-    topic_id: UUID
-    partitions: int
-    config: dict[str, str] = attrs.field(factory=dict[str, str])
-    leader_epochs: tuple[int, ...] = attrs.field(default=(), eq=False)
-    adopted: bool = False
 
 
 class BrokerRegistration(NamedTuple):
@@ -78,7 +58,37 @@ class MetadataQuorum(NamedTuple):
 
 
 class MetadataStore(Protocol):
-    """The registry of a cluster's topics, configuration and producer ids."""
+    """The registry of what is true of a cluster."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """All that is durable, those topics included that the next `activate` adopts."""
+        ...
+
+    async def commit(self, delta: MetadataDelta) -> None:
+        """Make a change, all of it or nothing: durable, in `image` and delivered on return.
+
+        What it sets to its present state, or removes and is not there, is no change. Registrations of brokers
+        are no part of it, and the log directories of partitions are the store's: it assigns those where they
+        lie. A topic of a name that is there with another id is replaced.
+
+        Raises:
+            OSError, StorageError: the disk refused, or the store has no such things; all is as before.
+        """
+        ...
+
+    @property
+    def supported_features(self) -> Mapping[str, SupportedLevels]:
+        """The features of the store itself, such as `metadata.version`, with the levels that it can write."""
+        ...
+
+    def check_levels(self, levels: Mapping[str, int]) -> None:
+        """Check that levels, which are supported and differ from the current ones, can be committed.
+
+        Raises:
+            InvalidUpdateVersion: one cannot; the message names it.
+        """
+        ...
 
     @property
     def broker_epoch(self) -> int:
@@ -134,10 +144,6 @@ class MetadataStore(Protocol):
         """
         ...
 
-    def assigned_directory(self, partition: TopicPartition) -> bytes | None:
-        """Return the id of the directory that a partition was last assigned to, None if unknown."""
-        ...
-
     async def assign_directory(self, partition: TopicPartition, directory_id: bytes) -> None:
         """Record the directory of a partition that was moved; durable on return.
 
@@ -162,97 +168,8 @@ class MetadataStore(Protocol):
         """
         ...
 
-    @property
-    def cluster_id(self) -> str:
-        """22 characters of URL-safe base64, created when the cluster was."""
-        ...
-
     def background_tasks(self) -> Sequence[BackgroundTask]:
         """Return the work on the active store that runs as long as the broker does."""
-        ...
-
-    def topics(self) -> Sequence[TopicRecord]:
-        """Return all topics, those to be adopted with the next `activate` included."""
-        ...
-
-    async def put_topics(self, *records: TopicRecord) -> None:
-        """Add topics, or change their configuration, number of partitions or epochs; durable on return.
-
-        The topics are different ones. A topic of one's name with another id is replaced.
-
-        Raises:
-            OSError, StorageError: the disk refused; all topics are as before.
-        """
-        ...
-
-    async def remove_topics(self, *names: str) -> None:
-        """Remove topics, as far as there are any of these names; durable on return.
-
-        Raises:
-            OSError, StorageError: the disk refused; the topics are still there.
-        """
-        ...
-
-    def broker_config(self, node_id: int | None) -> Mapping[str, str]:
-        """Return the dynamic configuration of a broker, or with None that of all brokers."""
-        ...
-
-    async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
-        """Replace what `broker_config` returns; durable on return.
-
-        Raises:
-            OSError, StorageError: the disk refused; the configuration is as before.
-        """
-        ...
-
-    def configured_resources(self, scope: ResourceScope) -> Sequence[str]:
-        """Return the names of the groups, or subscriptions to client metrics, that have a configuration."""
-        ...
-
-    def resource_config(self, scope: ResourceScope, name: str) -> Mapping[str, str]:
-        """Return the configuration of a group or of a subscription to client metrics."""
-        ...
-
-    async def put_resource_configs(
-        self, scope: ResourceScope, configs: Mapping[str, Mapping[str, str]]
-    ) -> None:
-        """Replace what `resource_config` returns for each name; durable on return.
-
-        Raises:
-            OSError, StorageError: the disk refused; the configurations are as before.
-        """
-        ...
-
-    def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
-        """Return a view of the quotas of each entity that has any."""
-        ...
-
-    async def alter_client_quotas(self, changes: Sequence[QuotaChange]) -> None:
-        """Set and remove quotas, all or none; durable on return. To remove what is not set changes nothing.
-
-        Raises:
-            OSError, StorageError: the disk refused; the quotas are as before.
-        """
-        ...
-
-    def scram_credentials(self) -> Mapping[CredentialKey, ScramCredential]:
-        """Return a view of the credentials of all users."""
-        ...
-
-    async def alter_scram_credentials(self, changes: Mapping[CredentialKey, ScramCredential | None]) -> None:
-        """Set credentials, and delete those whose value is None, all or none; durable on return.
-
-        Raises:
-            OSError, StorageError: the disk refused; the credentials are as before.
-        """
-        ...
-
-    async def allocate_producer_ids(self, count: int) -> range:
-        """Return producer ids that were never returned before, durably.
-
-        Raises:
-            OSError: the disk refused.
-        """
         ...
 
     async def register_broker(self, registration: BrokerRegistration) -> None:
@@ -268,101 +185,23 @@ class MetadataStore(Protocol):
         """The state of the metadata log, None for a store that is no log."""
         ...
 
-    @property
-    def features(self) -> FeatureStore:
-        """The finalized levels of features, those of the broker included."""
-        ...
 
-
-class MetadataStoreBase:
-    """Defaults for a store that has no files in the storage's directories and records nothing of them.
-
-    It has no quotas, no credentials and no configuration of groups and of client metrics, and refuses all.
-    """
-
-    broker_epoch = NO_BROKER_EPOCH
-    quorum: MetadataQuorum | None = None
-    features: FeatureStore = FixedLevels()
-
-    @property
-    def deleted_topics(self) -> Mapping[UUID, str]:
-        """None: directories of unknown topics are quarantined as stray."""
-        return {}
-
-    def is_stored_in(self, directory: Path) -> bool:
-        """Return False."""
-        return False
-
-    def choose_directory(
-        self, candidates: Sequence[Path], stored_in: Sequence[Path], offline: Mapping[Path, str]
-    ) -> Path | None:
-        """Return None: no directory is needed."""
-        return None
-
-    def open(self, directories: DataDirectories | None) -> None:
-        """Do nothing."""
-
-    async def activate(self) -> None:
-        """Do nothing."""
-
-    async def close(self, *, clean: bool) -> None:
-        """Do nothing."""
-
-    def background_tasks(self) -> Sequence[BackgroundTask]:
-        """Return none."""
-        return ()
-
-    def configured_resources(self, scope: ResourceScope) -> Sequence[str]:
-        """Return none."""
-        return ()
-
-    def resource_config(self, scope: ResourceScope, name: str) -> Mapping[str, str]:
-        """Return none."""
-        return {}
-
-    async def put_resource_configs(
-        self, scope: ResourceScope, configs: Mapping[str, Mapping[str, str]]
-    ) -> None:
-        """Refuse every configuration."""
-        raise StorageError(f"the metadata store {type(self).__name__} stores no configuration of a {scope}")
-
-    def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
-        """Return none."""
-        return {}
-
-    async def alter_client_quotas(self, changes: Sequence[QuotaChange]) -> None:
-        """Refuse every change."""
-        raise StorageError(f"the metadata store {type(self).__name__} stores no client quotas")
-
-    def scram_credentials(self) -> Mapping[CredentialKey, ScramCredential]:
-        """Return none."""
-        return {}
-
-    async def alter_scram_credentials(self, changes: Mapping[CredentialKey, ScramCredential | None]) -> None:
-        """Refuse every change."""
-        raise StorageError(f"the metadata store {type(self).__name__} stores no SCRAM credentials")
-
-    def assigned_directory(self, partition: TopicPartition) -> bytes | None:
-        """Return None: the storage serves a partition from the directory where it finds it."""
-        return None
-
-    async def assign_directory(self, partition: TopicPartition, directory_id: bytes) -> None:
-        """Record nothing."""
-
-    async def fail_directory(self, directory_id: bytes, partitions: Sequence[TopicPartition]) -> None:
-        """Record nothing."""
-
-    async def fail_partitions(self, partitions: Sequence[TopicPartition]) -> None:
-        """Record nothing."""
+def _no_delivery(delta: MetadataDelta) -> None:
+    """Do nothing."""
 
 
 @attrs.frozen
 class MetadataContext:
-    """What a metadata store may use of its broker."""
+    """What a metadata store may use of its broker.
+
+    `deliver(delta)` is called with every change, once it is durable and in the image, in the order of the
+    commits. It does not wait.
+    """
 
     config: Config
     node_id: int
     now_ms: Callable[[], int]
+    deliver: Callable[[MetadataDelta], None] = _no_delivery
 
 
 class MetadataBackend(Protocol):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from tidelog.kernel.config import Alter, TopicConfig
-    from tidelog.kernel.errors import BrokerError
-
-ResourceScope: TypeAlias = Literal["group", "client-metrics"]
-"""The kinds of resources beside topics and brokers; their keys are those of that scope."""
+    from tidelog.kernel.config import TopicConfig
+    from tidelog.kernel.metadata import ResourceScope
 
 
 class ResourceConfigs(Protocol):
@@ -33,27 +30,5 @@ class ResourceConfigs(Protocol):
         """Return the typed configuration of a resource, None when nothing is set for it.
 
         It is the same object until the resource is altered. Settings that are not valid here are left out.
-        """
-        ...
-
-    async def alter(
-        self, scope: ResourceScope, name: str, alter: Alter, *, validate_only: bool = False
-    ) -> None:
-        """Change what is set for a resource, durably; `alter` gives the new settings from the present ones.
-
-        Raises:
-            InvalidRequest: the name is empty.
-            InvalidConfig: an unknown key or a bad value is new.
-            BrokerError: what `alter` raises.
-            StorageError: the disk refused; the configuration is as before.
-        """
-        ...
-
-    async def alter_all(
-        self, scope: ResourceScope, changes: Sequence[tuple[str, Alter]], *, validate_only: bool = False
-    ) -> Sequence[BrokerError | None]:
-        """Change what is set for different resources, durably, in one change.
-
-        For each return None, or what `alter` would raise.
         """
         ...

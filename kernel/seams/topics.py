@@ -10,7 +10,7 @@ import attrs
 
 from tidelog.kernel.config import Alter, TopicConfig
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.seams.metadata import TopicRecord
+from tidelog.kernel.metadata import TopicImage
 from tidelog.kernel.seams.partition import Partition, Unpacking
 
 
@@ -125,7 +125,7 @@ class Topics(Protocol):
         """Create topics, durably, in one change; for each return it, or what `create` would raise."""
         ...
 
-    def check(self, new: NewTopic) -> tuple[TopicRecord, TopicConfig]:
+    def check(self, new: NewTopic) -> tuple[TopicImage, TopicConfig]:
         """Return what `create` would create.
 
         Raises:

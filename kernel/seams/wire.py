@@ -25,11 +25,11 @@ from tidelog.kernel.seams.storage import Region, Storage
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Alter
-    from tidelog.kernel.seams.client_quotas import ClientQuotas
+    from tidelog.kernel.metadata import MetadataImage
     from tidelog.kernel.seams.cluster import Cluster
+    from tidelog.kernel.seams.controller import Controller
     from tidelog.kernel.seams.coordination.backend import Coordinator
     from tidelog.kernel.seams.features import Features
-    from tidelog.kernel.seams.scram import ScramCredentials
 
 
 @attrs.frozen
@@ -62,24 +62,6 @@ class Peer(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
-
-
-class DynamicConfig(Protocol):
-    """The keys of the broker that are set while it runs."""
-
-    def settings(self, node_id: int | None) -> Mapping[str, str]:
-        """Return what is set for this broker, or with None for all brokers, as text by key."""
-        ...
-
-    async def alter(self, node_id: int | None, alter: Alter, *, validate_only: bool = False) -> None:
-        """Change what is set for this broker, or with None for all brokers, durably.
-
-        Raises:
-            InvalidRequest: a key cannot be changed while the broker runs.
-            InvalidConfig: an unknown key or a bad value.
-            StorageError: the disk refused; the configuration is as before.
-        """
-        ...
 
 
 class PeerWarnings(Protocol):
@@ -133,8 +115,13 @@ class WireContext(BrokerContext, Protocol):
         ...
 
     @property
-    def dynamic_config(self) -> DynamicConfig:
-        """The keys that are set while the broker runs."""
+    def image(self) -> MetadataImage:
+        """All that is true of the cluster, at this moment."""
+        ...
+
+    @property
+    def controller(self) -> Controller:
+        """The controller, which takes changes of what is in the image."""
         ...
 
     @property
@@ -143,18 +130,8 @@ class WireContext(BrokerContext, Protocol):
         ...
 
     @property
-    def client_quotas(self) -> ClientQuotas:
-        """The quotas of users, client ids and addresses."""
-        ...
-
-    @property
     def loggers(self) -> BrokerLoggers:
         """The levels of the broker's loggers."""
-        ...
-
-    @property
-    def scram_credentials(self) -> ScramCredentials:
-        """The salted passwords of users."""
         ...
 
     @property

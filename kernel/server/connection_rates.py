@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tidelog.kernel.seams.client_quotas import IP, QuotaEntity
+from tidelog.kernel.metadata.client_quotas import IP, QuotaEntity
 
 CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 SAMPLES: Final = 11

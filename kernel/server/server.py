@@ -12,6 +12,7 @@ import trio
 
 from tidelog.kernel import disk
 from tidelog.kernel.config import keys
+from tidelog.kernel.metadata.client_quotas import QuotasByEntity
 from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.seams.events import BrokerConfigChanged, Event
 from tidelog.kernel.seams.wire import CountingWireCodec, Peer, WireCodec, WireContext
@@ -63,7 +64,7 @@ class Server:
         self._listener_rates: dict[str, ConnectionRate] = {}
         self._use_limits()
         self._address_rates = AddressRates()
-        self._quota_revision = -1
+        self._quotas: QuotasByEntity = {}
         self._held = 0
         self._memory = MemoryReturn()
         keep_freed_blocks()
@@ -174,14 +175,14 @@ class Server:
 
     def _address_pause(self, host: str, nursery: trio.Nursery) -> float:
         """Return for how many seconds a connection is held and then closed, 0 if it is served."""
-        quotas = self._broker.client_quotas
-        if quotas.revision != self._quota_revision:
-            self._quota_revision = quotas.revision
-            if hosts := self._address_rates.use(quotas.all()):
-                nursery.start_soon(self._resolve_quotas, hosts, quotas.revision)
+        quotas = self._broker.image.quotas
+        if quotas is not self._quotas:
+            self._quotas = quotas
+            if hosts := self._address_rates.use(quotas):
+                nursery.start_soon(self._resolve_quotas, hosts, quotas)
         return self._address_rates.pause(host, trio.current_time())
 
-    async def _resolve_quotas(self, hosts: list[str], revision: int) -> None:
+    async def _resolve_quotas(self, hosts: list[str], quotas: QuotasByEntity) -> None:
         """Apply the quotas of host names, unless there are other quotas by then."""
         addresses: dict[str, list[str]] = {}
         for host in hosts:
@@ -191,8 +192,8 @@ class Server:
                 _log.warning("the quota of connections of %r is not applied: no such host", host)
             else:
                 addresses[host] = [str(address[0]) for *_, address in found]
-        if revision == self._quota_revision:
-            self._address_rates.use_hosts(self._broker.client_quotas.all(), addresses)
+        if quotas is self._quotas:
+            self._address_rates.use_hosts(quotas, addresses)
 
     async def _close_after(self, sock: socket.socket, seconds: float) -> None:
         with sock:

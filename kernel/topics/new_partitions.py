@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tidelog.kernel.errors import StorageError
+from tidelog.kernel.metadata import MetadataDelta
 from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps
 from tidelog.kernel.topics.partitions import PartitionKeeper, partition_specs
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
     from tidelog.kernel.log import UnifiedLog
-    from tidelog.kernel.seams.metadata import MetadataStore, TopicRecord
+    from tidelog.kernel.metadata import TopicImage
+    from tidelog.kernel.seams.metadata import MetadataStore
 
 
 @attrs.define(eq=False)
@@ -25,16 +27,20 @@ class NewPartitions:
     After `create_partitions` there are `partitions`, or `error` is why there are none.
     """
 
-    record: TopicRecord
+    record: TopicImage
     config: TopicConfig
     first: int = 0
     partitions: list[UnifiedLog] = attrs.field(factory=list["UnifiedLog"])
     error: OSError | StorageError | None = None
 
-    def with_epochs(self) -> TopicRecord:
-        """Return the record with the leader epochs of the new partitions."""
-        epochs = (partition.leader_epoch for partition in self.partitions)
-        return attrs.evolve(self.record, leader_epochs=(*self.record.leader_epochs, *epochs))
+    def with_epochs(self) -> tuple[str, TopicImage]:
+        """Return the topic with the leader epochs of the new partitions, by its name."""
+        there, new = self.record.partitions[: self.first], self.record.partitions[self.first :]
+        led = (
+            each._replace(leader_epoch=partition.leader_epoch)
+            for each, partition in zip(new, self.partitions, strict=True)
+        )
+        return self.record.name, attrs.evolve(self.record, partitions=(*there, *led))
 
 
 async def create_partitions(
@@ -56,7 +62,8 @@ async def create_partitions(
         remaining = iter(partitions)
         for each, mine in zip(wanted, specs, strict=True):
             each.partitions = list(islice(remaining, len(mine)))
-        await metadata.put_topics(*await run_in_steps(each_in_steps(wanted, NewPartitions.with_epochs)))
+        led = dict(await run_in_steps(each_in_steps(wanted, NewPartitions.with_epochs)))
+        await metadata.commit(MetadataDelta(topics=led))
     except (OSError, StorageError) as error:
         await keeper.discard(partitions)
         if len(wanted) == 1:

@@ -17,8 +17,8 @@ from tidelog.kernel.log.flush_threads import FlushThreads
 from tidelog.kernel.log.loading import load_log
 from tidelog.kernel.log.memory_budget import Unpacking
 from tidelog.kernel.log.side_writes import SideWrites
+from tidelog.kernel.metadata import TopicImage
 from tidelog.kernel.pace import Pace, each_in_steps
-from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, Storage, TopicPartition
 from tidelog.kernel.seams.tasks import Tasks
 
@@ -114,11 +114,11 @@ class PartitionKeeper:
 
 
 def partition_specs(
-    record: TopicRecord, config: TopicConfig, first: int = 0
+    record: TopicImage, config: TopicConfig, first: int = 0
 ) -> Generator[None, None, list[PartitionSpec]]:
     """Return the partitions of a topic from number `first` on, to be opened; in steps."""
     return each_in_steps(
-        range(first, record.partitions),
+        range(first, len(record.partitions)),
         lambda index: PartitionSpec(TopicPartition(record.name, index), record.topic_id, config),
     )
 

@@ -1,4 +1,4 @@
-"""An open topic, and its record in the metadata store."""
+"""An open topic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import attrs
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.pace import ITEMS_PER_STEP
-from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.topic_names import INTERNAL_TOPICS
 
 
@@ -40,15 +39,3 @@ class Topic:
             partition.configure(config)
             if number % ITEMS_PER_STEP == 0:
                 yield
-
-
-def record_of(topic: Topic) -> TopicRecord:
-    """Return the record that stores a topic as it is."""
-    return TopicRecord(
-        topic.name,
-        topic.topic_id,
-        len(topic.partitions),
-        dict(topic.overrides),
-        tuple(partition.leader_epoch for partition in topic.partitions),
-        topic.adopted,
-    )

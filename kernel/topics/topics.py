@@ -35,9 +35,10 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.log.memory_budget import Unpacking
+from tidelog.kernel.metadata import MetadataDelta, PartitionImage, TopicImage
 from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps, run_to_end
 from tidelog.kernel.seams.events import PartitionsOpened, TopicConfigChanged, TopicCreated, TopicDeleted
-from tidelog.kernel.seams.metadata import MetadataStore, TopicRecord
+from tidelog.kernel.seams.metadata import MetadataStore
 from tidelog.kernel.seams.storage import Storage, TopicPartition
 from tidelog.kernel.seams.tasks import Tasks
 from tidelog.kernel.seams.topics import NewTopic
@@ -45,13 +46,12 @@ from tidelog.kernel.topic_names import METADATA_TOPIC, check_topic_name, metric_
 from tidelog.kernel.topics.auto_creation import AutoCreation
 from tidelog.kernel.topics.new_partitions import NewPartitions, create_partitions
 from tidelog.kernel.topics.partitions import PartitionKeeper, partition_specs
-from tidelog.kernel.topics.topic import Topic, record_of
+from tidelog.kernel.topics.topic import Topic
 
 _log = logging.getLogger(__name__)
 
 MAX_PARTITIONS_PER_TOPIC = 10_000
 """Limit of what one request can make the broker create."""
-FIRST_EPOCH = 0
 
 
 class Topics:
@@ -79,6 +79,8 @@ class Topics:
         self._names: dict[str, str] = {}
         self._internal: dict[str, NewTopic] = {}
         self._changing = trio.Lock()
+        node_id = config[keys.NODE_ID]
+        self._new_partition = PartitionImage(leader=node_id, replicas=(node_id,))
         self._closed_at: Mapping[TopicPartition, int] | None = None
         self.closing = False
         self.version = 0
@@ -120,7 +122,7 @@ class Topics:
 
     async def load(self, progress: Callable[[int], None] | None = None) -> None:
         """Open every topic in the metadata; `progress` gets the number of opened partitions."""
-        records = self._metadata.topics()
+        records = [*self._metadata.image.topics.values()]
         configs = [self._config_of(record) for record in records]
         specs = [
             spec
@@ -128,26 +130,29 @@ class Topics:
             for spec in run_to_end(partition_specs(record, config))
         ]
         partitions = await self._keeper.open(specs, progress)
-        for partition, epoch in zip(
-            partitions, chain.from_iterable(map(_leader_epochs, records)), strict=True
+        for partition, led in zip(
+            partitions, chain.from_iterable(record.partitions for record in records), strict=True
         ):
-            partition.leader_epoch = epoch
+            partition.leader_epoch = led.leader_epoch
         await self._keeper.load_state(partitions)
         remaining = iter(partitions)
         for record, config in zip(records, configs, strict=True):
-            topic = self._add(record, config, [next(remaining) for _ in range(record.partitions)])
+            topic = self._add(record, config, [next(remaining) for _ in record.partitions])
             await self._store_epochs(record, topic)
             self._events.publish(PartitionsOpened(topic, tuple(topic.partitions)))
         await self._storage.quarantine_stray_partitions()
         if self._storage.failed_partitions:
             await self._metadata.fail_partitions(sorted(self._storage.failed_partitions))
 
-    async def _store_epochs(self, record: TopicRecord, topic: Topic) -> None:
+    async def _store_epochs(self, record: TopicImage, topic: Topic) -> None:
         """Store leader epochs that were learned from the partitions' logs."""
-        epochs = tuple(partition.leader_epoch for partition in topic.partitions)
-        if record.leader_epochs and epochs != record.leader_epochs:
+        led = tuple(
+            each._replace(leader_epoch=partition.leader_epoch)
+            for each, partition in zip(record.partitions, topic.partitions, strict=True)
+        )
+        if led != record.partitions:
             try:
-                await self._metadata.put_topics(attrs.evolve(record, leader_epochs=epochs))
+                await self._metadata.commit(MetadataDelta.of_topics(attrs.evolve(record, partitions=led)))
             except OSError as error:
                 if not disk.is_full(error):
                     raise
@@ -192,12 +197,12 @@ class Topics:
             del self._names[metric_name(record.name)]
             return StorageError(f"topic {record.name!r} cannot be created: {made.error}")
         topic = self._add(record, made.config, made.partitions)
-        _log.info("created topic %s with %d partitions", record.name, record.partitions)
+        _log.info("created topic %s with %d partitions", record.name, len(record.partitions))
         self._events.publish(TopicCreated(topic))
         self._events.publish(PartitionsOpened(topic, tuple(topic.partitions)))
         return topic
 
-    def check(self, new: NewTopic) -> tuple[TopicRecord, TopicConfig]:
+    def check(self, new: NewTopic) -> tuple[TopicImage, TopicConfig]:
         """Return what `create` would create, or raise why it would not."""
         check_topic_name(new.name)
         if new.name == METADATA_TOPIC:
@@ -226,7 +231,8 @@ class Topics:
             config = topic_config(self._config, new.config)
             check_conflicts(self._config, config, new.config)
         self._storage.check_topic(config)
-        return TopicRecord(new.name, uuid.uuid4(), partitions, dict(new.config)), config
+        led = (self._new_partition,) * partitions
+        return TopicImage(new.name, uuid.uuid4(), led, dict(new.config)), config
 
     async def ensure(self, name: str) -> Topic:
         """Return the topic of that name; create it if it is missing, as registered or with the defaults."""
@@ -291,7 +297,8 @@ class Topics:
     async def _store_configs(self, altered: Sequence[tuple[Topic, dict[str, str], TopicConfig]]) -> None:
         if not altered:
             return
-        await self._metadata.put_topics(*await run_in_steps(each_in_steps(altered, _altered_record)))
+        topics = dict(await run_in_steps(each_in_steps(altered, self._altered_record)))
+        await self._metadata.commit(MetadataDelta(topics=topics))
         pace = Pace()
         for topic, overrides, config in altered:
             topic.overrides, topic.adopted = overrides, False
@@ -337,7 +344,9 @@ class Topics:
                     except BrokerError as error:
                         results.append(error)
                     else:
-                        record = attrs.evolve(record_of(topic), partitions=count)
+                        record = self._metadata.image.topics[name]
+                        more = (self._new_partition,) * (count - len(record.partitions))
+                        record = attrs.evolve(record, partitions=record.partitions + more)
                         making[index] = NewPartitions(record, topic.config, len(topic.partitions))
                         results.append(None)
                     await pace.turn()
@@ -381,7 +390,7 @@ class Topics:
                         results.append(None)
                 topics = [*dict.fromkeys(deleted.values())]
                 try:
-                    await self._metadata.remove_topics(*(topic.name for topic in topics))
+                    await self._metadata.commit(MetadataDelta(topics={topic.name: None for topic in topics}))
                 except (OSError, StorageError) as error:
                     for index, topic in deleted.items():
                         results[index] = StorageError(f"topic {topic.name!r} cannot be deleted: {error}")
@@ -464,23 +473,24 @@ class Topics:
         self._names.clear()
         await self._keeper.close(partitions)
 
-    def _add(self, record: TopicRecord, config: TopicConfig, partitions: list[UnifiedLog]) -> Topic:
+    def _add(self, record: TopicImage, config: TopicConfig, partitions: list[UnifiedLog]) -> Topic:
         topic = Topic(record.name, record.topic_id, record.config, config, partitions, record.adopted)
         self._by_name[topic.name] = self._by_id[topic.topic_id.bytes] = topic
         self._names[metric_name(topic.name)] = topic.name
         self.version += 1
         return topic
 
-    def _config_of(self, record: TopicRecord) -> TopicConfig:
+    def _altered_record(self, altered: tuple[Topic, dict[str, str], TopicConfig]) -> tuple[str, TopicImage]:
+        topic, overrides, _ = altered
+        record = self._metadata.image.topics[topic.name]
+        return topic.name, attrs.evolve(record, config=overrides, adopted=False)
+
+    def _config_of(self, record: TopicImage) -> TopicConfig:
         """Return a stored topic's configuration; settings that this broker does not know are logged."""
         config, problems = checked_topic_config(self._config, record.config)
         for problem in problems:
             _log.warning("topic %s: %s", record.name, problem)
         return config
-
-
-def _leader_epochs(record: TopicRecord) -> tuple[int, ...]:
-    return record.leader_epochs or (FIRST_EPOCH,) * record.partitions
 
 
 class _HighWatermarks(Mapping[TopicPartition, int]):
@@ -500,8 +510,3 @@ class _HighWatermarks(Mapping[TopicPartition, int]):
 
     def __len__(self) -> int:
         return sum(len(topic.partitions) for topic in self._topics)
-
-
-def _altered_record(altered: tuple[Topic, dict[str, str], TopicConfig]) -> TopicRecord:
-    topic, overrides, _ = altered
-    return attrs.evolve(record_of(topic), config=overrides, adopted=False)

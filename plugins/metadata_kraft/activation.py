@@ -11,10 +11,10 @@ from pathlib import Path
 
 from tidelog.kernel import disk
 from tidelog.kernel.errors import BrokerError, ConfigError
-from tidelog.plugins.metadata_kraft.changes import Change
+from tidelog.plugins.metadata_kraft.changes import MIN_INSYNC_REPLICAS, Change
 from tidelog.plugins.metadata_kraft.encoding import frame
 from tidelog.plugins.metadata_kraft.formatting import FORMAT_LEVELS
-from tidelog.plugins.metadata_kraft.image import MetadataImage, image_records
+from tidelog.plugins.metadata_kraft.image import RecordImage, image_records
 from tidelog.plugins.metadata_kraft.reading import MetadataReplay
 from tidelog.plugins.metadata_kraft.records.control import (
     BeginTransactionRecord,
@@ -29,8 +29,6 @@ from tidelog.plugins.metadata_kraft.snapshots import read_snapshot
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 """Feature levels and credentials of a new log, in a log directory that Kafka before 4.4 formatted."""
 
-_MIN_INSYNC_REPLICAS = "min.insync.replicas"
-
 
 def leader_change(node_id: int, replay: MetadataReplay) -> list[object]:
     """Return a new leader's first control records; Kafka requires the voters in the log itself, once."""
@@ -41,7 +39,7 @@ def leader_change(node_id: int, replay: MetadataReplay) -> list[object]:
     return messages
 
 
-def bootstrap_image(root: Path, formatted: MetadataImage) -> MetadataImage:
+def bootstrap_image(root: Path, formatted: RecordImage) -> RecordImage:
     """Blocking: return the image that a new log in the log directory `root` begins with.
 
     `formatted` is what the format snapshot has besides the voters: nothing if Kafka before 4.4 wrote it.
@@ -53,7 +51,7 @@ def bootstrap_image(root: Path, formatted: MetadataImage) -> MetadataImage:
         return formatted
     path = root / BOOTSTRAP_CHECKPOINT
     if disk.read_file(path) is None:
-        return MetadataImage(features=dict(FORMAT_LEVELS))
+        return RecordImage(features=dict(FORMAT_LEVELS))
     replay = MetadataReplay()
     try:
         for header, batch in read_snapshot(path):
@@ -63,7 +61,7 @@ def bootstrap_image(root: Path, formatted: MetadataImage) -> MetadataImage:
     return replay.image
 
 
-def bootstrap_values(image: MetadataImage, adopted: Iterable[Change]) -> list[bytes]:
+def bootstrap_values(image: RecordImage, adopted: Iterable[Change]) -> list[bytes]:
     """Return a log's first records, framed: those of an image, and the changes that adopt topics.
 
     They are a transaction, so that a crash leaves none or all of them.
@@ -73,7 +71,7 @@ def bootstrap_values(image: MetadataImage, adopted: Iterable[Change]) -> list[by
         values.append(
             frame(
                 ConfigRecord(
-                    resource_type=BROKER_RESOURCE, resource_name="", name=_MIN_INSYNC_REPLICAS, value="1"
+                    resource_type=BROKER_RESOURCE, resource_name="", name=MIN_INSYNC_REPLICAS, value="1"
                 )
             )
         )

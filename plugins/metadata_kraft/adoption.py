@@ -23,7 +23,7 @@ from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.ids import decode_uuid, encode_uuid
 from tidelog.kernel.leader_epochs import CHECKPOINT_NAME, CorruptEpochCheckpoint, LeaderEpochLineage
-from tidelog.kernel.seams.metadata import TopicRecord
+from tidelog.kernel.metadata import TopicImage, topic_image
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.storage.directories import DataDirectory
 
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 FIRST_EPOCH = 0
 
 
-def adopted_records(directories: Iterable[DataDirectory]) -> list[TopicRecord]:
+def adopted_records(directories: Iterable[DataDirectory]) -> list[TopicImage]:
     """Blocking: return topics for all partitions that have a folder in some directories.
 
     Raises:
@@ -47,7 +47,7 @@ def adopted_records(directories: Iterable[DataDirectory]) -> list[TopicRecord]:
 
 def _record(
     name: str, partitions: Iterable[TopicPartition], found: Mapping[TopicPartition, DataDirectory]
-) -> TopicRecord:
+) -> TopicImage:
     ids: dict[UUID, TopicPartition] = {}
     epochs: dict[int, int] = {}
     for partition in partitions:
@@ -67,7 +67,7 @@ def _record(
         )
     count = max(epochs) + 1
     leader_epochs = tuple(epochs.get(index, FIRST_EPOCH) for index in range(count))
-    return TopicRecord(name, next(iter(ids), None) or uuid4(), count, {}, leader_epochs, adopted=True)
+    return topic_image(name, next(iter(ids), None) or uuid4(), count, {}, leader_epochs, adopted=True)
 
 
 def _topic_id(directory: DataDirectory, partition: TopicPartition) -> UUID | None:
@@ -88,9 +88,9 @@ def _next_epoch(directory: str) -> int:
         return FIRST_EPOCH
 
 
-def log_adoption(records: Iterable[TopicRecord], marks: Path) -> None:
+def log_adoption(records: Iterable[TopicImage], marks: Path) -> None:
     """Log which topics were adopted, and what has to be done about it."""
-    names = ", ".join(f"{record.name} ({record.partitions} partitions)" for record in records)
+    names = ", ".join(f"{topic.name} ({len(topic.partitions)} partitions)" for topic in records)
     _log.warning(
         "there was no metadata log, so topics were made from the directories that are there, with the "
         "broker's default configuration: %s. Nothing of them is deleted by age or size, or compacted, until "
@@ -126,7 +126,7 @@ class AdoptedTopics:
     def __contains__(self, topic_id: object) -> bool:
         return topic_id in self._names
 
-    def add(self, topics: Iterable[TopicRecord]) -> None:
+    def add(self, topics: Iterable[TopicImage]) -> None:
         """Blocking: add topics, durably."""
         self._write(self._names | {topic.topic_id: topic.name for topic in topics})
 

@@ -6,17 +6,20 @@ They are those that Apache Kafka 4.4's controller writes for the same change on 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from tidelog.kernel.seams.client_quotas import QuotaChange, QuotaEntity
-from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
-from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
+from tidelog.kernel.metadata import NO_DIRECTORY, ConfigResource, MetadataDelta, TopicImage
+from tidelog.kernel.metadata.client_quotas import QuotaEntity
+from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
+from tidelog.kernel.seams.features import ELR_VERSION
+from tidelog.kernel.seams.metadata import BrokerRegistration
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.metadata_kraft.formatting import supported_features
 from tidelog.plugins.metadata_kraft.image import (
-    MetadataImage,
+    METADATA_VERSION,
+    RecordImage,
     Resource,
-    TopicImage,
+    TopicRecords,
     credential_record,
     quota_record,
 )
@@ -30,23 +33,43 @@ from tidelog.plugins.metadata_kraft.records.types import (
 )
 
 Change: TypeAlias = tuple[object, int]
+KRAFT_VERSION: Final = "kraft.version"
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 DirectoryOf: TypeAlias = Callable[[TopicPartition], bytes | None]
 """The id of the log directory that a partition lies in, None for one that lies in none."""
 
-FIRST_EPOCH = 0
-UNASSIGNED = bytes(16)
 _PLAINTEXT = 0
 
 
 class Changes:
     """Changes of one node's metadata, computed from the current image."""
 
-    def __init__(self, image: MetadataImage, node_id: int, directory_of: DirectoryOf) -> None:
+    def __init__(self, image: RecordImage, node_id: int, directory_of: DirectoryOf) -> None:
         self._image = image
         self._node_id = node_id
         self._directory_of = directory_of
 
-    def put_topic(self, record: TopicRecord) -> Iterator[Change]:
+    def of_delta(self, delta: MetadataDelta, broker_epoch: int) -> Iterator[Change]:
+        """Make a change; what it sets to its present state needs no record."""
+        for name, wanted in delta.topics.items():
+            if wanted is not None:
+                yield from self.put_topic(wanted)
+            elif (topic := self._image.find_topic(name)) is not None:
+                yield topics.RemoveTopicRecord(topic_id=topic.topic_id), 0
+        for resource, config in delta.configs.items():
+            place = _resource(resource)
+            yield from _config_changes(place, self._image.configs.get(place, {}), config)
+        for entity, quotas in delta.quotas.items():
+            yield from self._put_quotas(entity, quotas)
+        yield from self._put_credentials(delta.credentials)
+        yield from level_changes(self._image, delta.features)
+        if delta.next_producer_id is not None:
+            record = cluster.ProducerIdsRecord(
+                broker_id=self._node_id, broker_epoch=broker_epoch, next_producer_id=delta.next_producer_id
+            )
+            yield record, 0
+
+    def put_topic(self, record: TopicImage) -> Iterator[Change]:
         """Create a topic, or change it to `record`; one of another id is replaced."""
         topic_id = record.topic_id.bytes
         topic = self._image.find_topic(record.name)
@@ -54,7 +77,7 @@ class Changes:
             yield topics.RemoveTopicRecord(topic_id=topic.topic_id), 0
             topic = None
         if topic is None:
-            topic = TopicImage(record.name, topic_id)
+            topic = TopicRecords(record.name, topic_id)
             before: Mapping[str, str] = {}
             yield topics.TopicRecord(name=record.name, topic_id=topic_id), 0
         else:
@@ -62,24 +85,13 @@ class Changes:
         yield from _config_changes((settings.TOPIC_RESOURCE, record.name), before, record.config)
         yield from self._partitions(topic, record)
 
-    def put_config(self, resource: Resource, config: Mapping[str, str]) -> Iterator[Change]:
-        """Change the configuration of a resource to `config`; the broker without a name is that of all."""
-        yield from _config_changes(resource, self._image.configs.get(resource, {}), config)
+    def _put_quotas(self, entity: QuotaEntity, quotas: Mapping[str, float]) -> Iterator[Change]:
+        before = self._image.quotas.get(entity, {})
+        for key in [*before, *(key for key in quotas if key not in before)]:
+            if before.get(key) != quotas.get(key):
+                yield quota_record(entity, key, quotas.get(key)), 0
 
-    def alter_client_quotas(self, changes: Iterable[QuotaChange]) -> Iterator[Change]:
-        """Set and remove quotas, as far as that changes any."""
-        made: dict[tuple[QuotaEntity, str], float | None] = {}
-        for change in changes:
-            place = change.entity, change.key
-            before = made.get(place, self._image.quotas.get(change.entity, {}).get(change.key))
-            if before != change.value:
-                made[place] = change.value
-                yield quota_record(*change), 0
-
-    def alter_scram_credentials(
-        self, changes: Mapping[CredentialKey, ScramCredential | None]
-    ) -> Iterator[Change]:
-        """Set and delete credentials, as far as that changes any."""
+    def _put_credentials(self, changes: Mapping[CredentialKey, ScramCredential | None]) -> Iterator[Change]:
         for key, credential in changes.items():
             if credential == self._image.credentials.get(key):
                 continue
@@ -88,19 +100,19 @@ class Changes:
             else:
                 yield credential_record(key, credential), 0
 
-    def _partitions(self, topic: TopicImage, record: TopicRecord) -> Iterator[Change]:
+    def _partitions(self, topic: TopicRecords, record: TopicImage) -> Iterator[Change]:
         version = partition_version(self._image.metadata_version)
-        for index in range(record.partitions):
-            epoch = record.leader_epochs[index] if index < len(record.leader_epochs) else FIRST_EPOCH
+        for index, partition in enumerate(record.partitions):
+            epoch = partition.leader_epoch
             there = topic.partitions.get(index)
             if there is None or there.leader_epoch < epoch:
                 partition_epoch = 0 if there is None else there.partition_epoch + 1
                 yield self._partition(topic, index, epoch, partition_epoch), version
 
     def _partition(
-        self, topic: TopicImage, index: int, epoch: int, partition_epoch: int
+        self, topic: TopicRecords, index: int, epoch: int, partition_epoch: int
     ) -> topics.PartitionRecord:
-        directory_id = self._directory_of(TopicPartition(topic.name, index)) or UNASSIGNED
+        directory_id = self._directory_of(TopicPartition(topic.name, index)) or NO_DIRECTORY
         return topics.PartitionRecord(
             partition_id=index,
             topic_id=topic.topic_id,
@@ -154,7 +166,7 @@ class Changes:
             )
             yield change, partition_version(self._image.metadata_version)
 
-    def _leaderless(self, topic: TopicImage, index: int) -> topics.PartitionChangeRecord:
+    def _leaderless(self, topic: TopicRecords, index: int) -> topics.PartitionChangeRecord:
         change = topics.PartitionChangeRecord(
             partition_id=index, topic_id=topic.topic_id, leader=topics.NO_LEADER
         )
@@ -201,6 +213,30 @@ class Changes:
             broker_epoch=broker_epoch,
             fenced=fenced,
             in_controlled_shutdown=in_controlled_shutdown,
+        )
+
+
+def _resource(resource: ConfigResource) -> Resource:
+    if resource.scope == "broker":
+        return settings.BROKER_RESOURCE, resource.name
+    return settings.RESOURCE_TYPES[resource.scope], resource.name
+
+
+def level_changes(image: RecordImage, levels: Mapping[str, int]) -> Iterator[Change]:
+    """Return the records that change levels; `metadata.version` comes first, `kraft.version` has none.
+
+    With eligible leader replicas `min.insync.replicas` counts for the whole cluster (KIP-966).
+    """
+    for name in sorted(levels.keys() - {KRAFT_VERSION}, key=lambda name: (name != METADATA_VERSION, name)):
+        yield cluster.FeatureLevelRecord(name=name, feature_level=levels[name]), 0
+    default = settings.BROKER_RESOURCE, ""
+    if levels.get(ELR_VERSION) and MIN_INSYNC_REPLICAS not in image.configs.get(default, {}):
+        kind, name = default
+        yield (
+            settings.ConfigRecord(
+                resource_type=kind, resource_name=name, name=MIN_INSYNC_REPLICAS, value="1"
+            ),
+            0,
         )
 
 

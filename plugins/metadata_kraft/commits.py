@@ -15,7 +15,7 @@ from tidelog.kernel.pace import Pace
 from tidelog.plugins.metadata_kraft.changes import Change
 from tidelog.plugins.metadata_kraft.encoding import MAX_BATCH_BYTES, frame, in_chunks
 from tidelog.plugins.metadata_kraft.housekeeping import Snapshots
-from tidelog.plugins.metadata_kraft.image import MetadataImage
+from tidelog.plugins.metadata_kraft.image import RecordImage
 from tidelog.plugins.metadata_kraft.log import MetadataLog
 from tidelog.plugins.metadata_kraft.records.control import BeginTransactionRecord, EndTransactionRecord
 from tidelog.plugins.metadata_kraft.replay import apply_message
@@ -31,8 +31,16 @@ _CHUNK_BYTES = MAX_BATCH_BYTES // 2
 class Commits:
     """Writes to one metadata log and its image; `owed` are steps of the start that a full disk refused."""
 
-    def __init__(self, log: MetadataLog, image: MetadataImage, snapshots: Snapshots) -> None:
+    def __init__(
+        self,
+        log: MetadataLog,
+        image: RecordImage,
+        snapshots: Snapshots,
+        committed: Callable[[Sequence[object]], Awaitable[None]],
+    ) -> None:
+        """`committed(messages)` is called when they are durable and in the image."""
         self.log = log
+        self._committed = committed
         self.owed: list[Step] = []
         self._image = image
         self._snapshots = snapshots
@@ -106,6 +114,8 @@ class Commits:
             for message in made:
                 apply_message(self._image, message)
                 await pace.turn()
+            # Before a snapshot, which may fail: the change is made.
+            await self._committed(made)
             if self._snapshots.is_due():
                 await self.take_snapshot()
 

@@ -29,8 +29,8 @@ from tidelog.plugins.metadata_kraft.records.topics import TopicRecord
 from tidelog.plugins.metadata_kraft.records.types import partition_version, registration_version
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.client_quotas import QuotaEntity
-    from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
+    from tidelog.kernel.metadata.client_quotas import QuotaEntity
+    from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
     from tidelog.plugins.metadata_kraft.encoding import FramedRecord
     from tidelog.plugins.metadata_kraft.records.cluster import (
         RegisterBrokerRecord,
@@ -95,7 +95,7 @@ METADATA_VERSION = "metadata.version"
 
 
 @attrs.define(eq=True)
-class TopicImage:
+class TopicRecords:
     """A topic; `partitions` by number, each with its whole state."""
 
     name: str
@@ -104,7 +104,7 @@ class TopicImage:
 
 
 @attrs.define(eq=True)
-class MetadataImage:
+class RecordImage:
     """Topics by id, configuration by resource, quotas by entity, credentials, and everything else in the log.
 
     `next_producer_id` is the first that was never given out. `kept` are records that this broker has no use
@@ -112,7 +112,7 @@ class MetadataImage:
     removed since the last snapshot.
     """
 
-    topics: dict[Uuid, TopicImage] = attrs.field(factory=dict[bytes, TopicImage])
+    topics: dict[Uuid, TopicRecords] = attrs.field(factory=dict[bytes, TopicRecords])
     topic_ids: dict[str, Uuid] = attrs.field(factory=dict[str, bytes])
     configs: dict[Resource, dict[str, str]] = attrs.field(factory=dict[Resource, dict[str, str]])
     quotas: dict[QuotaEntity, dict[str, float]] = attrs.field(factory=dict["QuotaEntity", dict[str, float]])
@@ -138,7 +138,7 @@ class MetadataImage:
         """Return whether eligible leader replicas are enabled (KIP-966)."""
         return self.features.get(ELR_VERSION, 0) > 0
 
-    def find_topic(self, name: str) -> TopicImage | None:
+    def find_topic(self, name: str) -> TopicRecords | None:
         """Return the topic of that name, None without one."""
         topic_id = self.topic_ids.get(name)
         return None if topic_id is None else self.topics[topic_id]
@@ -147,7 +147,7 @@ class MetadataImage:
 NO_BROKER = -1
 
 
-def image_records(image: MetadataImage) -> Iterator[bytes]:
+def image_records(image: RecordImage) -> Iterator[bytes]:
     """Yield framed records which, applied to an empty image, rebuild this one; in Kafka's order."""
     yield from _features(image)
     for broker in image.brokers.values():
@@ -194,7 +194,7 @@ def credential_record(key: CredentialKey, credential: ScramCredential) -> UserSc
     )
 
 
-def _features(image: MetadataImage) -> Iterator[bytes]:
+def _features(image: RecordImage) -> Iterator[bytes]:
     """Yield the feature levels; `metadata.version` comes first, since readers need it for all others."""
     names = sorted(image.features, key=lambda name: name != METADATA_VERSION)
     for name in names:

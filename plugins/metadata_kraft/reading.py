@@ -17,7 +17,7 @@ from tidelog.plugins.metadata_kraft.encoding import (
     control_type,
     unframe,
 )
-from tidelog.plugins.metadata_kraft.image import MetadataImage
+from tidelog.plugins.metadata_kraft.image import RecordImage
 from tidelog.plugins.metadata_kraft.records.control import (
     CONTROL_TYPES,
     AbortTransactionRecord,
@@ -47,8 +47,8 @@ class MetadataReplay:
     the newest batch. `unknown` counts records by types that this broker does not know.
     """
 
-    image: MetadataImage = attrs.field(factory=MetadataImage)
-    bootstrap: MetadataImage = attrs.field(factory=MetadataImage)
+    image: RecordImage = attrs.field(factory=RecordImage)
+    bootstrap: RecordImage = attrs.field(factory=RecordImage)
     kraft_version: int = 0
     voters: VotersRecord | None = None
     voters_in_log: bool = False
@@ -82,7 +82,7 @@ class MetadataReplay:
 
         It has no effect before it is in the log (KIP-1170).
         """
-        self.bootstrap, self.image = self.image, MetadataImage()
+        self.bootstrap, self.image = self.image, RecordImage()
 
     def quorum_voters(self, node_id: int) -> tuple[QuorumVoter, ...]:
         """Return the voters; with `kraft.version` 0 they are configured, which is the node itself here."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
+from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
 from tidelog.plugins.metadata_kraft.encoding import FramedRecord, UnreadableMetadataRecord
-from tidelog.plugins.metadata_kraft.image import KEPT_TYPES, MetadataImage, TopicImage
+from tidelog.plugins.metadata_kraft.image import KEPT_TYPES, RecordImage, TopicRecords
 from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
 
 
-def apply_record(image: MetadataImage, record: FramedRecord) -> None:
+def apply_record(image: RecordImage, record: FramedRecord) -> None:
     """Apply a record to the image.
 
     Raises:
@@ -25,28 +25,28 @@ def apply_record(image: MetadataImage, record: FramedRecord) -> None:
         image.kept.keep(record)
 
 
-def apply_message(image: MetadataImage, message: object) -> None:
+def apply_message(image: RecordImage, message: object) -> None:
     """Like `apply_record`, for a message of this broker's own."""
     _APPLY[type(message)](image, message)
 
 
-def _topic(image: MetadataImage, record: topics.TopicRecord) -> None:
-    image.topics[record.topic_id] = TopicImage(record.name, record.topic_id)
+def _topic(image: RecordImage, record: topics.TopicRecord) -> None:
+    image.topics[record.topic_id] = TopicRecords(record.name, record.topic_id)
     image.topic_ids[record.name] = record.topic_id
 
 
-def _remove_topic(image: MetadataImage, record: topics.RemoveTopicRecord) -> None:
+def _remove_topic(image: RecordImage, record: topics.RemoveTopicRecord) -> None:
     topic = _topic_of(image, record.topic_id)
     del image.topics[record.topic_id], image.topic_ids[topic.name]
     image.configs.pop((settings.TOPIC_RESOURCE, topic.name), None)
     image.removed_topics[record.topic_id] = topic.name
 
 
-def _partition(image: MetadataImage, record: topics.PartitionRecord) -> None:
+def _partition(image: RecordImage, record: topics.PartitionRecord) -> None:
     _topic_of(image, record.topic_id).partitions[record.partition_id] = record
 
 
-def _change_partition(image: MetadataImage, record: topics.PartitionChangeRecord) -> None:
+def _change_partition(image: RecordImage, record: topics.PartitionChangeRecord) -> None:
     topic = _topic_of(image, record.topic_id)
     partition = topic.partitions.get(record.partition_id)
     if partition is None:
@@ -73,7 +73,7 @@ def _change_partition(image: MetadataImage, record: topics.PartitionChangeRecord
     partition.partition_epoch += 1
 
 
-def _clear_elr(image: MetadataImage, record: topics.ClearElrRecord) -> None:
+def _clear_elr(image: RecordImage, record: topics.ClearElrRecord) -> None:
     for topic in image.topics.values():
         if record.topic_name in ("", topic.name):
             for partition in topic.partitions.values():
@@ -82,7 +82,7 @@ def _clear_elr(image: MetadataImage, record: topics.ClearElrRecord) -> None:
                     partition.partition_epoch += 1
 
 
-def _config(image: MetadataImage, record: settings.ConfigRecord) -> None:
+def _config(image: RecordImage, record: settings.ConfigRecord) -> None:
     resource = (record.resource_type, record.resource_name)
     values = image.configs.setdefault(resource, {})
     if record.value is None:
@@ -93,7 +93,7 @@ def _config(image: MetadataImage, record: settings.ConfigRecord) -> None:
         del image.configs[resource]
 
 
-def _quota(image: MetadataImage, record: settings.ClientQuotaRecord) -> None:
+def _quota(image: RecordImage, record: settings.ClientQuotaRecord) -> None:
     entity = frozenset((part.entity_type, part.entity_name) for part in record.entity)
     quotas = image.quotas.setdefault(entity, {})
     if record.remove:
@@ -104,32 +104,32 @@ def _quota(image: MetadataImage, record: settings.ClientQuotaRecord) -> None:
         del image.quotas[entity]
 
 
-def _credential(image: MetadataImage, record: settings.UserScramCredentialRecord) -> None:
+def _credential(image: RecordImage, record: settings.UserScramCredentialRecord) -> None:
     image.credentials[CredentialKey(record.name, record.mechanism)] = ScramCredential(
         record.salt, record.stored_key, record.server_key, record.iterations
     )
 
 
-def _remove_credential(image: MetadataImage, record: settings.RemoveUserScramCredentialRecord) -> None:
+def _remove_credential(image: RecordImage, record: settings.RemoveUserScramCredentialRecord) -> None:
     image.credentials.pop(CredentialKey(record.name, record.mechanism), None)
 
 
-def _feature(image: MetadataImage, record: cluster.FeatureLevelRecord) -> None:
+def _feature(image: RecordImage, record: cluster.FeatureLevelRecord) -> None:
     if record.feature_level:
         image.features[record.name] = record.feature_level
     else:
         image.features.pop(record.name, None)
 
 
-def _register_broker(image: MetadataImage, record: cluster.RegisterBrokerRecord) -> None:
+def _register_broker(image: RecordImage, record: cluster.RegisterBrokerRecord) -> None:
     image.brokers[record.broker_id] = record
 
 
-def _unregister_broker(image: MetadataImage, record: cluster.UnregisterBrokerRecord) -> None:
+def _unregister_broker(image: RecordImage, record: cluster.UnregisterBrokerRecord) -> None:
     image.brokers.pop(record.broker_id, None)
 
 
-def _change_registration(image: MetadataImage, record: cluster.BrokerRegistrationChangeRecord) -> None:
+def _change_registration(image: RecordImage, record: cluster.BrokerRegistrationChangeRecord) -> None:
     broker = _broker_of(image, record.broker_id)
     if record.fenced:
         broker.fenced = record.fenced == cluster.FENCE
@@ -141,41 +141,41 @@ def _change_registration(image: MetadataImage, record: cluster.BrokerRegistratio
         broker.cordoned_log_dirs = record.cordoned_log_dirs
 
 
-def _fence(image: MetadataImage, record: cluster.FenceBrokerRecord) -> None:
+def _fence(image: RecordImage, record: cluster.FenceBrokerRecord) -> None:
     _broker_of(image, record.id).fenced = True
 
 
-def _unfence(image: MetadataImage, record: cluster.UnfenceBrokerRecord) -> None:
+def _unfence(image: RecordImage, record: cluster.UnfenceBrokerRecord) -> None:
     _broker_of(image, record.id).fenced = False
 
 
-def _register_controller(image: MetadataImage, record: cluster.RegisterControllerRecord) -> None:
+def _register_controller(image: RecordImage, record: cluster.RegisterControllerRecord) -> None:
     image.controllers[record.controller_id] = record
 
 
-def _unregister_controller(image: MetadataImage, record: cluster.UnregisterControllerRecord) -> None:
+def _unregister_controller(image: RecordImage, record: cluster.UnregisterControllerRecord) -> None:
     image.controllers.pop(record.controller_id, None)
 
 
-def _producer_ids(image: MetadataImage, record: cluster.ProducerIdsRecord) -> None:
+def _producer_ids(image: RecordImage, record: cluster.ProducerIdsRecord) -> None:
     image.next_producer_id = record.next_producer_id
 
 
-def _topic_of(image: MetadataImage, topic_id: bytes) -> TopicImage:
+def _topic_of(image: RecordImage, topic_id: bytes) -> TopicRecords:
     topic = image.topics.get(topic_id)
     if topic is None:
         raise UnreadableMetadataRecord(f"a record refers to the topic {topic_id.hex()}, which is unknown")
     return topic
 
 
-def _broker_of(image: MetadataImage, broker_id: int) -> cluster.RegisterBrokerRecord:
+def _broker_of(image: RecordImage, broker_id: int) -> cluster.RegisterBrokerRecord:
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise UnreadableMetadataRecord(f"a record refers to broker {broker_id}, which is unknown")
     return broker
 
 
-_APPLY: dict[type[Any], Callable[[MetadataImage, Any], None]] = {
+_APPLY: dict[type[Any], Callable[[RecordImage, Any], None]] = {
     topics.TopicRecord: _topic,
     topics.RemoveTopicRecord: _remove_topic,
     topics.PartitionRecord: _partition,

@@ -8,42 +8,40 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID, uuid4
 
+import attrs
 import trio
 
 from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError, StorageError
-from tidelog.kernel.seams.client_quotas import QuotaChange, QuotaEntity
+from tidelog.kernel.metadata import MetadataDelta, MetadataImage, TopicImage
+from tidelog.kernel.seams.features import SupportedLevels
 from tidelog.kernel.seams.metadata import (
     BrokerRegistration,
     MetadataContext,
     MetadataQuorum,
-    TopicRecord,
 )
-from tidelog.kernel.seams.resource_configs import ResourceScope
-from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.storage.directories import NO_BROKER_EPOCH, DataDirectories
 from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.plugins.metadata_kraft import keys
 from tidelog.plugins.metadata_kraft.activation import bootstrap_values, leader_change
 from tidelog.plugins.metadata_kraft.adoption import AdoptedTopics, adopted_records, log_adoption
-from tidelog.plugins.metadata_kraft.changes import Changes
+from tidelog.plugins.metadata_kraft.changes import KRAFT_VERSION, Changes
 from tidelog.plugins.metadata_kraft.commits import Commits
+from tidelog.plugins.metadata_kraft.delivery import Delivery
 from tidelog.plugins.metadata_kraft.directory import choose_directory, has_metadata_log
 from tidelog.plugins.metadata_kraft.encoding import frame, unframe
-from tidelog.plugins.metadata_kraft.feature_levels import KRAFT_VERSION, LoggedLevels, level_changes
+from tidelog.plugins.metadata_kraft.feature_levels import WRITABLE_LEVELS, check_levels
 from tidelog.plugins.metadata_kraft.formatting import sole_voter
 from tidelog.plugins.metadata_kraft.housekeeping import CLOSING_BYTES, SnapshotLimits, Snapshots
-from tidelog.plugins.metadata_kraft.image import MetadataImage, TopicImage
+from tidelog.plugins.metadata_kraft.image import RecordImage
 from tidelog.plugins.metadata_kraft.opening import MetadataLocation, open_metadata
 from tidelog.plugins.metadata_kraft.quorum_state import write_quorum_state
 from tidelog.plugins.metadata_kraft.reading import MetadataReplay
-from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
 from tidelog.plugins.metadata_kraft.records.control import (
     AbortTransactionRecord,
     KRaftVersionRecord,
@@ -62,38 +60,37 @@ ROOM_INTERVAL_MS = 2_000
 class KraftMetadata:
     """`MetadataStore` in Kafka's metadata log, which this broker leads alone."""
 
+    supported_features: Mapping[str, SupportedLevels] = WRITABLE_LEVELS
+
     def __init__(self, context: MetadataContext) -> None:
         self._context = context
-        self._to_adopt: Sequence[TopicRecord] = ()
+        self._to_adopt: Sequence[TopicImage] = ()
         self._opened: Commits | None = None
         self._location: MetadataLocation
         self._directories: DataDirectories
         self._replay = MetadataReplay()
         self._adopted: AdoptedTopics
         self._changes: Changes
-        self.features: LoggedLevels
+        self.image = MetadataImage()
+        self._delivery: Delivery
+        self._configured: Collection[UUID] = ()
         self._epoch_before: int
 
     @property
-    def cluster_id(self) -> str:
-        """Return the cluster id."""
-        return self._location.cluster_id
-
-    @property
-    def image(self) -> MetadataImage:
-        """Return the image, which the caller must not change."""
+    def records(self) -> RecordImage:
+        """What the records of the log say, which the caller must not change."""
         return self._replay.image
 
     @property
     def broker_epoch(self) -> int:
         """The epoch that this broker is registered with, -1 if it is not."""
-        broker = self.image.brokers.get(self._context.node_id)
+        broker = self.records.brokers.get(self._context.node_id)
         return NO_BROKER_EPOCH if broker is None else broker.broker_epoch
 
     @property
     def deleted_topics(self) -> Mapping[UUID, str]:
         """Ids and names of topics that were deleted since the last snapshot."""
-        return {UUID(bytes=topic_id): name for topic_id, name in self.image.removed_topics.items()}
+        return {UUID(bytes=topic_id): name for topic_id, name in self.records.removed_topics.items()}
 
     def is_stored_in(self, directory: Path) -> bool:
         """Return whether a log directory has a metadata log, or a part of one."""
@@ -121,16 +118,36 @@ class KraftMetadata:
         self._location, self._directories, self._adopted = location, directories, adopted
         self._replay, self._epoch_before = opened.replay, opened.epoch
         self._changes = Changes(opened.replay.image, context.node_id, self._directory_of)
-        self.features = LoggedLevels(opened.replay, opened.log, self._change_levels)
         limits = SnapshotLimits.of(context.config)
         snapshots = Snapshots(
             location.directory, opened.log, opened.replay, opened.snapshots, limits, context.now_ms
         )
         snapshots.bytes_since = opened.bytes_since_snapshot
-        self._opened = Commits(opened.log, opened.replay.image, snapshots)
-        if not self.image.metadata_version:
+        self._delivery = Delivery(opened.replay.image, self._is_adopted)
+        self._opened = Commits(opened.log, opened.replay.image, snapshots, self._committed)
+        if not self.records.metadata_version:
             # Nothing was ever written to this log.
             self._to_adopt = adopted_records(directories.in_service)
+        self._read_image()
+
+    def _read_image(self) -> None:
+        """Take the image from the records as a whole."""
+        self.image = self._with_levels(self._delivery.image(self._location.cluster_id, self._to_adopt))
+
+    def _is_adopted(self, topic_id: UUID) -> bool:
+        return topic_id in self._adopted and topic_id not in self._configured
+
+    async def _committed(self, messages: Sequence[object]) -> None:
+        delta = await self._delivery.delta(messages)
+        self.image = self._with_levels(delta.apply(self.image))
+        self._context.deliver(delta)
+
+    def _with_levels(self, image: MetadataImage) -> MetadataImage:
+        """Add `kraft.version`, which is in control records, and the epoch: the last offset, as in Kafka."""
+        levels = {**image.features, KRAFT_VERSION: self._replay.kraft_version}
+        return attrs.evolve(
+            image, features=levels, features_epoch=max(self._commits.log.high_watermark - 1, 0)
+        )
 
     def _directory_of(self, partition: TopicPartition) -> bytes | None:
         directories = self._directories
@@ -149,8 +166,9 @@ class KraftMetadata:
         """
         for step in (self._begin_leading, self._bootstrap, self._lead_partitions):
             await self._commits.now_or_with_room(step)
-        if self._commits.owed and not self.image.metadata_version:
+        if self._commits.owed and not self.records.metadata_version:
             raise disk.full_error(f"there is no room for a new metadata log in {self._location.root}")
+        self._read_image()
 
     def background_tasks(self) -> Sequence[PeriodicTask]:
         """See `MetadataStore.background_tasks`."""
@@ -184,12 +202,12 @@ class KraftMetadata:
         values: list[bytes] = []
         if self._replay.transaction is not None:
             values.append(frame(AbortTransactionRecord(reason="Controller failover")))
-        if not self.image.metadata_version:
+        if not self.records.metadata_version:
             values += await trio.to_thread.run_sync(self._bootstrap_values)
         await self._commits.write(values)
         self._replay.transaction = None
         for value in values:
-            apply_record(self.image, unframe(value))
+            apply_record(self.records, unframe(value))
         self._to_adopt = ()
 
     async def _lead_partitions(self) -> None:
@@ -240,12 +258,6 @@ class KraftMetadata:
             raise RuntimeError("the metadata store is not open")
         return self._opened
 
-    def assigned_directory(self, partition: TopicPartition) -> bytes | None:
-        """Return the id of the log directory that a partition was last assigned to, None without one."""
-        topic = self.image.find_topic(partition.topic)
-        found = None if topic is None else topic.partitions.get(partition.partition)
-        return found.directories[0] if found is not None and found.directories else None
-
     async def assign_directory(self, partition: TopicPartition, directory_id: bytes) -> None:
         """Record that a partition is in another log directory now; durable on return.
 
@@ -283,95 +295,30 @@ class KraftMetadata:
             lambda: self._commits.commit(self._changes.lead_no_longer(partitions))
         )
 
-    def topics(self) -> Sequence[TopicRecord]:
-        """Return all topics."""
-        return [*(self._record(topic) for topic in self.image.topics.values()), *self._to_adopt]
-
-    def _record(self, topic: TopicImage) -> TopicRecord:
-        topic_id = UUID(bytes=topic.topic_id)
-        config = self.image.configs.get((settings.TOPIC_RESOURCE, topic.name), {})
-        epochs = tuple(topic.partitions[index].leader_epoch for index in range(len(topic.partitions)))
-        adopted = topic_id in self._adopted
-        return TopicRecord(topic.name, topic_id, len(epochs), dict(config), epochs, adopted)
-
-    async def put_topics(self, *records: TopicRecord) -> None:
-        """Create or change topics; durable on return."""
+    async def commit(self, delta: MetadataDelta) -> None:
+        """Make a change in one batch; durable on return."""
         async with self._commits.alone():
-            configs = self.image.configs
-            configured = [
-                record.topic_id
-                for record in records
-                if configs.get((settings.TOPIC_RESOURCE, record.name), {}) != record.config
-            ]
-            await self._commits.commit(chain.from_iterable(map(self._changes.put_topic, records)))
-            await self._unmark(configured)
+            if KRAFT_VERSION in delta.features:
+                await self._put_voters_in_log(delta.features[KRAFT_VERSION])
+            self._configured = [*self._configured_by(delta)]
+            try:
+                await self._commits.commit(self._changes.of_delta(delta, self.broker_epoch))
+                await self._unmark(self._configured)
+            finally:
+                self._configured = ()
 
-    async def remove_topics(self, *names: str) -> None:
-        """Remove topics; durable on return."""
-        async with self._commits.alone():
-            found = [topic for topic in map(self.image.find_topic, names) if topic is not None]
-            await self._commits.commit(
-                (topics.RemoveTopicRecord(topic_id=topic.topic_id), 0) for topic in found
-            )
-            await self._unmark([UUID(bytes=topic.topic_id) for topic in found])
+    def _configured_by(self, delta: MetadataDelta) -> Iterator[UUID]:
+        """Return the topics that are no longer marked as adopted: configured, replaced or deleted ones."""
+        for name, after in delta.topics.items():
+            before = self.image.topics.get(name)
+            if before is not None and (
+                after is None or after.topic_id != before.topic_id or after.config != before.config
+            ):
+                yield before.topic_id
 
-    def broker_config(self, node_id: int | None) -> Mapping[str, str]:
-        """Return the dynamic configuration of a broker, or the default of all (None)."""
-        return self.image.configs.get((settings.BROKER_RESOURCE, _resource_name(node_id)), {})
-
-    async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
-        """Replace the dynamic configuration of a broker, or the default of all; durable on return."""
-        async with self._commits.alone():
-            resource = (settings.BROKER_RESOURCE, _resource_name(node_id))
-            await self._commits.commit(self._changes.put_config(resource, config))
-
-    def configured_resources(self, scope: ResourceScope) -> Sequence[str]:
-        """Return the names of the resources that have a configuration."""
-        wanted = settings.RESOURCE_TYPES[scope]
-        return [name for kind, name in self.image.configs if kind == wanted]
-
-    def resource_config(self, scope: ResourceScope, name: str) -> Mapping[str, str]:
-        """Return the configuration of a resource."""
-        return self.image.configs.get((settings.RESOURCE_TYPES[scope], name), {})
-
-    async def put_resource_configs(
-        self, scope: ResourceScope, configs: Mapping[str, Mapping[str, str]]
-    ) -> None:
-        """Replace the configurations of resources; durable on return."""
-        kind = settings.RESOURCE_TYPES[scope]
-        async with self._commits.alone():
-            changes = (self._changes.put_config((kind, name), config) for name, config in configs.items())
-            await self._commits.commit(chain.from_iterable(changes))
-
-    def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
-        """Return the quotas of each entity."""
-        return self.image.quotas
-
-    async def alter_client_quotas(self, changes: Sequence[QuotaChange]) -> None:
-        """Set and remove quotas; durable on return."""
-        async with self._commits.alone():
-            await self._commits.commit(self._changes.alter_client_quotas(changes))
-
-    def scram_credentials(self) -> Mapping[CredentialKey, ScramCredential]:
-        """Return the credentials of all users."""
-        return self.image.credentials
-
-    async def alter_scram_credentials(self, changes: Mapping[CredentialKey, ScramCredential | None]) -> None:
-        """Set and delete credentials; durable on return."""
-        async with self._commits.alone():
-            await self._commits.commit(self._changes.alter_scram_credentials(changes))
-
-    async def allocate_producer_ids(self, count: int) -> range:
-        """Return producer ids that were never returned before; durable on return."""
-        async with self._commits.alone():
-            first = self.image.next_producer_id
-            record = cluster.ProducerIdsRecord(
-                broker_id=self._context.node_id,
-                broker_epoch=self.broker_epoch,
-                next_producer_id=first + count,
-            )
-            await self._commits.commit([(record, 0)])
-            return range(first, first + count)
+    def check_levels(self, levels: Mapping[str, int]) -> None:
+        """Check changes of levels by the rules of each feature."""
+        check_levels(self.records, self._replay.kraft_version, levels)
 
     @property
     def quorum(self) -> MetadataQuorum:
@@ -379,12 +326,6 @@ class KraftMetadata:
         log, node_id = self._commits.log, self._context.node_id
         voters = self._replay.quorum_voters(node_id)
         return MetadataQuorum(node_id, log.epoch, log.end_offset, log.high_watermark, voters)
-
-    async def _change_levels(self, levels: Mapping[str, int]) -> None:
-        async with self._commits.alone():
-            if KRAFT_VERSION in levels:
-                await self._put_voters_in_log(levels[KRAFT_VERSION])
-            await self._commits.commit(level_changes(self.image, levels))
 
     async def _put_voters_in_log(self, kraft_version: int) -> None:
         """Raise `kraft.version`: the log has the voters from then on, in a control batch (KIP-853)."""
@@ -417,7 +358,3 @@ class KraftMetadata:
             await trio.to_thread.run_sync(self._adopted.discard, marked)
         except OSError as error:
             _log.warning("%s cannot be written, topics stay marked: %s", self._adopted.path, error)
-
-
-def _resource_name(node_id: int | None) -> str:
-    return "" if node_id is None else str(node_id)

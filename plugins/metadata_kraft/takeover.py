@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.ids import encode_uuid_bytes
-from tidelog.plugins.metadata_kraft.image import METADATA_VERSION, MetadataImage, TopicImage
+from tidelog.plugins.metadata_kraft.image import METADATA_VERSION, RecordImage, TopicRecords
 from tidelog.plugins.metadata_kraft.quorum_state import NO_NODE, QuorumState
 from tidelog.plugins.metadata_kraft.reading import MetadataReplay
 from tidelog.plugins.metadata_kraft.records.settings import BROKER_RESOURCE
@@ -69,7 +69,7 @@ def _check_version(directory: Path, level: int) -> None:
         )
 
 
-def _check_topic(directory: Path, topic: TopicImage, node_id: int) -> None:
+def _check_topic(directory: Path, topic: TopicRecords, node_id: int) -> None:
     if sorted(topic.partitions) != list(range(len(topic.partitions))):
         raise ConfigError(
             f"{directory}: topic {topic.name} has the partitions {_listed(topic.partitions)}, which do not "
@@ -84,7 +84,7 @@ def _check_topic(directory: Path, topic: TopicImage, node_id: int) -> None:
             )
 
 
-def foreign_settings(image: MetadataImage, dynamic_keys: Container[str]) -> list[str]:
+def foreign_settings(image: RecordImage, dynamic_keys: Container[str]) -> list[str]:
     """Return broker keys that the log sets beyond what a new log sets itself, and that do not count here.
 
     Those of `dynamic_keys`, which can be changed while the broker runs, do count.

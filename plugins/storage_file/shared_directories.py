@@ -21,13 +21,17 @@ class SharedDirectories:
     """`DataDirectories`: all log directories, and the metadata store's own log."""
 
     def __init__(self, directories: LogDirectories, identify: Callable[[Path | None], None]) -> None:
-        """`identify` is the method of that name; what it needs is the storage's."""
+        """`identify` does what the method of that name is for; what it needs is the storage's."""
         self._directories = directories
-        self.identify = identify
+        self._identify = identify
 
     def containing(self, has_files: Callable[[Path], bool]) -> Sequence[Path]:
         """Blocking: return the directories for which `has_files` returns true."""
         return self._directories.containing(has_files)
+
+    def identify(self, metadata_directory: Path | None) -> None:
+        """Blocking: give all directories their ids, and that of the metadata store."""
+        self._identify(metadata_directory)
 
     @property
     def cluster_id(self) -> str:

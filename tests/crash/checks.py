@@ -9,6 +9,7 @@ from uuid import UUID
 from tests.crash.core import Core
 from tests.crash.history import Expected, ExpectedLog
 from tests.crash.logs import batches_of, contents_of, ends_of, key_of, partitions_of
+from tests.metadata_changes import allocate_producer_ids
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader, parse_header, stamp_offset
 from tidelog.kernel.records.control import decode_marker
@@ -42,7 +43,7 @@ async def check_going_on(core: Core, expected: Expected, *, power_was_lost: bool
         log = expected.logs.get(key_of(partition), ExpectedLog())
         if not power_was_lost or nothing_was_lost(log):
             retry(partition, log)
-    (producer_id,) = await core.metadata.allocate_producer_ids(1)
+    (producer_id,) = await allocate_producer_ids(core.metadata, 1)
     assert producer_id not in expected.producer_ids
     for name in expected.deleted_names - {topic.name for topic in core.topics}:
         topic = await core.create(name, 2)

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tidelog.kernel.config import Config, TopicConfig, keys
+from tidelog.kernel.controller.dynamic_config import DynamicConfig
+from tidelog.kernel.controller.features import Features
+from tidelog.kernel.controller.local import LocalController
+from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.log import UnifiedLog
+from tidelog.kernel.metadata import MetadataDelta
+from tidelog.kernel.metadata.publisher import MetadataPublisher
 from tidelog.kernel.plugins import builtin
 from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
 from tidelog.kernel.seams.storage import StorageContext, TopicPartition
@@ -51,12 +57,15 @@ class Core:
         self.metadata: KraftMetadata
         self.storage: FileStorage
         self.topics: Topics
+        self.dynamic_config: DynamicConfig
+        self.publisher: MetadataPublisher
+        self.controller: LocalController
 
     async def open(self) -> None:
         """Start, as a broker does before it listens."""
         self.tasks = ManualTasks()
         node_id = self.config[keys.NODE_ID]
-        self.metadata = KraftMetadata(MetadataContext(self.config, node_id, self.clock))
+        self.metadata = KraftMetadata(MetadataContext(self.config, node_id, self.clock, self._deliver))
         context = StorageContext(
             self.config,
             node_id,
@@ -67,6 +76,10 @@ class Core:
         )
         self.storage = FileStorage(context)
         self.topics = Topics(self.config, self.storage, self.metadata, self.clock, self.tasks)
+        self.dynamic_config = DynamicConfig(self.config, node_id, BrokerEvents(), self.topics.refresh_configs)
+        self.publisher = MetadataPublisher(lambda: self.metadata.image, (self.dynamic_config.follow,))
+        features = Features(self.metadata, has_coordinator=False)
+        self.controller = LocalController(self.config, node_id, self.metadata, self.publisher, features)
         await open_stores(self.storage, self.metadata)
         await self.topics.load()
         await self.metadata.register_broker(BrokerRegistration({"PLAINTEXT": ("127.0.0.1", 9092)}, None))
@@ -74,6 +87,9 @@ class Core:
             self.tasks.start(task)
         for topic in self.topics:
             shrink(topic)
+
+    def _deliver(self, delta: MetadataDelta) -> None:
+        self.publisher.deliver(delta)
 
     async def _partition_assigned(self, partition: TopicPartition, directory_id: bytes) -> None:
         # Looked up at each call: tests replace the method.

@@ -9,6 +9,7 @@ import attrs
 from tests.crash.checks import is_abort
 from tests.crash.compacting import CompactingCore
 from tests.kernel.records.message_sets import Row, plain_set, wrapper
+from tests.metadata_changes import allocate_producer_ids
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, Buffer
 from tidelog.kernel.records.message_set import MessageContent
@@ -104,7 +105,7 @@ class Writer:
 
     async def _producer(self, name: str) -> Producer:
         if name not in self.producers:
-            (producer_id,) = await self.core.metadata.allocate_producer_ids(1)
+            (producer_id,) = await allocate_producer_ids(self.core.metadata, 1)
             self.producers[name] = Producer(producer_id)
         return self.producers[name]
 

@@ -13,6 +13,7 @@ from tests.crash.core import Core
 from tests.crash.history import Expected, History, LogKey
 from tests.crash.interposers import Unsynced
 from tests.crash.logs import batches_of, key_of
+from tests.metadata_changes import allocate_producer_ids
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.records.batch import stamp_offset
 from tidelog.kernel.seams.partition import AppendResult
@@ -183,7 +184,7 @@ class Workload:
 
     async def new_producer(self) -> Producer:
         """A producer with an id of its own."""
-        (producer_id,) = await self.core.metadata.allocate_producer_ids(1)
+        (producer_id,) = await allocate_producer_ids(self.core.metadata, 1)
         self.history.note(Expected.given, producer_id)
         return Producer(producer_id)
 

@@ -88,12 +88,12 @@ class Diary:
     def __init__(self, broker: Broker) -> None:
         self.events: list[str] = []
         storage, topics = broker.storage, broker.topics
-        for owner, names in (
-            (storage, ("open", "load", "finish_writes", "close")),
-            (broker.metadata, ("activate", "close")),
-            (topics, ("load", "close")),
-        ):
-            part = {storage: "storage", topics: "topics"}.get(owner, "metadata")
+        parts: tuple[tuple[str, object, tuple[str, ...]], ...] = (
+            ("storage", storage, ("open", "load", "finish_writes", "close")),
+            ("metadata", broker.metadata, ("activate", "close")),
+            ("topics", topics, ("load", "close")),
+        )
+        for part, owner, names in parts:
             for name in names:
                 setattr(owner, name, partial(self._noted, f"{part}.{name}", getattr(owner, name)))
 

@@ -92,7 +92,7 @@ async def test_topics_and_partitions_publish_what_happens_to_them() -> None:
         await broker.topics.grow("t", 4)
         await broker.topics.alter_config("t", lambda before: {"flush.ms": "1000"})
         await broker.topics.alter_config("t", lambda before: {"flush.ms": "1000"})
-        await broker.dynamic_config.alter(None, lambda before: {"log.flush.interval.ms": "5"})
+        await broker.controller.alter_broker_config(None, lambda before: {"log.flush.interval.ms": "5"})
         await broker.topics.delete("t")
     assert heard == [
         "TopicCreated t",

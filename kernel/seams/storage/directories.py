@@ -17,23 +17,11 @@ NO_BROKER_EPOCH = -1
 """Epoch of a broker that is registered nowhere."""
 
 
-class KnownTopic(Protocol):
-    """A topic as the storage sees it."""
+class KnownTopic(NamedTuple):
+    """The id of a topic, and the number of its partitions."""
 
-    @property
-    def name(self) -> str:
-        """The topic's name."""
-        ...
-
-    @property
-    def topic_id(self) -> UUID:
-        """The topic's id."""
-        ...
-
-    @property
-    def partitions(self) -> int:
-        """The number of its partitions."""
-        ...
+    topic_id: UUID
+    partitions: int
 
 
 class KnownTopics(NamedTuple):

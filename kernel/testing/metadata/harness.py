@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import TypeAlias
+from uuid import UUID
 
 from tidelog.kernel.config import Config
+from tidelog.kernel.metadata import ConfigResource, MetadataDelta, TopicImage
 from tidelog.kernel.seams.metadata import MetadataBackend, MetadataContext, MetadataStore
 from tidelog.kernel.seams.storage import Storage, StorageContext
 from tidelog.kernel.stores import close_stores, open_stores
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.clock import FakeClock
 from tidelog.kernel.testing.installed import installed_plugins, with_installed_keys
+
+TopicContent: TypeAlias = tuple[str, UUID, int, Mapping[str, str], bool]
+"""Name, id, number of partitions, configuration, and whether the topic is adopted."""
+
+
+def described(topic: TopicImage) -> TopicContent:
+    """Return what of a topic no start changes."""
+    return topic.name, topic.topic_id, len(topic.partitions), topic.config, topic.adopted
 
 
 class MetadataHarness:
@@ -33,21 +45,42 @@ class MetadataHarness:
         )
         self.clock = FakeClock()
         self.tasks = tasks
+        self.delivered: list[MetadataDelta] = []
         self._storages = installed_plugins().storage_backend(name)
         self.store, self.storage = self.new_store()
 
     def new_store(self) -> tuple[MetadataStore, Storage]:
         """Return a store that is not open yet, and the storage whose directories it may use."""
         node_id = 1
-        store = self.backend.create(MetadataContext(self.config, node_id, self.clock))
-        context = StorageContext(self.config, node_id, self.tasks, self.clock)
-        return store, self._storages.create(context)
+        context = MetadataContext(self.config, node_id, self.clock, self.delivered.append)
+        store = self.backend.create(context)
+        return store, self._storages.create(StorageContext(self.config, node_id, self.tasks, self.clock))
 
     async def open(self) -> None:
         """Open the storage and the store, and start the store's background tasks, as a broker does."""
         await open_stores(self.storage, self.store)
         for task in self.store.background_tasks():
             self.tasks.start(task)
+
+    async def put_topics(self, *topics: TopicImage) -> None:
+        """Create or change topics."""
+        await self.store.commit(MetadataDelta.of_topics(*topics))
+
+    async def remove_topics(self, *names: str) -> None:
+        """Remove topics."""
+        await self.store.commit(MetadataDelta(topics=dict.fromkeys(names)))
+
+    def topics(self) -> list[TopicContent]:
+        """Return all topics, without what a start changes of partitions."""
+        return [described(topic) for topic in self.store.image.topics.values()]
+
+    async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
+        """Replace what is set for a broker, or with None for all."""
+        await self.store.commit(MetadataDelta(configs={ConfigResource.of_broker(node_id): config}))
+
+    def broker_config(self, node_id: int | None) -> Mapping[str, str]:
+        """Return what is set for a broker, or with None for all."""
+        return self.store.image.config(ConfigResource.of_broker(node_id))
 
     async def close(self) -> None:
         """Close the storage and the store."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -14,20 +14,27 @@ import pytest
 import trio
 
 from tidelog.kernel.errors import InvalidUpdateVersion, StorageError
-from tidelog.kernel.seams.client_quotas import QuotaChange
+from tidelog.kernel.metadata import (
+    ALL_BROKERS,
+    ConfigResource,
+    MetadataDelta,
+    TopicImage,
+    topic_image,
+)
+from tidelog.kernel.metadata.client_quotas import QuotaEntity
+from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.features import GROUP_VERSION, HIGHEST_LEVELS, TRANSACTION_VERSION
-from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
-from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
+from tidelog.kernel.seams.metadata import BrokerRegistration
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.tasks import BackgroundTasks
-from tidelog.kernel.testing.metadata.harness import MetadataHarness
+from tidelog.kernel.testing.metadata.harness import MetadataHarness, described
 
 CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 WALK_STEPS = 120
 
 
 async def _refuses(change: Awaitable[None]) -> bool:
-    """Whether the store refuses to store what an empty change is about, as `MetadataStoreBase` does."""
+    """Whether the store has nothing of the kind that a change is about, as `MetadataStoreBase` by default."""
     try:
         await change
     except StorageError:
@@ -63,214 +70,208 @@ class MetadataConformance:
                 await harness.close()
 
     async def test_topics_are_put_replaced_and_removed(self, harness: MetadataHarness) -> None:
-        assert list(harness.store.topics()) == []
-        first = TopicRecord("first", uuid4(), 3, {"retention.ms": "1000", "cleanup.policy": "compact"})
-        await harness.store.put_topics(first)
-        await harness.store.put_topics(TopicRecord("second", uuid4(), 1))
-        changed = TopicRecord("first", first.topic_id, 5, {})
-        await harness.store.put_topics(changed)
-        await harness.store.remove_topics("second")
-        await harness.store.remove_topics("never there")
-        assert list(harness.store.topics()) == [changed]
+        assert harness.topics() == []
+        first = topic_image("first", uuid4(), 3, {"retention.ms": "1000", "cleanup.policy": "compact"})
+        await harness.put_topics(first)
+        await harness.put_topics(topic_image("second", uuid4(), 1))
+        changed = topic_image("first", first.topic_id, 5, {})
+        await harness.put_topics(changed)
+        await harness.remove_topics("second")
+        await harness.remove_topics("never there")
+        assert harness.topics() == [described(changed)]
         await harness.reopen()
-        assert list(harness.store.topics()) == [changed]
+        assert harness.topics() == [described(changed)]
 
     async def test_put_topic_with_another_id_replaces_the_topic(self, harness: MetadataHarness) -> None:
-        await harness.store.put_topics(TopicRecord("t", uuid4(), 3, {"retention.ms": "1000"}))
-        other = TopicRecord("t", uuid4(), 1)
-        await harness.store.put_topics(other)
+        await harness.put_topics(topic_image("t", uuid4(), 3, {"retention.ms": "1000"}))
+        other = topic_image("t", uuid4(), 1)
+        await harness.put_topics(other)
         await harness.reopen()
-        assert list(harness.store.topics()) == [other]
+        assert harness.topics() == [described(other)]
 
-    async def test_put_topic_keeps_leader_epochs_or_has_none(self, harness: MetadataHarness) -> None:
-        record = TopicRecord("t", uuid4(), 3, leader_epochs=(4, 0, 7))
-        await harness.store.put_topics(record)
-        (found,) = harness.store.topics()
-        assert found.leader_epochs in ((), record.leader_epochs)
+    async def test_commit_keeps_leader_epochs_or_has_none(self, harness: MetadataHarness) -> None:
+        record = topic_image("t", uuid4(), 3, leader_epochs=(4, 0, 7))
+        await harness.put_topics(record)
         await harness.reopen()
-        (found,) = harness.store.topics()
+        epochs = [partition.leader_epoch for partition in harness.store.image.topics["t"].partitions]
         # A start may lead the partitions in new epochs, never in old ones.
-        assert not found.leader_epochs or all(
-            after >= before for after, before in zip(found.leader_epochs, record.leader_epochs, strict=True)
+        assert epochs == [0, 0, 0] or all(
+            after >= before.leader_epoch for after, before in zip(epochs, record.partitions, strict=True)
         )
 
-    async def test_what_topics_returned_does_not_change(self, harness: MetadataHarness) -> None:
-        record = TopicRecord("t", uuid4(), 1, {"retention.ms": "1"})
-        await harness.store.put_topics(record)
-        before = list(harness.store.topics())
-        await harness.store.put_topics(TopicRecord("t", record.topic_id, 2, {"retention.ms": "2"}))
-        assert before == [record]
+    async def test_an_image_does_not_change(self, harness: MetadataHarness) -> None:
+        record = topic_image("t", uuid4(), 1, {"retention.ms": "1"})
+        await harness.put_topics(record)
+        image = harness.store.image
+        before = image.topics["t"]
+        await harness.put_topics(topic_image("t", record.topic_id, 2, {"retention.ms": "2"}))
+        assert image.topics["t"] is before
+        assert before.config == {"retention.ms": "1"}
 
     async def test_changes_at_the_same_time_are_all_made(self, harness: MetadataHarness) -> None:
-        records = {name: TopicRecord(name, uuid4(), 1) for name in "abcdefgh"}
+        records = {name: topic_image(name, uuid4(), 1) for name in "abcdefgh"}
         async with trio.open_nursery() as nursery:
             for record in records.values():
-                nursery.start_soon(harness.store.put_topics, record)
+                nursery.start_soon(harness.put_topics, record)
             for name in "xyz":
-                nursery.start_soon(harness.store.put_broker_config, None, {name: "1"})
-        assert {topic.name: topic for topic in harness.store.topics()} == records
-        config = dict(harness.store.broker_config(None))
+                nursery.start_soon(harness.put_broker_config, None, {name: "1"})
+        assert sorted(harness.topics()) == sorted(map(described, records.values()))
+        config = harness.broker_config(None)
         assert config in [{name: "1"} for name in "xyz"]
         await harness.reopen()
-        assert {topic.name: topic for topic in harness.store.topics()} == records
-        assert dict(harness.store.broker_config(None)) == config
+        assert sorted(harness.topics()) == sorted(map(described, records.values()))
+        assert harness.broker_config(None) == config
 
     async def test_a_cancelled_change_is_made_or_not(self, harness: MetadataHarness) -> None:
         with trio.CancelScope() as scope:
             scope.cancel()
-            await harness.store.put_topics(TopicRecord("t", uuid4(), 3, {"retention.ms": "1"}))
-        there = list(harness.store.topics())
+            await harness.put_topics(topic_image("t", uuid4(), 3, {"retention.ms": "1"}))
+        there = harness.topics()
         assert len(there) <= 1
         await harness.reopen()
-        assert list(harness.store.topics()) == there
+        assert harness.topics() == there
 
     async def test_cluster_id_stays(self, harness: MetadataHarness) -> None:
-        cluster_id = harness.store.cluster_id
+        cluster_id = harness.store.image.cluster_id
         assert CLUSTER_ID.fullmatch(cluster_id)
         await harness.reopen()
-        assert harness.store.cluster_id == cluster_id
+        assert harness.store.image.cluster_id == cluster_id
 
-    async def test_allocate_producer_ids_returns_each_once(self, harness: MetadataHarness) -> None:
-        given: list[int] = []
+    async def test_next_producer_id_never_falls(self, harness: MetadataHarness) -> None:
+        first = harness.store.image.next_producer_id
+        assert first >= 0
         for count in (1, 1000, 1, 5):
-            block = await harness.store.allocate_producer_ids(count)
-            assert len(block) == count
-            given += block
+            await harness.store.commit(MetadataDelta(next_producer_id=first + count))
+            first += count
+            assert harness.store.image.next_producer_id == first
             await harness.reopen()
-        assert len(set(given)) == len(given)
-        assert min(given) >= 0
+            assert harness.store.image.next_producer_id == first
 
     async def test_broker_config_of_a_broker_and_of_all(self, harness: MetadataHarness) -> None:
-        assert not harness.store.broker_config(1)
-        await harness.store.put_broker_config(1, {"a": "1", "b": ""})
-        await harness.store.put_broker_config(None, {"a": "2"})
-        await harness.store.put_broker_config(1, {"b": "", "c": "3"})
+        assert not harness.broker_config(1)
+        await harness.put_broker_config(1, {"a": "1", "b": ""})
+        await harness.put_broker_config(None, {"a": "2"})
+        await harness.put_broker_config(1, {"b": "", "c": "3"})
         await harness.reopen()
-        assert dict(harness.store.broker_config(1)) == {"b": "", "c": "3"}
-        assert dict(harness.store.broker_config(None)) == {"a": "2"}
-        await harness.store.put_broker_config(None, {})
-        assert not harness.store.broker_config(None)
+        assert harness.broker_config(1) == {"b": "", "c": "3"}
+        assert harness.broker_config(None) == {"a": "2"}
+        await harness.put_broker_config(None, {})
+        assert not harness.broker_config(None)
 
-    async def test_alter_client_quotas_sets_and_removes_quotas(self, harness: MetadataHarness) -> None:
-        assert not harness.store.client_quotas()
-        if await _refuses(harness.store.alter_client_quotas([])):
+    async def test_commit_sets_and_removes_quotas(self, harness: MetadataHarness) -> None:
+        assert not harness.store.image.quotas
+        alice: QuotaEntity = frozenset({("user", "alice"), ("client-id", None)})
+        default: QuotaEntity = frozenset({("ip", None)})
+        rates = {"producer_byte_rate": 1000.5, "consumer_byte_rate": 2.0}
+        first = MetadataDelta(quotas={alice: rates, default: {"connection_creation_rate": 7.0}})
+        if await _refuses(harness.store.commit(first)):
+            assert not harness.store.image.quotas
             return
-        alice, default = frozenset({("user", "alice"), ("client-id", None)}), frozenset({("ip", None)})
-        await harness.store.alter_client_quotas(
-            [
-                QuotaChange(alice, "producer_byte_rate", 1000.5),
-                QuotaChange(alice, "consumer_byte_rate", 2.0),
-                QuotaChange(default, "connection_creation_rate", 7.0),
-                QuotaChange(default, "never there", None),
-            ]
-        )
-        await harness.store.alter_client_quotas(
-            [
-                QuotaChange(alice, "consumer_byte_rate", None),
-                QuotaChange(default, "connection_creation_rate", 8),
-            ]
-        )
+        after = {alice: {"producer_byte_rate": 1000.5}, default: {"connection_creation_rate": 8.0}}
+        await harness.store.commit(MetadataDelta(quotas=after))
         await harness.reopen()
-        assert harness.store.client_quotas() == {
-            alice: {"producer_byte_rate": 1000.5},
-            default: {"connection_creation_rate": 8.0},
-        }
-        await harness.store.alter_client_quotas([QuotaChange(alice, "producer_byte_rate", None)])
-        assert list(harness.store.client_quotas()) == [default]
+        assert dict(harness.store.image.quotas) == after
+        await harness.store.commit(MetadataDelta(quotas={alice: {}, frozenset({("ip", "never")}): {}}))
+        await harness.reopen()
+        assert list(harness.store.image.quotas) == [default]
 
-    async def test_alter_client_quotas_with_a_change_twice_has_the_last(
-        self, harness: MetadataHarness
-    ) -> None:
-        if await _refuses(harness.store.alter_client_quotas([])):
-            return
-        entity = frozenset({("user", "alice")})
-        changes = [QuotaChange(entity, "producer_byte_rate", value) for value in (1.0, None, 1.0, 2.0, None)]
-        for count, expected in ((4, {entity: {"producer_byte_rate": 2.0}}), (5, {})):
-            await harness.store.alter_client_quotas(changes[:count])
-            await harness.reopen()
-            assert harness.store.client_quotas() == expected
-
-    async def test_alter_scram_credentials_sets_and_deletes_them(self, harness: MetadataHarness) -> None:
-        assert not harness.store.scram_credentials()
-        if await _refuses(harness.store.alter_scram_credentials({})):
-            return
+    async def test_commit_sets_and_deletes_credentials(self, harness: MetadataHarness) -> None:
+        assert not harness.store.image.credentials
         first, second = CredentialKey("alice", 1), CredentialKey("alice", 2)
         credential = ScramCredential(b"salt", b"stored", b"server", 4096)
-        await harness.store.alter_scram_credentials({first: credential, second: credential})
-        changed = ScramCredential(b"", b"\0\xff", b"server", 8192)
-        await harness.store.alter_scram_credentials(
-            {first: changed, second: None, CredentialKey("b", 1): None}
-        )
-        await harness.reopen()
-        assert harness.store.scram_credentials() == {first: changed}
-
-    async def test_put_resource_config_of_groups_and_client_metrics(self, harness: MetadataHarness) -> None:
-        store = harness.store
-        if await _refuses(store.put_resource_configs("group", {"g": {}})):
+        if await _refuses(
+            harness.store.commit(MetadataDelta(credentials={first: credential, second: credential}))
+        ):
             return
-        await store.put_resource_configs("group", {"g": {"a": "1", "b": ""}})
-        await store.put_resource_configs("client-metrics", {"g": {"a": "2"}})
-        await store.put_resource_configs("group", {"h": {"a": "3"}})
-        await store.put_resource_configs("group", {"g": {"b": "", "c": "4"}})
-        await store.put_resource_configs("group", {"h": {}})
-        await harness.reopen()
-        store = harness.store
-        assert store.resource_config("group", "g") == {"b": "", "c": "4"}
-        assert store.resource_config("client-metrics", "g") == {"a": "2"}
-        assert (store.configured_resources("group"), store.configured_resources("client-metrics")) == (
-            ["g"],
-            ["g"],
+        changed = ScramCredential(b"", b"\0\xff", b"server", 8192)
+        await harness.store.commit(
+            MetadataDelta(credentials={first: changed, second: None, CredentialKey("b", 1): None})
         )
-        assert not store.resource_config("group", "h")
+        await harness.reopen()
+        assert dict(harness.store.image.credentials) == {first: changed}
+
+    async def test_commit_configures_groups_and_client_metrics(self, harness: MetadataHarness) -> None:
+        g, h, metrics = (
+            ConfigResource("group", "g"),
+            ConfigResource("group", "h"),
+            ConfigResource("client-metrics", "g"),
+        )
+        changes: Sequence[Mapping[ConfigResource, Mapping[str, str]]] = (
+            {g: {"a": "1", "b": ""}, metrics: {"a": "2"}},
+            {h: {"a": "3"}},
+            {g: {"b": "", "c": "4"}},
+            {h: {}},
+        )
+        for configs in changes:
+            await harness.store.commit(MetadataDelta(configs=configs))
+        await harness.reopen()
+        image = harness.store.image
+        assert image.config(g) == {"b": "", "c": "4"}
+        assert image.config(metrics) == {"a": "2"}
+        assert [key for key in image.configs if key.scope != "broker"] == [g, metrics]
+
+    async def test_commit_of_several_kinds_is_one_change(self, harness: MetadataHarness) -> None:
+        delivered: list[MetadataDelta] = harness.delivered
+        delivered.clear()
+        before = harness.store.image
+        topics = {"t": topic_image("t", uuid4(), 1)}
+        delta = MetadataDelta(topics=topics, configs={ALL_BROKERS: {"a": "1"}}, next_producer_id=2000)
+        await harness.store.commit(delta)
+        (made,) = delivered
+        assert made.apply(before).topics == harness.store.image.topics
+        assert (made.configs, made.next_producer_id) == (delta.configs, 2000)
 
     async def test_register_broker_at_each_start(self, harness: MetadataHarness) -> None:
         for port in (9092, 19092):
             registration = BrokerRegistration({"PLAINTEXT": ("localhost", port)}, "rack")
             await harness.store.register_broker(registration)
             epoch = harness.store.broker_epoch
-            await harness.store.put_topics(TopicRecord(f"t{port}", uuid4(), 1))
+            await harness.put_topics(topic_image(f"t{port}", uuid4(), 1))
             assert harness.store.broker_epoch == epoch
             await harness.reopen()
-        assert len(harness.store.topics()) == 2
+        assert len(harness.topics()) == 2
 
     async def test_feature_levels_are_durable_or_refused(self, harness: MetadataHarness) -> None:
         highest = dict(HIGHEST_LEVELS)
-        assert harness.store.features.levels.items() >= highest.items()
-        epoch = harness.store.features.epoch
+        assert harness.store.image.features.items() >= highest.items()
+        epoch = harness.store.image.features_epoch
         assert epoch >= 0
         lowered = {GROUP_VERSION: 0, TRANSACTION_VERSION: 1}
         try:
-            harness.store.features.check(lowered)
+            harness.store.check_levels(lowered)
         except InvalidUpdateVersion:
-            with pytest.raises(InvalidUpdateVersion):
-                await harness.store.features.put(lowered)
+            with pytest.raises(StorageError):
+                await harness.store.commit(MetadataDelta(features=lowered))
         else:
-            await harness.store.features.put(lowered)
-            assert harness.store.features.epoch > epoch
+            await harness.store.commit(MetadataDelta(features=lowered))
+            assert harness.store.image.features_epoch > epoch
             highest |= lowered
         await harness.reopen()
-        found = harness.store.features.levels
+        found = harness.store.image.features
         assert {name: found.get(name, 0) for name in highest} == highest
-        assert harness.store.features.epoch >= epoch
+        assert harness.store.image.features_epoch >= epoch
 
     async def test_assign_directory_is_recorded_or_ignored(self, harness: MetadataHarness) -> None:
-        await harness.store.put_topics(TopicRecord("t", uuid4(), 2))
+        await harness.put_topics(topic_image("t", uuid4(), 2))
         directory_id, partition = uuid4().bytes, TopicPartition("t", 1)
+        before = harness.store.image.partition(partition)
         await harness.store.assign_directory(partition, directory_id)
-        assert harness.store.assigned_directory(partition) in (None, directory_id)
+        found = harness.store.image.partition(partition)
+        assert before is not None
+        assert found in (before, before._replace(directory=directory_id))
         for unknown in (TopicPartition("t", 2), TopicPartition("u", 0)):
             await harness.store.assign_directory(unknown, directory_id)
-            assert harness.store.assigned_directory(unknown) is None
+            assert harness.store.image.partition(unknown) is None
 
     async def test_failed_directories_and_partitions_leave_the_topics(self, harness: MetadataHarness) -> None:
-        record = TopicRecord("t", uuid4(), 2)
-        await harness.store.put_topics(record)
+        record = topic_image("t", uuid4(), 2)
+        await harness.put_topics(record)
         await harness.store.register_broker(BrokerRegistration({"PLAINTEXT": ("localhost", 9092)}, None))
         await harness.store.fail_directory(uuid4().bytes, [TopicPartition("t", 0), TopicPartition("u", 0)])
         await harness.store.fail_partitions([TopicPartition("t", 1)])
-        assert list(harness.store.topics()) == [record]
+        assert harness.topics() == [described(record)]
         await harness.reopen()
-        assert list(harness.store.topics()) == [record]
+        assert harness.topics() == [described(record)]
 
     async def test_a_store_without_directories_opens_or_is_refused(self, harness: MetadataHarness) -> None:
         other, _ = harness.new_store()
@@ -278,8 +279,8 @@ class MetadataConformance:
             return
         other.open(None)
         await other.activate()
-        await other.put_topics(TopicRecord("other", uuid4(), 1))
-        assert list(harness.store.topics()) == []
+        await other.commit(MetadataDelta.of_topics(topic_image("other", uuid4(), 1)))
+        assert harness.topics() == []
         await other.close(clean=True)
 
     @pytest.mark.parametrize("seed", range(3))
@@ -299,8 +300,8 @@ class _Model:
     """What a store should have after some changes; a new one may set something for all brokers."""
 
     def __init__(self, harness: MetadataHarness) -> None:
-        self._topics: dict[str, TopicRecord] = {}
-        self._configs: dict[int | None, Mapping[str, str]] = {None: dict(harness.store.broker_config(None))}
+        self._topics: dict[str, TopicImage] = {}
+        self._configs: dict[int | None, Mapping[str, str]] = {None: harness.broker_config(None)}
 
     async def step(self, harness: MetadataHarness, choose: random.Random) -> None:
         """Make a change at random."""
@@ -308,28 +309,30 @@ class _Model:
         there = self._topics.get(name)
         match choose.randrange(4):
             case 0:
-                await harness.store.remove_topics(name)
+                await harness.remove_topics(name)
                 self._topics.pop(name, None)
             case 1:
                 node_id = choose.choice((None, 1))
-                await harness.store.put_broker_config(node_id, config)
+                await harness.put_broker_config(node_id, config)
                 self._configs[node_id] = config
             case 2 if there is not None:
-                partitions = there.partitions + choose.randrange(3)
-                await self._put(harness, TopicRecord(name, there.topic_id, partitions, config))
+                partitions = len(there.partitions) + choose.randrange(3)
+                await self._put(harness, topic_image(name, there.topic_id, partitions, config))
             case _:
                 topic_id = UUID(int=choose.getrandbits(120) + 2)
-                await self._put(harness, TopicRecord(name, topic_id, choose.randint(1, 4), config))
+                await self._put(harness, topic_image(name, topic_id, choose.randint(1, 4), config))
 
-    async def _put(self, harness: MetadataHarness, record: TopicRecord) -> None:
-        await harness.store.put_topics(record)
+    async def _put(self, harness: MetadataHarness, record: TopicImage) -> None:
+        await harness.put_topics(record)
         self._topics[record.name] = record
 
     def check(self, harness: MetadataHarness) -> None:
         """Compare everything."""
-        assert {topic.name: topic for topic in harness.store.topics()} == self._topics
+        assert {topic[0]: topic for topic in harness.topics()} == {
+            name: described(topic) for name, topic in self._topics.items()
+        }
         for node_id in (None, 1):
-            assert dict(harness.store.broker_config(node_id)) == dict(self._configs.get(node_id, {}))
+            assert harness.broker_config(node_id) == dict(self._configs.get(node_id, {}))
 
 
 def _some_config(choose: random.Random) -> dict[str, str]:

@@ -23,7 +23,7 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
 from tidelog.plugins.protocol_kafka.codecs.types import STRING
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.resource_configs import ResourceScope
+    from tidelog.kernel.metadata import ResourceScope
     from tidelog.plugins.protocol_kafka.codecs.types import Uuid
 
 TOPIC_RESOURCE = 2

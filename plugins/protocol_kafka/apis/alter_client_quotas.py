@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from tidelog.kernel.errors import BrokerError, InvalidRequest, StorageError
+from tidelog.kernel.metadata.client_quotas import QuotaEntity
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.seams.client_quotas import QuotaEntity
 from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -42,7 +42,9 @@ async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> 
             alterations[entity] = quotas
         await pace.turn()
     try:
-        refused = await context.broker.client_quotas.alter(alterations, validate_only=request.validate_only)
+        refused = await context.broker.controller.alter_client_quotas(
+            alterations, validate_only=request.validate_only
+        )
     except StorageError as error:
         errors |= dict.fromkeys(alterations, error)
     else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidelog.kernel.errors import BrokerError, StorageError
+from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.seams.scram import CredentialKey, ScramUpsertion
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.alter_user_scram_credentials import (
@@ -32,7 +32,7 @@ async def handle(
         await pace.turn()
     results: Mapping[str, BrokerError | None]
     try:
-        results = await context.broker.scram_credentials.alter(deletions, upsertions)
+        results = await context.broker.controller.alter_scram_credentials(deletions, upsertions)
     except StorageError as error:
         keys = [*deletions, *(upsertion.key for upsertion in upsertions)]
         results = dict.fromkeys((key.user for key in keys), error)

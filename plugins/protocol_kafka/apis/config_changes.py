@@ -28,7 +28,7 @@ from tidelog.plugins.protocol_kafka.messages.describe_configs import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.resource_configs import ResourceScope
+    from tidelog.kernel.metadata import ResourceScope
 
 SCOPES: Mapping[int, ResourceScope] = {GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "client-metrics"}
 """The resources beside topics and brokers that the metadata has, by their number in the protocol."""
@@ -115,12 +115,14 @@ async def _change(
     if kind == TOPIC_RESOURCE:
         return await broker.topics.alter_configs(changes, validate_only=validate_only)
     if kind in SCOPES:
-        return await broker.resource_configs.alter_all(SCOPES[kind], changes, validate_only=validate_only)
+        return await broker.controller.alter_resource_configs(
+            SCOPES[kind], changes, validate_only=validate_only
+        )
     results: list[BrokerError | None] = []
     for name, alter in changes:
         try:
             if kind == BROKER_RESOURCE:
-                await broker.dynamic_config.alter(
+                await broker.controller.alter_broker_config(
                     node_named(context, name), alter, validate_only=validate_only
                 )
             elif kind == BROKER_LOGGER_RESOURCE:

@@ -110,7 +110,7 @@ async def _validate(
     for name, new in wanted.items():
         try:
             record, _ = context.broker.topics.check(new)
-            outcomes[name] = _Made(ZERO_UUID, record.partitions)
+            outcomes[name] = _Made(ZERO_UUID, len(record.partitions))
         except BrokerError as error:
             outcomes[name] = error
         await pace.turn()

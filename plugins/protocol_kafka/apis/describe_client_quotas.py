@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from tidelog.kernel.errors import BrokerError, InvalidRequest, UnsupportedVersion
+from tidelog.kernel.metadata.client_quotas import CLIENT_ID, IP, USER, QuotaFilter
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.seams.client_quotas import CLIENT_ID, IP, USER, QuotaFilter
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_client_quotas import (
@@ -49,7 +49,7 @@ async def handle(
         )
     entries: list[DescribeClientQuotasEntry] = []
     pace = Pace()
-    for entity, quotas in list(context.broker.client_quotas.all().items()):
+    for entity, quotas in context.broker.image.quotas.items():
         if wanted.matches(entity):
             parts = sorted(entity, key=lambda part: part[0])
             keys = sorted(quotas, key=_order(quotas))

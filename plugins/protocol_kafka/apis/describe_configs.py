@@ -11,6 +11,7 @@ from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.config.topic_config import TopicDefault
 from tidelog.kernel.errors import BrokerError, InvalidRequest
+from tidelog.kernel.metadata import ALL_BROKERS
 from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps
 from tidelog.kernel.topic_names import check_topic_name
 from tidelog.plugins.protocol_kafka.apis.config_changes import SCOPES, check_logger_node, node_named
@@ -30,7 +31,7 @@ from tidelog.plugins.protocol_kafka.messages.describe_configs import (
 from tidelog.plugins.protocol_kafka.unread_keys import UNREAD_KEYS, UnreadKey
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.resource_configs import ResourceScope
+    from tidelog.kernel.metadata import ResourceScope
 
 TOPIC_SOURCE, THIS_BROKER_SOURCE, ALL_BROKERS_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE = 1, 2, 3, 4, 5
 LOGGER_SOURCE = 6
@@ -244,7 +245,7 @@ def _logger_entries(levels: Mapping[str, str]) -> Iterator[DescribeConfigsResour
 def _entries_of_all_brokers(context: RequestContext) -> Iterator[DescribeConfigsResourceResult]:
     """Yield what is set for all brokers, and nothing else, as in Kafka."""
     config = context.broker.config
-    settings = context.broker.dynamic_config.settings(None)
+    settings = context.broker.image.config(ALL_BROKERS)
     for key in _broker_keys(config):
         if key.name in settings:
             entry = _broker_entry(config, key)

@@ -20,7 +20,7 @@ async def handle(
     """Describe the users in the request, or all of them; one that is named twice is refused."""
     infos: dict[str, list[CredentialInfo]] = {}
     pace = Pace()
-    for key, credential in list(context.broker.scram_credentials.all().items()):
+    for key, credential in context.broker.image.credentials.items():
         info = CredentialInfo(mechanism=key.mechanism, iterations=credential.iterations)
         infos.setdefault(key.user, []).append(info)
         await pace.turn()

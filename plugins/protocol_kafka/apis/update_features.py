@@ -26,7 +26,7 @@ async def handle(context: RequestContext, request: UpdateFeaturesRequest) -> Upd
         updates.append(_update(context.api_version, asked))
         await pace.turn()
     try:
-        await context.broker.features.update(updates, validate_only=request.validate_only)
+        await context.broker.controller.update_features(updates, validate_only=request.validate_only)
     except BrokerError as error:
         context.warn("refusing to change the levels of features for", error)
         return UpdateFeaturesResponse(

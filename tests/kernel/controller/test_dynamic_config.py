@@ -10,19 +10,23 @@ import pytest
 from tests.crash.core import Core
 from tidelog.kernel.config import UnsupportedKey, keys
 from tidelog.kernel.config.unsupported import UnsupportedKeys
-from tidelog.kernel.controller.dynamic_config import DynamicConfig
+from tidelog.kernel.controller.local import LocalController
 from tidelog.kernel.errors import BrokerError, InvalidConfig, InvalidRequest
-from tidelog.kernel.events import BrokerEvents
+from tidelog.kernel.metadata import ConfigResource, MetadataDelta
 from tidelog.kernel.seams.storage.keys import SEGMENT_MS
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.apis.config_changes import replaced_by
 
 
-def dynamic(core: Core) -> DynamicConfig:
-    """Return what a broker has for its own keys."""
-    changes = DynamicConfig(core.config, core.metadata, core.topics, 1, BrokerEvents())
-    changes.load()
-    return changes
+def dynamic(core: Core) -> LocalController:
+    """Return what alters the broker's own keys, which are those of the image."""
+    core.dynamic_config.load(core.metadata.image)
+    return core.controller
+
+
+def settings(core: Core, node_id: int | None) -> dict[str, str]:
+    """Return what is set for a broker, or with None for all."""
+    return dict(core.metadata.image.config(ConfigResource.of_broker(node_id)))
 
 
 async def test_alter_counts_at_once_and_after_a_restart(tmp_path: Path) -> None:
@@ -30,9 +34,9 @@ async def test_alter_counts_at_once_and_after_a_restart(tmp_path: Path) -> None:
     await core.open()
     topic = await core.create("orders", 1)
     changes = dynamic(core)
-    await changes.alter(1, replaced_by([("log.flush.interval.messages", "7")]))
+    await changes.alter_broker_config(1, replaced_by([("log.flush.interval.messages", "7")]))
     of_cluster = [("log.flush.interval.messages", "9"), ("log.roll.ms", "5000"), ("min.insync.replicas", "1")]
-    await changes.alter(None, replaced_by(of_cluster))
+    await changes.alter_broker_config(None, replaced_by(of_cluster))
     assert (topic.config[keys.FLUSH_MESSAGES], topic.config[SEGMENT_MS]) == (7, 5000)
     core.abandon()
     fresh = Core(tmp_path)
@@ -78,11 +82,13 @@ async def test_alter_refuses(
         UnsupportedKey(pattern, "broker", missing="TLS") for pattern in ("tls.*", "listener.name.*")
     )
     changes = dynamic(core)
-    before = dict(core.metadata.broker_config(None))
+    before = settings(core, None)
     with pytest.raises(error) as caught:
-        await changes.alter(None, replaced_by([("log.flush.interval.messages", "7"), (name, text)]))
+        await changes.alter_broker_config(
+            None, replaced_by([("log.flush.interval.messages", "7"), (name, text)])
+        )
     assert words in str(caught.value)
-    assert core.metadata.broker_config(None) == before
+    assert settings(core, None) == before
     assert core.config[keys.LOG_FLUSH_INTERVAL_MESSAGES] == keys.LOG_FLUSH_INTERVAL_MESSAGES.default
     await core.close()
 
@@ -107,29 +113,29 @@ DYNAMIC_CHANGES = [
 
 async def test_alter_takes_the_values_that_kafka_takes() -> None:
     async with running_broker() as broker:
-        changes = broker.dynamic_config
+        changes = broker.controller
         for key, taken, refused in DYNAMIC_CHANGES:
             for value in taken:
-                await changes.alter(1, replaced_by([(key, value)]), validate_only=True)
+                await changes.alter_broker_config(1, replaced_by([(key, value)]), validate_only=True)
             for value in refused:
                 with pytest.raises(InvalidRequest, match=re.escape(key)):
-                    await changes.alter(1, replaced_by([(key, value)]), validate_only=True)
+                    await changes.alter_broker_config(1, replaced_by([(key, value)]), validate_only=True)
 
 
 async def test_alter_keeps_a_stored_value_beside_a_change_that_it_was_too_large_for() -> None:
     async with running_broker() as broker:
-        changes = broker.dynamic_config
+        changes = broker.controller
         for threads in ("16", "32"):
-            await changes.alter(1, replaced_by([("num.io.threads", threads)]))
-        changes.load()
+            await changes.alter_broker_config(1, replaced_by([("num.io.threads", threads)]))
+        broker.dynamic_config.load(broker.image)
         assert broker.config.text("num.io.threads") == "32"
 
 
 async def test_alter_with_validate_only_changes_nothing(tmp_path: Path) -> None:
     core = Core(tmp_path)
     await core.open()
-    await dynamic(core).alter(1, replaced_by([("log.roll.ms", "5000")]), validate_only=True)
-    assert core.metadata.broker_config(1) == {}
+    await dynamic(core).alter_broker_config(1, replaced_by([("log.roll.ms", "5000")]), validate_only=True)
+    assert settings(core, 1) == {}
     assert core.config.default_topic_config[SEGMENT_MS] == SEGMENT_MS.default
     await core.close()
 
@@ -140,10 +146,10 @@ async def test_alter_keeps_min_insync_replicas_of_all_brokers_with_eligible_lead
     core = Core(tmp_path)
     await core.open()
     changes = dynamic(core)
-    assert changes.settings(None) == {"min.insync.replicas": "1"}
+    assert settings(core, None) == {"min.insync.replicas": "1"}
     with pytest.raises(InvalidConfig, match=r"^min\.insync\.replicas of all brokers cannot be removed"):
-        await changes.alter(None, replaced_by([]))
-    assert changes.settings(None) == {"min.insync.replicas": "1"}
+        await changes.alter_broker_config(None, replaced_by([]))
+    assert settings(core, None) == {"min.insync.replicas": "1"}
     await core.close()
 
 
@@ -152,9 +158,10 @@ async def test_load_warns_once_of_a_stored_setting_that_cannot_be_used(
 ) -> None:
     core = Core(tmp_path)
     await core.open()
-    await core.metadata.put_broker_config(1, {"log.roll.ms": "soon", "log.flush.interval.messages": "7"})
-    changes = dynamic(core)
-    changes.load()
+    stored = {"log.roll.ms": "soon", "log.flush.interval.messages": "7"}
+    await core.metadata.commit(MetadataDelta(configs={ConfigResource.of_broker(1): stored}))
+    for _ in range(2):
+        dynamic(core)
     assert core.config[keys.LOG_FLUSH_INTERVAL_MESSAGES] == 7
     warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
     expected = "set while the broker ran, not used: log.roll.ms = 'soon': is not a whole number (long)"

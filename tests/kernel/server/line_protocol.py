@@ -24,7 +24,8 @@ from typing import cast
 import trio
 
 from tidelog.kernel.config import Config
-from tidelog.kernel.seams.client_quotas import IP, QuotaEntity
+from tidelog.kernel.metadata import MetadataImage, PersistentMap
+from tidelog.kernel.metadata.client_quotas import IP
 from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.wire import MemoryShare, Parts, Peer, ProtocolViolation, WireConnection, WireContext
 from tidelog.kernel.server import Server
@@ -139,18 +140,13 @@ class LineConnection:
         self.closed += 1
 
 
-class AddressQuotas:
-    """Quotas of addresses."""
-
-    def __init__(self) -> None:
-        self.revision = 0
-        self.addresses: dict[str | None, float] = {}
-
-    def all(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
-        """As the broker has them."""
-        return {
-            frozenset({(IP, name)}): {CONNECTION_CREATION_RATE: rate} for name, rate in self.addresses.items()
-        }
+def address_quotas(addresses: Mapping[str | None, float]) -> MetadataImage:
+    """Return an image with quotas of connections of some addresses."""
+    return MetadataImage(
+        quotas=PersistentMap(
+            {frozenset({(IP, name)}): {CONNECTION_CREATION_RATE: rate} for name, rate in addresses.items()}
+        )
+    )
 
 
 class LineProtocol:
@@ -163,7 +159,7 @@ class LineProtocol:
             {"storage": "memory", "listeners": "PLAINTEXT://127.0.0.1:0", **settings}
         )
         self.peer_warnings = PeerWarnings()
-        self.client_quotas = AddressQuotas()
+        self.image = MetadataImage()
         self.gate = trio.Event()
         self.waiting = 0
         self.served = 0

@@ -6,6 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from tests.kernel.server.line_protocol import address_quotas
 from tidelog.kernel.server.connection_rates import (
     ADDRESSES_BEFORE_FORGETTING,
     CONNECTION_CREATION_RATE,
@@ -124,14 +125,12 @@ async def test_quota_of_an_address_holds_connections_and_closes_them(clock: Mock
     async with running_server() as server:
         first = await server.connect()
         assert await ask(first, "echo hello") == "hello"
-        server.protocol.client_quotas.addresses["127.0.0.1"] = 0
-        server.protocol.client_quotas.revision += 1
+        server.protocol.image = address_quotas({"127.0.0.1": 0})
         before = trio.current_time()
         assert await is_closed(await server.connect())
         assert trio.current_time() - before >= 0.9
         assert await ask(first, "echo still") == "still"
-        server.protocol.client_quotas.addresses.clear()
-        server.protocol.client_quotas.revision += 1
+        server.protocol.image = address_quotas({})
         assert await ask(await server.connect(), "echo again") == "again"
 
 

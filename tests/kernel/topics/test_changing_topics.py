@@ -13,7 +13,7 @@ from tests.crash.core import Core
 from tidelog.kernel.config import keys
 from tidelog.kernel.errors import InvalidTopicConfig, StorageError
 from tidelog.kernel.log import Isolation, UnifiedLog
-from tidelog.kernel.seams.metadata import TopicRecord
+from tidelog.kernel.metadata import MetadataDelta
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic, Topic
@@ -68,10 +68,10 @@ async def test_alter_config_changes_nothing_when_the_disk_fails(
     topic = await core.create("orders", 1)
     before = topic.config
 
-    async def full(*records: TopicRecord) -> None:
+    async def full(delta: MetadataDelta) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(core.metadata, "put_topics", full)
+    monkeypatch.setattr(core.metadata, "commit", full)
     with pytest.raises(StorageError, match="No space left"):
         await core.topics.alter_config("orders", replaced_by(SETTINGS))
     assert topic.overrides == {}

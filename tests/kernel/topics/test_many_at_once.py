@@ -12,7 +12,6 @@ import pytest
 from tests.crash.core import Core
 from tests.turns import turns_of_another_task
 from tidelog.kernel import disk, pace
-from tidelog.kernel.controller.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import (
     BrokerError,
     InvalidPartitions,
@@ -22,7 +21,6 @@ from tidelog.kernel.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.pace import ITEMS_PER_STEP
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore
 from tidelog.kernel.topics import NewTopic
@@ -174,8 +172,9 @@ async def test_only_topics_for_which_the_disk_refuses_fail(
 
 async def refreshed(core: Core, key: str) -> None:
     """Change a default of all topics."""
-    changes = DynamicConfig(core.config, core.metadata, core.topics, 1, BrokerEvents())
-    await changes.alter(None, replaced_by([(key, "5000"), ("min.insync.replicas", "1")]))
+    await core.controller.alter_broker_config(
+        None, replaced_by([(key, "5000"), ("min.insync.replicas", "1")])
+    )
 
 
 async def test_a_topic_of_many_partitions_is_configured_in_steps(

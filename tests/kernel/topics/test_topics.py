@@ -12,6 +12,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from tests.metadata_changes import put_topics, topics_of
 from tests.tables import for_each
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.errors import (
@@ -28,7 +29,8 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.log import AppendWaiter, Isolation, UnifiedLog
 from tidelog.kernel.log.loading import load_log
 from tidelog.kernel.log.validation import PartitionConfig
-from tidelog.kernel.seams.metadata import TopicRecord
+from tidelog.kernel.metadata import MetadataDelta, MetadataImage, PartitionImage, topic_image
+from tidelog.kernel.seams.metadata import MetadataContext
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, StorageContext, TopicPartition
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES
 from tidelog.kernel.stores import close_stores
@@ -70,19 +72,13 @@ class Disk:
 class Registry(MemoryMetadata):
     """Metadata on such a disk."""
 
-    def __init__(self, disk: Disk) -> None:
-        super().__init__()
+    def __init__(self, context: MetadataContext, disk: Disk) -> None:
+        super().__init__(context)
         self._disk = disk
 
-    async def put_topics(self, *records: TopicRecord) -> None:
+    async def write(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """See `Disk`."""
-        await self._disk.step("put_topics")
-        await super().put_topics(*records)
-
-    async def remove_topics(self, *names: str) -> None:
-        """See `Disk`."""
-        await self._disk.step("remove_topics")
-        await super().remove_topics(*names)
+        await self._disk.step("remove_topics" if None in delta.topics.values() else "put_topics")
 
 
 class SlowStorage(MemoryStorage):
@@ -119,8 +115,8 @@ class TopicsHarness:
         self.tasks = BackgroundTasks()
         self.clock = FakeClock()
         self.disk = Disk()
-        self.metadata = Registry(self.disk)
         node_id = self.config[keys.NODE_ID]
+        self.metadata = Registry(MetadataContext(self.config, node_id, self.clock), self.disk)
         context = StorageContext(self.config, node_id, self.tasks, self.clock)
         self.storage = SlowStorage(context, self.disk)
         self.topics = self.again()
@@ -136,9 +132,7 @@ class TopicsHarness:
 
     def names(self) -> tuple[list[str], list[str]]:
         """Topics as clients see them and as the registry has them."""
-        return sorted(topic.name for topic in self.topics), sorted(
-            record.name for record in self.metadata.topics()
-        )
+        return sorted(topic.name for topic in self.topics), sorted(self.metadata.image.topics)
 
 
 @pytest.fixture
@@ -217,9 +211,13 @@ async def test_create_of_a_new_topic() -> None:
     )
     assert list(harness.topics) == [topic]
     assert list(harness.topics.partitions()) == topic.partitions
-    assert harness.metadata.topics() == [
-        TopicRecord("flights", topic.topic_id, 3, {"max.message.bytes": "1000"})
-    ]
+    (stored,) = topics_of(harness.metadata)
+    assert (stored.name, stored.topic_id, stored.config) == (
+        "flights",
+        topic.topic_id,
+        {"max.message.bytes": "1000"},
+    )
+    assert stored.partitions == (PartitionImage(0, 1, (1,)),) * 3
 
 
 async def test_get_and_get_by_id_and_find_by_id_of_an_unknown_topic(harness: TopicsHarness) -> None:
@@ -273,12 +271,13 @@ async def test_check_and_create_refuse_an_invalid_topic(
 async def test_check_names_the_limit_of_partitions(harness: TopicsHarness) -> None:
     with pytest.raises(InvalidPartitions, match="a topic may begin with 10000 partitions at most, not 10001"):
         harness.topics.check(NewTopic("new", 10_001))
-    assert harness.topics.check(NewTopic("new", 10_000))[0].partitions == 10_000
+    record, _ = harness.topics.check(NewTopic("new", 10_000))
+    assert len(record.partitions) == 10_000
 
 
 async def test_check_creates_nothing(harness: TopicsHarness) -> None:
     record, config = harness.topics.check(NewTopic("new", 7, 1, {"segment.bytes": "2000000"}))
-    assert (record.name, record.partitions, config[SEGMENT_BYTES]) == ("new", 7, 2_000_000)
+    assert (record.name, len(record.partitions), config[SEGMENT_BYTES]) == ("new", 7, 2_000_000)
     assert harness.names() == ([], [])
     assert harness.disk.steps == []
 
@@ -341,11 +340,11 @@ async def test_create_that_fails_leaves_nothing(harness: TopicsHarness, step: st
 async def test_create_whose_clean_up_fails_as_well(
     harness: TopicsHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def fail_from_now_on(*records: TopicRecord) -> None:
+    async def fail_from_now_on(delta: MetadataDelta) -> None:
         harness.disk.failing = "delete_partitions"
         raise NO_SPACE
 
-    harness.metadata.put_topics = fail_from_now_on  # type: ignore[method-assign]
+    harness.metadata.commit = fail_from_now_on  # type: ignore[method-assign]
     with pytest.raises(StorageError, match="topic 'flights' cannot be created"):
         await harness.topics.create(NewTopic("flights"))
     assert harness.names() == ([], [])
@@ -522,9 +521,9 @@ async def test_load_of_a_topic_with_unknown_keys(
     harness: TopicsHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     await harness.topics.create(NewTopic("flights"))
-    record = harness.metadata.topics()[0]
+    record = topics_of(harness.metadata)[0]
     config = {"of.a.plugin": "1", "segment.bytes": "nonsense", "max.message.bytes": "5000"}
-    await harness.metadata.put_topics(TopicRecord(record.name, record.topic_id, 1, config))
+    await put_topics(harness.metadata, topic_image(record.name, record.topic_id, 1, config))
     await harness.topics.close()
     await harness.close()
     topics = harness.again()

@@ -7,11 +7,13 @@ from uuid import uuid4
 
 import pytest
 
+from tests.metadata_changes import put_topics, remove_topics, topics_of
 from tests.plugins.metadata_kraft.metadata_log import metadata_dir, metadata_of
 from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.seams.metadata import TopicRecord
+from tidelog.kernel.metadata import topic_image
 from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition
+from tidelog.kernel.testing.metadata.harness import described
 from tidelog.kernel.testing.storage.harness import append, read_all
 
 
@@ -31,31 +33,31 @@ async def test_adoption_creates_topics_from_directories(
 ) -> None:
     await lose_metadata(harness)
     await harness.open()
-    orders, other = sorted(metadata_of(harness).topics(), key=lambda topic: topic.partitions, reverse=True)
-    assert orders == TopicRecord("orders", harness.topic_ids["orders"], 3, {}, adopted=True)
-    assert other == TopicRecord("a-b", harness.topic_ids["a-b"], 1, {}, adopted=True)
+    orders, other = sorted(topics_of(metadata_of(harness)), key=lambda topic: topic.name, reverse=True)
+    assert described(orders) == ("orders", harness.topic_ids["orders"], 3, {}, True)
+    assert described(other) == ("a-b", harness.topic_ids["a-b"], 1, {}, True)
     # Above the epochs that the directories tell of, and led anew by this start.
-    assert orders.leader_epochs == (8, 1, 1)
+    assert [partition.leader_epoch for partition in orders.partitions] == [8, 1, 1]
     assert "orders (3 partitions)" in caplog.text
     assert f"delete its line from {harness.log_dir / 'adopted-topics'}" in caplog.text
     spec = harness.spec("orders", 0)
     (store,) = await harness.storage.open_partitions([spec])
     assert len(read_all(store)) > 0
     await harness.reopen()
-    assert all(topic.adopted for topic in metadata_of(harness).topics())
+    assert all(topic.adopted for topic in topics_of(metadata_of(harness)))
     assert caplog.text.count("there was no metadata log") == 1
 
 
 async def test_adoption_ends_with_a_change_of_the_configuration(harness: LogDirectoryHarness) -> None:
     await lose_metadata(harness)
     await harness.open()
-    orders = TopicRecord("orders", harness.topic_ids["orders"], 4, {})
-    await metadata_of(harness).put_topics(orders)
-    assert {topic.name for topic in metadata_of(harness).topics() if topic.adopted} == {"orders", "a-b"}
-    await metadata_of(harness).put_topics(TopicRecord("orders", orders.topic_id, 4, {"retention.ms": "-1"}))
+    orders = topic_image("orders", harness.topic_ids["orders"], 4, {})
+    await put_topics(metadata_of(harness), orders)
+    assert {topic.name for topic in topics_of(metadata_of(harness)) if topic.adopted} == {"orders", "a-b"}
+    await put_topics(metadata_of(harness), topic_image("orders", orders.topic_id, 4, {"retention.ms": "-1"}))
     await harness.reopen()
-    assert {topic.name for topic in metadata_of(harness).topics() if topic.adopted} == {"a-b"}
-    await metadata_of(harness).remove_topics("a-b")
+    assert {topic.name for topic in topics_of(metadata_of(harness)) if topic.adopted} == {"a-b"}
+    await remove_topics(metadata_of(harness), "a-b")
     assert not (harness.log_dir / "adopted-topics").exists()
 
 
@@ -67,7 +69,7 @@ async def test_adoption_ends_when_its_line_is_deleted(harness: LogDirectoryHarne
     lines = [line for line in path.read_text().splitlines() if not line.startswith("orders ")]
     path.write_text("\n".join(["0", "1", *lines[2:], ""]))
     await harness.open_again()
-    assert {topic.name for topic in metadata_of(harness).topics() if topic.adopted} == {"a-b"}
+    assert {topic.name for topic in topics_of(metadata_of(harness)) if topic.adopted} == {"a-b"}
 
 
 @pytest.mark.parametrize("content", ["", "1\n0\n", "0\n2\norders AAAAAAAAAAAAAAAAAAAAAQ\n", "0\n1\norders\n"])
@@ -83,10 +85,10 @@ async def test_adoption_assigns_ids_to_directories_without_one(harness: LogDirec
     for path in harness.log_dir.glob("*/partition.metadata"):
         path.unlink()
     await harness.open()
-    (topic,) = [topic for topic in metadata_of(harness).topics() if topic.name == "orders"]
+    (topic,) = [topic for topic in topics_of(metadata_of(harness)) if topic.name == "orders"]
     specs = [
         PartitionSpec(TopicPartition("orders", number), topic.topic_id, harness.spec().config)
-        for number in range(topic.partitions)
+        for number in range(len(topic.partitions))
     ]
     stores = await harness.storage.open_partitions(specs)
     assert [store.log_end_offset for store in stores] == [1, 0, 1]
@@ -103,9 +105,9 @@ async def test_adoption_needs_an_empty_metadata_log(
     harness: LogDirectoryHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     (harness.log_dir / "stranger-0").mkdir()
-    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
+    await put_topics(metadata_of(harness), topic_image("t", uuid4(), 1))
     await harness.reopen()
-    assert [topic.name for topic in metadata_of(harness).topics()] == ["t"]
+    assert [topic.name for topic in topics_of(metadata_of(harness))] == ["t"]
     await harness.storage.quarantine_stray_partitions()
     assert "the metadata log does not know (1)" in caplog.text
     assert [path.name[:11] for path in harness.log_dir.glob("*-stray")] == ["stranger-0."]
@@ -115,8 +117,8 @@ async def test_remove_topic_before_a_crash_deletes_the_partition_directory_on_op
     harness: LogDirectoryHarness,
 ) -> None:
     append(await harness.open_store())
-    await metadata_of(harness).put_topics(TopicRecord("topic", harness.topic_ids["topic"], 1))
-    await metadata_of(harness).remove_topics("topic")
+    await put_topics(metadata_of(harness), topic_image("topic", harness.topic_ids["topic"], 1))
+    await remove_topics(metadata_of(harness), "topic")
     crashed = harness.crash(harness.log_dir.parent / "crashed")
     await crashed.open()
     assert not crashed.partition_dir.exists()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.metadata_changes import topics_of
 from tests.plugins.storage_file.files import batches_in
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.log import UnifiedLog
@@ -24,8 +25,8 @@ def settings(tmp_path: Path) -> dict[str, object]:
 
 
 def remembered_epoch(broker: Broker) -> int:
-    (record,) = broker.metadata.topics()
-    return record.leader_epochs[0]
+    (record,) = topics_of(broker.metadata)
+    return record.partitions[0].leader_epoch
 
 
 def only_partition(broker: Broker) -> UnifiedLog:
@@ -63,7 +64,7 @@ async def test_a_broker_registers_where_it_is_reached(settings: dict[str, object
     async with running_broker(settings) as broker:
         metadata = broker.metadata
         assert isinstance(metadata, KraftMetadata)
-        registration = metadata.image.brokers[1]
+        registration = metadata.records.brokers[1]
         (endpoint,) = registration.end_points
         assert f"{endpoint.host}:{endpoint.port}" == broker.listeners["PLAINTEXT"]
         assert (registration.fenced, registration.in_controlled_shutdown) == (False, False)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import trio
 
+from tests.metadata_changes import allocate_producer_ids, put_topics, topics_of
 from tests.plugins.storage_file.files import LogDirectoryHarness
-from tidelog.kernel.seams.metadata import TopicRecord
+from tidelog.kernel.metadata import topic_image
 from tidelog.plugins.metadata_kraft.log import MetadataLog
 from tidelog.plugins.metadata_kraft.store import KraftMetadata
 
@@ -29,23 +30,23 @@ async def test_ids_whose_allocation_is_cancelled_are_not_allocated_again(
 ) -> None:
     metadata = harness.metadata
     with cancelling(monkeypatch) as scope:
-        await metadata.allocate_producer_ids(1000)
+        await allocate_producer_ids(metadata, 1000)
     assert scope.cancel_called
-    again = await metadata.allocate_producer_ids(1000)
+    again = await allocate_producer_ids(metadata, 1000)
     assert again == range(1000, 2000)
     await harness.reopen()
-    assert await harness.metadata.allocate_producer_ids(1) == range(2000, 2001)
+    assert await allocate_producer_ids(harness.metadata, 1) == range(2000, 2001)
 
 
 async def test_a_topic_whose_creation_is_cancelled_is_known_now_and_after_a_restart(
     harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = TopicRecord("t", harness.spec("t").topic_id, 3)
+    record = topic_image("t", harness.spec("t").topic_id, 3)
     with cancelling(monkeypatch) as scope:
-        await harness.metadata.put_topics(record)
+        await put_topics(harness.metadata, record)
     assert scope.cancel_called
     metadata = harness.metadata
     assert isinstance(metadata, KraftMetadata)
-    assert [topic.name for topic in metadata.topics()] == ["t"]
+    assert [topic.name for topic in topics_of(metadata)] == ["t"]
     await harness.reopen()
-    assert [topic.name for topic in harness.metadata.topics()] == ["t"]
+    assert [topic.name for topic in topics_of(harness.metadata)] == ["t"]

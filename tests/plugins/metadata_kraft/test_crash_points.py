@@ -9,11 +9,13 @@ from uuid import UUID
 
 import pytest
 
+from tests.metadata_changes import allocate_producer_ids, put_topics, remove_topics
 from tests.plugins.metadata_kraft.metadata_log import metadata_of
 from tests.plugins.storage_file.files import LogDirectoryHarness
-from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
+from tidelog.kernel.metadata import topic_image
+from tidelog.kernel.seams.metadata import BrokerRegistration
 from tidelog.kernel.tasks import BackgroundTasks
-from tidelog.plugins.metadata_kraft.image import MetadataImage
+from tidelog.plugins.metadata_kraft.image import RecordImage
 from tidelog.plugins.storage_file.testing.device import Device
 from tidelog.plugins.storage_file.testing.power_cut import DataFate, NameFate, PowerCut
 from tidelog.plugins.storage_file.testing.recording import Recorder
@@ -34,8 +36,8 @@ Step = Callable[[LogDirectoryHarness], Awaitable[object]]
 
 
 def put(name: str, number: int, partitions: int, note: str) -> Step:
-    record = TopicRecord(name, UUID(int=number), partitions, {"note": note})
-    return lambda harness: metadata_of(harness).put_topics(record)
+    record = topic_image(name, UUID(int=number), partitions, {"note": note})
+    return lambda harness: put_topics(metadata_of(harness), record)
 
 
 STEPS: list[Step] = [
@@ -43,18 +45,18 @@ STEPS: list[Step] = [
     lambda harness: metadata_of(harness).register_broker(REGISTRATION),
     put("a", 1, 2, "x" * 300),
     put("b", 2, 3, "y" * 300),
-    lambda harness: metadata_of(harness).allocate_producer_ids(1000),
+    lambda harness: allocate_producer_ids(metadata_of(harness), 1000),
     put("a", 1, 4, "z"),
-    lambda harness: metadata_of(harness).remove_topics("b"),
+    lambda harness: remove_topics(metadata_of(harness), "b"),
     put("c", 3, 1, "w" * 600),
     lambda harness: harness.reopen(),
-    lambda harness: metadata_of(harness).allocate_producer_ids(1000),
+    lambda harness: allocate_producer_ids(metadata_of(harness), 1000),
     put("b", 4, 1, "v" * 600),
     lambda harness: harness.close(),
 ]
 
 
-def told(image: MetadataImage) -> object:
+def told(image: RecordImage) -> object:
     """What users see of the metadata; leader epochs may be higher after a crash, and are."""
     topics = {topic.name: (topic_id, len(topic.partitions)) for topic_id, topic in image.topics.items()}
     configs = {resource: dict(values) for resource, values in image.configs.items() if resource[0] == 2}
@@ -65,13 +67,13 @@ async def recorded_life(tmp_path: Path, tasks: BackgroundTasks) -> tuple[Recorde
     """All operations on files of a storage's life, and what was told after which of them."""
     harness = LogDirectoryHarness(tmp_path / "recorded", tasks, LIMITS)
     recorder = Recorder(tmp_path / "recorded/data")
-    history: list[tuple[int, object]] = [(0, told(MetadataImage()))]
+    history: list[tuple[int, object]] = [(0, told(RecordImage()))]
     (tmp_path / "recorded/data").mkdir(parents=True)
     with recorder.installed():
         for step in STEPS:
             await step(harness)
             recorder.catch_up()
-            history.append((len(recorder.operations), told(metadata_of(harness).image)))
+            history.append((len(recorder.operations), told(metadata_of(harness).records)))
     return recorder, history
 
 
@@ -81,7 +83,7 @@ async def look(place: Path, tasks: BackgroundTasks) -> object:
     for _ in range(2):
         harness = LogDirectoryHarness(place, tasks, LIMITS)
         await harness.open()
-        outcomes.append(told(metadata_of(harness).image))
+        outcomes.append(told(metadata_of(harness).records))
         harness.abandon()
     assert outcomes[0] == outcomes[1]
     return outcomes[0]

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plugins.metadata_kraft.vectors import read_vectors, vectors_of
-from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
+from tidelog.kernel.metadata import TopicImage, topic_image
+from tidelog.kernel.seams.metadata import BrokerRegistration
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.metadata_kraft.changes import Change, Changes
 from tidelog.plugins.metadata_kraft.encoding import UnreadableMetadataRecord, frame, unframe
 from tidelog.plugins.metadata_kraft.formatting import FORMAT_LEVELS
-from tidelog.plugins.metadata_kraft.image import MetadataImage, image_records
+from tidelog.plugins.metadata_kraft.image import RecordImage, image_records
 from tidelog.plugins.metadata_kraft.reading import MetadataReplay
 from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
 from tidelog.plugins.metadata_kraft.records.control import SnapshotHeaderRecord
@@ -33,25 +34,25 @@ def directory_of(_: TopicPartition) -> bytes:
     return DIRECTORY
 
 
-def image_of(values: Iterable[bytes]) -> MetadataImage:
-    image = MetadataImage()
+def image_of(values: Iterable[bytes]) -> RecordImage:
+    image = RecordImage()
     for value in values:
         apply_record(image, unframe(value))
     return image
 
 
-def applied(image: MetadataImage, changes: Iterable[Change]) -> MetadataImage:
+def applied(image: RecordImage, changes: Iterable[Change]) -> RecordImage:
     for message, version in list(changes):
         apply_record(image, unframe(frame(message, version)))
     return image
 
 
-def new_image() -> tuple[MetadataImage, Changes]:
-    image = MetadataImage(features=dict(FORMAT_LEVELS))
+def new_image() -> tuple[RecordImage, Changes]:
+    image = RecordImage(features=dict(FORMAT_LEVELS))
     return image, Changes(image, NODE, directory_of)
 
 
-def through_a_snapshot(image: MetadataImage, path: Path) -> MetadataImage:
+def through_a_snapshot(image: RecordImage, path: Path) -> RecordImage:
     write_snapshot(path, 3, [SnapshotHeaderRecord(last_contained_log_timestamp=5)], image_records(image), 7)
     replay = MetadataReplay()
     for header, batch in read_snapshot(path):
@@ -76,7 +77,7 @@ def test_unregister_controller_record_removes_the_registration_also_from_snapsho
 
 names = st.sampled_from(["a", "b", "orders", "ünï"])
 records = st.builds(
-    TopicRecord,
+    topic_image,
     names,
     st.uuids(),
     st.integers(1, 4),
@@ -95,10 +96,10 @@ steps = st.one_of(
 )  # fmt: skip
 
 
-def take_step(image: MetadataImage, changes: Changes, step: TopicRecord | str | bytes) -> None:
+def take_step(image: RecordImage, changes: Changes, step: TopicImage | str | bytes) -> None:
     if isinstance(step, bytes):
         apply_record(image, unframe(step))
-    elif isinstance(step, TopicRecord):
+    elif isinstance(step, TopicImage):
         applied(image, changes.put_topic(step))
     elif step == "lead!":
         applied(image, changes.lead())
@@ -112,7 +113,7 @@ def take_step(image: MetadataImage, changes: Changes, step: TopicRecord | str | 
 
 
 @given(taken=st.lists(steps, max_size=12))
-def test_a_snapshot_brings_back_the_image(taken: list[TopicRecord | str | bytes]) -> None:
+def test_a_snapshot_brings_back_the_image(taken: list[TopicImage | str | bytes]) -> None:
     image, changes = new_image()
     for step in taken:
         take_step(image, changes, step)
@@ -123,7 +124,7 @@ def test_a_snapshot_brings_back_the_image(taken: list[TopicRecord | str | bytes]
 
 @given(record=records, changed=records)
 def test_put_topic_updates_the_metadata_image_to_the_topic_record(
-    record: TopicRecord, changed: TopicRecord
+    record: TopicImage, changed: TopicImage
 ) -> None:
     image, changes = new_image()
     for each in (record, changed):
@@ -132,9 +133,10 @@ def test_put_topic_updates_the_metadata_image_to_the_topic_record(
     assert topic is not None
     assert topic.topic_id == changed.topic_id.bytes
     assert image.configs.get((settings.TOPIC_RESOURCE, changed.name), {}) == changed.config
-    assert list(topic.partitions)[: changed.partitions] == list(range(changed.partitions))
-    for epoch, partition in zip(changed.leader_epochs, topic.partitions.values(), strict=False):
-        assert partition.leader_epoch >= epoch
+    count = len(changed.partitions)
+    assert list(topic.partitions)[:count] == list(range(count))
+    for wanted, partition in zip(changed.partitions, topic.partitions.values(), strict=False):
+        assert partition.leader_epoch >= wanted.leader_epoch
     assert list(changes.put_topic(changed)) == []
 
 
@@ -184,7 +186,7 @@ def test_a_credential_of_the_metadata_image_is_removed() -> None:
 
 def test_lead_and_leave_change_epochs_and_isr_of_the_metadata_image_as_in_kafka() -> None:
     image, changes = new_image()
-    applied(image, changes.put_topic(TopicRecord("t", UUID(int=9), 1)))
+    applied(image, changes.put_topic(topic_image("t", UUID(int=9), 1)))
     (partition,) = image.topics[UUID(int=9).bytes].partitions.values()
     assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (NODE, 0, 0)
     applied(image, changes.leave(3))
@@ -200,9 +202,9 @@ def test_lead_and_leave_change_epochs_and_isr_of_the_metadata_image_as_in_kafka(
 
 
 def test_leave_keeps_the_isr_in_a_metadata_image_without_eligible_leader_replicas() -> None:
-    image = MetadataImage(features={"metadata.version": 21})
+    image = RecordImage(features={"metadata.version": 21})
     changes = Changes(image, NODE, directory_of)
-    applied(image, changes.put_topic(TopicRecord("t", UUID(int=9), 1)))
+    applied(image, changes.put_topic(topic_image("t", UUID(int=9), 1)))
     applied(image, changes.leave(3))
     (partition,) = image.topics[UUID(int=9).bytes].partitions.values()
     assert (partition.leader, partition.isr) == (-1, [NODE])
@@ -210,7 +212,7 @@ def test_leave_keeps_the_isr_in_a_metadata_image_without_eligible_leader_replica
 
 def test_remove_topic_record_removes_the_topic_config_from_the_metadata_image() -> None:
     image, changes = new_image()
-    applied(image, changes.put_topic(TopicRecord("t", UUID(int=9), 1, {"retention.ms": "1"})))
+    applied(image, changes.put_topic(topic_image("t", UUID(int=9), 1, {"retention.ms": "1"})))
     applied(image, [(topics.RemoveTopicRecord(topic_id=UUID(int=9).bytes), 0)])
     assert (image.topics, image.topic_ids, image.configs) == ({}, {}, {})
     assert image.removed_topics == {UUID(int=9).bytes: "t"}
@@ -242,4 +244,4 @@ def test_metadata_image_follows_broker_registration_changes() -> None:
 )
 def test_apply_message_refuses_topics_and_brokers_unknown_to_the_metadata_image(message: object) -> None:
     with pytest.raises(UnreadableMetadataRecord, match="unknown"):
-        apply_message(MetadataImage(), message)
+        apply_message(RecordImage(), message)

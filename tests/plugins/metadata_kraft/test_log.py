@@ -11,14 +11,16 @@ from uuid import uuid4
 
 import pytest
 
+from tests.metadata_changes import allocate_producer_ids, leader_epochs, put_topics, remove_topics, topics_of
 from tests.plugins.metadata_kraft.metadata_log import LOG, logged, metadata_dir, metadata_of, snapshots
 from tests.plugins.storage_file.files import IdleTasks, LogDirectoryHarness
 from tests.turns import turns_of_another_task
 from tidelog.kernel import disk, pace
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.ids import encode_uuid_bytes
-from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
-from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
+from tidelog.kernel.metadata import MetadataDelta, topic_image
+from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
+from tidelog.kernel.seams.metadata import BrokerRegistration
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.plugins.metadata_kraft import commits, housekeeping
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
@@ -32,12 +34,12 @@ BOOTSTRAP = ["BEGIN_TRANSACTION", *["FEATURE_LEVEL"] * 6, "CONFIG", "END_TRANSAC
 async def test_metadata_log_has_the_records_of_each_change_and_restart(harness: LogDirectoryHarness) -> None:
     metadata = metadata_of(harness)
     await metadata.register_broker(REGISTRATION)
-    record = TopicRecord("t", uuid4(), 2, {"retention.ms": "5"})
-    await metadata.put_topics(record)
-    await metadata.put_topics(TopicRecord("t", record.topic_id, 3, {"max.message.bytes": "9"}))
-    await metadata.allocate_producer_ids(1000)
+    record = topic_image("t", uuid4(), 2, {"retention.ms": "5"})
+    await put_topics(metadata, record)
+    await put_topics(metadata, topic_image("t", record.topic_id, 3, {"max.message.bytes": "9"}))
+    await allocate_producer_ids(metadata, 1000)
     await harness.reopen()
-    await metadata_of(harness).remove_topics("t")
+    await remove_topics(metadata_of(harness), "t")
     changes = ["PARTITION_CHANGE"] * 3
     assert logged(metadata_dir(harness) / LOG) == [
         ["control 2", "control 5", "control 6"],
@@ -67,9 +69,9 @@ async def test_alter_scram_credentials_of_many_users_lets_other_tasks_run(
             append(store, *arguments)
 
         monkeypatch.setattr(FilePartitionStore, "append", counting)
-        await metadata_of(harness).alter_scram_credentials(changes)
+        await metadata_of(harness).commit(MetadataDelta(credentials=changes))
     assert [count > 190 for count in turns_before_append] == [True], "one batch, framed and encoded in turns"
-    assert metadata_of(harness).scram_credentials() == changes
+    assert dict(metadata_of(harness).image.credentials) == changes
 
 
 async def test_open_metadata_log_formats_a_new_directory_as_kafka_storage_does(
@@ -110,14 +112,14 @@ async def test_broker_epoch_is_written_to_the_clean_shutdown_file_on_close(
 async def test_leader_epochs_in_the_metadata_log_increase_with_every_start(
     harness: LogDirectoryHarness,
 ) -> None:
-    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 2, {}, (0, 7)))
-    assert metadata_of(harness).topics()[0].leader_epochs == (0, 7)
+    await put_topics(metadata_of(harness), topic_image("t", uuid4(), 2, {}, (0, 7)))
+    assert leader_epochs(metadata_of(harness)) == (0, 7)
     await harness.reopen()
     # The clean stop gave the lead up, the start took it again.
-    assert metadata_of(harness).topics()[0].leader_epochs == (2, 9)
+    assert leader_epochs(metadata_of(harness)) == (2, 9)
     crashed = harness.crash(harness.log_dir.parent / "crashed")
     await crashed.open()
-    assert metadata_of(crashed).topics()[0].leader_epochs == (3, 10)
+    assert leader_epochs(metadata_of(crashed)) == (3, 10)
     await crashed.close()
 
 
@@ -129,7 +131,7 @@ async def test_assigned_directory_is_recorded_for_each_partition(
     await harness.open()
     specs = [harness.spec("t", number) for number in range(4)]
     await harness.storage.open_partitions(specs)
-    await metadata_of(harness).put_topics(TopicRecord("t", specs[0].topic_id, 4))
+    await put_topics(metadata_of(harness), topic_image("t", specs[0].topic_id, 4))
     await metadata_of(harness).register_broker(REGISTRATION)
     ids = {
         name: next(
@@ -139,7 +141,7 @@ async def test_assigned_directory_is_recorded_for_each_partition(
         )
         for name in "ab"
     }
-    image = metadata_of(harness).image
+    image = metadata_of(harness).records
     for number, partition in image.topics[specs[0].topic_id.bytes].partitions.items():
         (home,) = [name for name in "ab" if (place / name / f"t-{number}").exists()]
         assert [encode_uuid_bytes(each) for each in partition.directories] == [ids[home]]
@@ -149,7 +151,7 @@ async def test_assigned_directory_is_recorded_for_each_partition(
     moved = next(place.glob("a/t-*"))
     moved.rename(place / "b" / moved.name)
     await harness.open_again()
-    partition = metadata_of(harness).image.topics[specs[0].topic_id.bytes].partitions[int(moved.name[2:])]
+    partition = metadata_of(harness).records.topics[specs[0].topic_id.bytes].partitions[int(moved.name[2:])]
     assert [encode_uuid_bytes(each) for each in partition.directories] == [ids["b"]]
     await harness.close()
 
@@ -161,9 +163,9 @@ async def test_metadata_directory_is_the_configured_metadata_log_dir(
     settings = {"log.dirs": str(place / "data"), "metadata.log.dir": str(place / "meta")}
     harness = LogDirectoryHarness(place, tasks, settings)
     await harness.open()
-    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
+    await put_topics(metadata_of(harness), topic_image("t", uuid4(), 1))
     await harness.reopen()
-    assert [topic.name for topic in metadata_of(harness).topics()] == ["t"]
+    assert [topic.name for topic in topics_of(metadata_of(harness))] == ["t"]
     assert (place / "meta/__cluster_metadata-0").is_dir()
     assert (place / "meta/meta.properties").exists()
     assert not (place / "data/__cluster_metadata-0").exists()
@@ -182,20 +184,20 @@ async def test_metadata_log_snapshots_are_taken_and_old_ones_deleted_by_maintain
     await harness.open()
     topic_id = uuid4()
     for step in range(40):
-        await metadata_of(harness).put_topics(TopicRecord("t", topic_id, 1, {"note": "x" * 900 + str(step)}))
+        await put_topics(metadata_of(harness), topic_image("t", topic_id, 1, {"note": "x" * 900 + str(step)}))
     names = snapshots(harness)
     assert len(names) > 10
     await harness.reopen()
-    assert metadata_of(harness).topics()[0].config == {"note": "x" * 900 + "39"}
+    assert topics_of(metadata_of(harness))[0].config == {"note": "x" * 900 + "39"}
     # A second segment, and more than may be kept: the first segment and the snapshots of its time go.
     for step in range(2):
         large = {f"note-{number}": "y" * 30_000 for number in range(100)}
-        await metadata_of(harness).put_topics(TopicRecord("t", topic_id, 1, large))
-        await metadata_of(harness).put_topics(TopicRecord("t", topic_id, 1, {"note": str(step)}))
+        await put_topics(metadata_of(harness), topic_image("t", topic_id, 1, large))
+        await put_topics(metadata_of(harness), topic_image("t", topic_id, 1, {"note": str(step)}))
     await metadata_of(harness).maintain()
     assert len(snapshots(harness)) < len(names)
     await harness.reopen()
-    assert metadata_of(harness).topics()[0].config == {"note": "1"}
+    assert topics_of(metadata_of(harness))[0].config == {"note": "1"}
     await harness.close()
 
 
@@ -227,10 +229,10 @@ async def test_maintain_takes_a_snapshot_of_a_changed_metadata_log_after_the_int
 async def test_open_metadata_log_ignores_a_damaged_snapshot(
     harness: LogDirectoryHarness, damage: str
 ) -> None:
-    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
+    await put_topics(metadata_of(harness), topic_image("t", uuid4(), 1))
     harness.clock.advance(3_600_001)
     await metadata_of(harness).maintain()
-    await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
+    await put_topics(metadata_of(harness), topic_image("u", uuid4(), 1))
     await harness.close()
     newest = metadata_dir(harness) / snapshots(harness)[-1]
     content = newest.read_bytes()
@@ -241,35 +243,35 @@ async def test_open_metadata_log_ignores_a_damaged_snapshot(
     else:
         newest.rename(f"{newest}.part")
     await harness.open_again()
-    assert sorted(topic.name for topic in metadata_of(harness).topics()) == ["t", "u"]
+    assert sorted(topic.name for topic in topics_of(metadata_of(harness))) == ["t", "u"]
     assert not list(metadata_dir(harness).glob("*.part"))
 
 
 async def test_a_log_that_ends_before_its_snapshot_goes_on_there(harness: LogDirectoryHarness) -> None:
-    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
+    await put_topics(metadata_of(harness), topic_image("t", uuid4(), 1))
     harness.clock.advance(3_600_001)
     await metadata_of(harness).maintain()
     await harness.close()
     path = metadata_dir(harness) / LOG
     path.write_bytes(path.read_bytes()[:200])
     await harness.open_again()
-    assert [topic.name for topic in metadata_of(harness).topics()] == ["t"]
-    await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
+    assert [topic.name for topic in topics_of(metadata_of(harness))] == ["t"]
+    await put_topics(metadata_of(harness), topic_image("u", uuid4(), 1))
     await harness.reopen()
-    assert [topic.name for topic in metadata_of(harness).topics()] == ["t", "u"]
+    assert [topic.name for topic in topics_of(metadata_of(harness))] == ["t", "u"]
 
 
 @pytest.mark.parametrize("left", [1, 60, 61, 100])
 async def test_open_metadata_log_truncates_a_torn_tail(harness: LogDirectoryHarness, left: int) -> None:
-    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
+    await put_topics(metadata_of(harness), topic_image("t", uuid4(), 1))
     path = metadata_dir(harness) / LOG
     size = path.stat().st_size
-    await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
+    await put_topics(metadata_of(harness), topic_image("u", uuid4(), 1))
     crashed = harness.crash(harness.log_dir.parent / "crashed")
     torn = metadata_dir(crashed) / LOG
     torn.write_bytes(torn.read_bytes()[: size + left])
     await crashed.open()
-    assert [topic.name for topic in metadata_of(crashed).topics()] == ["t"]
+    assert [topic.name for topic in topics_of(metadata_of(crashed))] == ["t"]
     await crashed.close()
 
 
@@ -290,15 +292,15 @@ async def test_put_topic_succeeds_although_write_snapshot_of_the_metadata_log_fa
     with monkeypatch.context() as patched:
         patched.setattr(housekeeping, "write_snapshot", refuse)
         for name in ("t", "u"):
-            await metadata_of(harness).put_topics(TopicRecord(name, uuid4(), 1))
-    assert [topic.name for topic in metadata_of(harness).topics()] == ["t", "u"]
+            await put_topics(metadata_of(harness), topic_image(name, uuid4(), 1))
+    assert [topic.name for topic in topics_of(metadata_of(harness))] == ["t", "u"]
     assert caplog.text.count("no snapshot of") == 1
     assert len(snapshots(harness)) == there
     harness.clock.advance(housekeeping.RETRY_AFTER_MS)
     await metadata_of(harness).maintain()
     assert len(snapshots(harness)) == there + 1
     await harness.reopen()
-    assert [topic.name for topic in metadata_of(harness).topics()] == ["t", "u"]
+    assert [topic.name for topic in topics_of(metadata_of(harness))] == ["t", "u"]
     await harness.close()
 
 
@@ -309,7 +311,7 @@ async def test_put_topic_changes_nothing_when_the_metadata_log_cannot_be_written
     # Without background tasks: files that they write meanwhile would be refused, too.
     harness = LogDirectoryHarness(tmp_path, IdleTasks())
     await harness.open()
-    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
+    await put_topics(metadata_of(harness), topic_image("t", uuid4(), 1))
 
     def refuse(*_: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -317,18 +319,18 @@ async def test_put_topic_changes_nothing_when_the_metadata_log_cannot_be_written
     with monkeypatch.context() as patched:
         patched.setattr(disk, name, refuse)
         with pytest.raises(OSError, match="Input/output"):
-            await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
-    assert [topic.name for topic in metadata_of(harness).topics()] == ["t"]
+            await put_topics(metadata_of(harness), topic_image("u", uuid4(), 1))
+    assert [topic.name for topic in topics_of(metadata_of(harness))] == ["t"]
     if name == "sync_data":
         # After a failed flush nobody knows what is on the disk, so nothing is promised before a restart.
         with pytest.raises(OSError, match="an earlier flush failed"):
-            await metadata_of(harness).allocate_producer_ids(1)
+            await allocate_producer_ids(metadata_of(harness), 1)
         with pytest.raises(StorageError, match=r"the metadata log: .*an earlier flush failed"):
             await harness.close()
         await harness.open_again()
-        assert [topic.name for topic in metadata_of(harness).topics()] in (["t"], ["t", "u"])
+        assert [topic.name for topic in topics_of(metadata_of(harness))] in (["t"], ["t", "u"])
     else:
-        await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
+        await put_topics(metadata_of(harness), topic_image("u", uuid4(), 1))
     await harness.close()
 
 
@@ -343,18 +345,18 @@ async def test_put_topic_of_several_batches_is_in_the_log_whole_or_not_at_all(
         await harness.open()
         failing.refuse(errno.ENOSPC, refused.split(), after=2, paths=lambda path: path.endswith(LOG))
         with pytest.raises(OSError, match="No space"):
-            await metadata_of(harness).put_topics(TopicRecord("large", uuid4(), 50))
+            await put_topics(metadata_of(harness), topic_image("large", uuid4(), 50))
         failing.recover()
-        assert not metadata_of(harness).topics()
+        assert not topics_of(metadata_of(harness))
         if later:
-            await metadata_of(harness).put_topics(TopicRecord("later", uuid4(), later))
+            await put_topics(metadata_of(harness), topic_image("later", uuid4(), later))
         crashed = harness.crash(tmp_path / "crashed")
     await crashed.open()
-    found = [(topic.name, topic.partitions) for topic in metadata_of(crashed).topics()]
+    found = [(topic.name, len(topic.partitions)) for topic in topics_of(metadata_of(crashed))]
     assert found == ([("later", later)] if later else [])
-    await metadata_of(crashed).put_topics(TopicRecord("last", uuid4(), 50))
+    await put_topics(metadata_of(crashed), topic_image("last", uuid4(), 50))
     await crashed.reopen()
-    assert ("last", 50) in [(topic.name, topic.partitions) for topic in metadata_of(crashed).topics()]
+    assert ("last", 50) in [(topic.name, len(topic.partitions)) for topic in topics_of(metadata_of(crashed))]
     await crashed.close()
     harness.abandon()
 

@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from uuid import uuid4
 
-import attrs
 import pytest
 
+from tests.metadata_changes import put_topics, topics_of
 from tests.plugins.metadata_kraft.metadata_log import LOG, logged, metadata_dir, metadata_of
 from tests.plugins.metadata_kraft.vectors import vectors_of
 from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.metadata import topic_image
 from tidelog.kernel.records.batch import parse_header
-from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.plugins.metadata_kraft.encoding import data_batch, frame
-from tidelog.plugins.metadata_kraft.image import MetadataImage, credential_record
+from tidelog.plugins.metadata_kraft.image import RecordImage, credential_record
 from tidelog.plugins.metadata_kraft.records import cluster, control, topics
 from tidelog.plugins.metadata_kraft.records.settings import BROKER_RESOURCE
 from tidelog.plugins.metadata_kraft.snapshots import write_snapshot
@@ -60,7 +60,7 @@ async def test_takeover_keeps_foreign_records_through_restarts_and_snapshots(
     harness.clock.advance(3_600_001)
     await metadata_of(harness).maintain()
     await harness.reopen()
-    assert list(metadata_of(harness).image.kept.values()) == [*kept, UNKNOWN]
+    assert list(metadata_of(harness).records.kept.values()) == [*kept, UNKNOWN]
 
 
 async def test_foreign_settings_of_a_broker_are_kept_with_a_warning(
@@ -80,10 +80,10 @@ async def test_takeover_aborts_an_open_transaction_of_the_metadata_log(harness: 
         frame(topics.TopicRecord(name="t", topic_id=TOPIC)),
     ]
     await reopen_with(harness, begun)
-    assert metadata_of(harness).topics() == []
-    await metadata_of(harness).put_topics(TopicRecord("u", uuid4(), 1))
+    assert topics_of(metadata_of(harness)) == []
+    await put_topics(metadata_of(harness), topic_image("u", uuid4(), 1))
     await harness.reopen()
-    assert [topic.name for topic in metadata_of(harness).topics()] == ["u"]
+    assert [topic.name for topic in topics_of(metadata_of(harness))] == ["u"]
     assert ["ABORT_TRANSACTION"] in logged(metadata_dir(harness) / LOG)
 
 
@@ -166,9 +166,9 @@ async def test_takeover_keeps_a_static_quorum_static(harness: LogDirectoryHarnes
     await harness.close()
     static_quorum(harness, [1])
     await harness.open_again()
-    await metadata_of(harness).put_topics(TopicRecord("t", uuid4(), 1))
+    await put_topics(metadata_of(harness), topic_image("t", uuid4(), 1))
     await harness.reopen()
-    assert [topic.name for topic in metadata_of(harness).topics()] == ["t"]
+    assert [topic.name for topic in topics_of(metadata_of(harness))] == ["t"]
     assert logged(metadata_dir(harness) / LOG)[0] == ["control 2"]
     state = json.loads((metadata_dir(harness) / "quorum-state").read_text())
     assert state == {
@@ -204,7 +204,7 @@ async def test_takeover_begins_a_log_with_what_kafka_formatted(
     formatted_with(harness.log_dir / file, {**LEVELS_33, "metadata.version": level}, *credential)
     await harness.open_again()
     await harness.reopen()
-    image = metadata_of(harness).image
+    image = metadata_of(harness).records
     assert image.features == {**LEVELS_33, "metadata.version": level}
     assert [frame(credential_record(*each)) for each in image.credentials.items()] == credential
     log = logged(metadata_dir(harness) / LOG)
@@ -222,7 +222,7 @@ async def test_the_format_snapshot_is_without_effect_once_the_log_has_levels(
     level = frame(cluster.FeatureLevelRecord(name="metadata.version", feature_level=30))
     (metadata_dir(harness) / LOG).write_bytes(data_batch([level], 0, 1, 5))
     await harness.open_again()
-    assert metadata_of(harness).image.features == {"metadata.version": 30}
+    assert metadata_of(harness).records.features == {"metadata.version": 30}
 
 
 @pytest.mark.parametrize("file", [FORMAT_SNAPSHOT, "bootstrap.checkpoint"])
@@ -237,13 +237,8 @@ async def test_check_takeover_refuses_a_new_directory_of_a_newer_kafka(
     assert (metadata_dir(harness) / LOG).stat().st_size == 0
 
 
-def test_topic_record_equality_ignores_leader_epochs() -> None:
-    record = TopicRecord("t", uuid4(), 1)
-    assert attrs.evolve(record, leader_epochs=(5,)) == record
-
-
 def test_foreign_settings_leave_out_keys_that_count_here() -> None:
-    image = MetadataImage()
+    image = RecordImage()
     image.configs[BROKER_RESOURCE, "1"] = {
         "message.max.bytes": "5",
         "log.segment.bytes": "2000000",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from tests.metadata_changes import topics_of
 from tests.plugins.storage_file.files import CLEAN_MARK, eventually
 from tidelog.kernel import disk
 from tidelog.kernel.broker import Broker
@@ -146,7 +147,7 @@ async def test_a_stop_and_a_start_need_no_room(
         await eventually(lambda: not refused(partition))
         assert await broker.allocate_producer_id() >= 0
         assert broker.metadata.broker_epoch > 0
-        (topic,) = broker.metadata.topics()
+        (topic,) = topics_of(broker.metadata)
         assert topic.name == "t"
     assert (tmp_path / "d" / CLEAN_MARK).exists()
 

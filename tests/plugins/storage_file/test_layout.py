@@ -111,7 +111,7 @@ async def test_the_log_directory_after_a_clean_stop(harness: LogDirectoryHarness
         r"node\.id=1\n"
         r"directory\.id=[\w-]{22}\n"
         r"version=1\n"
-        rf"cluster\.id={harness.metadata.cluster_id}\n",
+        rf"cluster\.id={harness.metadata.image.cluster_id}\n",
         files["meta.properties"].read_text(),
     )
 

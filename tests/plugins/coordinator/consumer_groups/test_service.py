@@ -28,6 +28,7 @@ from tidelog.kernel.errors import (
     StorageError,
     UnknownMemberId,
 )
+from tidelog.kernel.metadata import ResourceScope
 from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.seams.coordination.consumer_groups import (
     ConsumerGroupHeartbeat,
@@ -37,7 +38,7 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
 )
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest, LeavingMember
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit
-from tidelog.kernel.seams.resource_configs import ResourceConfigs, ResourceScope
+from tidelog.kernel.seams.resource_configs import ResourceConfigs
 from tidelog.kernel.testing.broker import new_broker, running_broker
 from tidelog.plugins.coordinator.consumer_groups import service
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
@@ -474,10 +475,12 @@ async def test_settings_of_groups_follow_the_configuration_of_a_running_broker()
     async with running_broker() as broker:
         service = cast("LazyCoordinator", broker.coordinator)._service  # pyright: ignore[reportPrivateUsage]
         settings = service._group_settings  # pyright: ignore[reportPrivateUsage]
-        await broker.resource_configs.alter(
-            "group", "own", lambda _: {"consumer.session.timeout.ms": "50000"}
+        await broker.controller.alter_resource_configs(
+            "group", [("own", lambda _: {"consumer.session.timeout.ms": "50000"})]
         )
         before = [settings.of(group).assignment_interval_ms for group in ("own", "other")]
-        await broker.dynamic_config.alter(None, lambda _: {"group.consumer.assignment.interval.ms": "7000"})
+        await broker.controller.alter_broker_config(
+            None, lambda _: {"group.consumer.assignment.interval.ms": "7000"}
+        )
         after = [settings.of(group).assignment_interval_ms for group in ("own", "other")]
         assert (before, after) == ([1_000, 1_000], [7_000, 7_000])

@@ -11,6 +11,7 @@ from tests.deadlines import DEADLINE_S
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import keys
 from tidelog.kernel.errors import MessageTooLarge
+from tidelog.kernel.metadata import ALL_BROKERS, ConfigResource
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.messages.alter_configs import (
@@ -205,7 +206,7 @@ async def test_incremental_alter_configs_refuses_read_only_keys_of_the_broker(
     result = await increment(client, change, kind=BROKER_RESOURCE, name="1")
     assert result.error_code == code
     assert change[0] in result.error_message
-    assert broker.metadata.broker_config(1) == {}
+    assert broker.image.config(ConfigResource.of_broker(1)) == {}
 
 
 async def test_incremental_alter_configs_keeps_keys_without_effect_that_tools_alter(
@@ -229,7 +230,7 @@ async def test_incremental_alter_configs_sets_keys_of_authentication_for_one_bro
     change = ("sasl.kerberos.min.time.before.relogin", SET, "70000")
     result = await increment(client, change, kind=BROKER_RESOURCE, name="")
     assert result.error_code == ErrorCode.INVALID_REQUEST
-    assert broker.metadata.broker_config(None) == {}
+    assert broker.image.config(ALL_BROKERS) == {}
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ async def test_alter_client_quotas_reports_a_disk_that_refuses(
     async def refuse(changes: object) -> None:
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr(broker.metadata, "alter_client_quotas", refuse)
+    monkeypatch.setattr(broker.metadata, "commit", refuse)
     assert await alter(client, entry(ALICE, {RATE: 1.0})) == [(ErrorCode.KAFKA_STORAGE_ERROR, ALICE)]
 
 
@@ -219,10 +219,12 @@ async def test_describe_client_quotas_refuses_filters(
     assert await describe(client, *components) == code
 
 
-async def test_alter_client_quotas_changes_the_revision(client: Client, broker: Broker) -> None:
+async def test_alter_client_quotas_leads_to_another_object_in_the_image(
+    client: Client, broker: Broker
+) -> None:
     """By which the server sees that the rates of addresses are others."""
-    before = broker.client_quotas.revision
+    before = broker.image.quotas
     await alter(client, entry(ALICE, {RATE: 1.0}), validate_only=True)
-    assert broker.client_quotas.revision == before
+    assert broker.image.quotas is before
     await alter(client, entry(ALICE, {RATE: 1.0}))
-    assert broker.client_quotas.revision != before
+    assert broker.image.quotas is not before

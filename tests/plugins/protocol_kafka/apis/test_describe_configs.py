@@ -149,8 +149,10 @@ async def test_describe_configs_returns_synonyms_on_request(client: Client, vers
 async def test_describe_configs_of_all_brokers_has_what_is_set_for_them(
     client: Client, broker: Broker
 ) -> None:
-    await broker.dynamic_config.alter(None, lambda _: {"message.max.bytes": "6000"})
-    await broker.dynamic_config.alter(1, lambda _: {"message.max.bytes": "7000", "num.io.threads": "9"})
+    await broker.controller.alter_broker_config(None, lambda _: {"message.max.bytes": "6000"})
+    await broker.controller.alter_broker_config(
+        1, lambda _: {"message.max.bytes": "7000", "num.io.threads": "9"}
+    )
     asked = request(BROKER_RESOURCE, "", include_synonyms=True)
     (config,) = only(await client.ask(DESCRIBE_CONFIGS, 4, asked)).configs
     assert (config.name, config.value, config.config_source) == ("message.max.bytes", "6000", 3)

@@ -149,7 +149,7 @@ async def test_describe_topic_partitions_of_a_failed_log_directory_has_the_eligi
     tmp_path: Path, level: int, eligible: list[int]
 ) -> None:
     async with running_broker({"storage": "file", "log.dirs": str(tmp_path)}) as broker:
-        await broker.features.update([FeatureUpdate(ELR_VERSION, level, UpgradeType(2 - level))])
+        await broker.controller.update_features([FeatureUpdate(ELR_VERSION, level, UpgradeType(2 - level))])
         await new_topic(broker, "flights")
         broker.topics.take_offline([TopicPartition("flights", 0)], "the disk failed")
         (found,) = (await described(Client(broker), "flights")).topics

@@ -8,6 +8,7 @@ import pytest
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.controller.producer_ids import BLOCK_SIZE
+from tidelog.kernel.metadata import MetadataDelta
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID
 from tidelog.plugins.protocol_kafka.messages.describe_transactions import DescribeTransactionsRequest
@@ -76,16 +77,15 @@ async def test_init_producer_id_refuses_an_empty_transactional_id(client: Client
 
 
 async def test_init_producer_id_returns_kafka_storage_error_when_the_disk_fails(
-    client: Client, broker: Broker
+    client: Client, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(count: int) -> range:
+    async def fail(delta: MetadataDelta) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    store = broker.metadata
-    allocate, store.allocate_producer_ids = store.allocate_producer_ids, fail  # type: ignore[method-assign]
-    response = await client.ask(INIT_PRODUCER_ID, 4, request())
-    assert (response.error_code, response.producer_id) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
-    store.allocate_producer_ids = allocate  # type: ignore[method-assign]
+    with monkeypatch.context() as patched:
+        patched.setattr(broker.metadata, "commit", fail)
+        response = await client.ask(INIT_PRODUCER_ID, 4, request())
+        assert (response.error_code, response.producer_id) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
     assert (await client.ask(INIT_PRODUCER_ID, 4, request())).error_code == 0
 
 

@@ -27,9 +27,9 @@ async def listed(client: Client, types: list[int], version: int = 1) -> ListConf
 
 async def configure_resources(broker: Broker) -> None:
     """Configure the group `pilots` and the subscription `slow-clients`."""
-    configs = broker.resource_configs
-    await configs.alter("group", "pilots", lambda _: {"consumer.session.timeout.ms": "50000"})
-    await configs.alter("client-metrics", "slow-clients", lambda _: {"interval.ms": "1000"})
+    alter = broker.controller.alter_resource_configs
+    await alter("group", [("pilots", lambda _: {"consumer.session.timeout.ms": "50000"})])
+    await alter("client-metrics", [("slow-clients", lambda _: {"interval.ms": "1000"})])
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_every_response_of_kafka_for_clients_has_a_throttle_time() -> None:
 async def test_no_response_has_a_throttle_time_where_nothing_is_delayed() -> None:
     """With the smallest quotas, in the oldest and the newest version: before and after KIP-219."""
     async with running_broker(SMALL) as broker:
-        assert await broker.client_quotas.alter({frozenset({("client-id", None)}): SMALLEST}) == {}
+        assert await broker.controller.alter_client_quotas({frozenset({("client-id", None)}): SMALLEST}) == {}
         client = Client(broker)
         for api in (APIS[each.key] for each in BUILT_IN if has_throttle_time(APIS[each.key])):
             for version in {versions_of(api)[0], versions_of(api)[-1]}:

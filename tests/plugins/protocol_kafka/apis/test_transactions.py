@@ -262,7 +262,7 @@ async def test_produce_without_transaction_verification(verified: bool, at_start
     setting = {"transaction.partition.verification.enable": str(verified).lower()}
     async with running_broker(setting if at_start else {}) as broker:
         if not at_start:
-            await broker.dynamic_config.alter(None, lambda _: setting)
+            await broker.controller.alter_broker_config(None, lambda _: setting)
         await broker.topics.create(NewTopic(TOPIC, 1))
         client = Client(broker)
         producer_id = (await init(client)).producer_id

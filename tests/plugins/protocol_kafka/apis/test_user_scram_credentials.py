@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.seams.scram import CredentialKey
+from tidelog.kernel.metadata.scram import CredentialKey
 from tidelog.plugins.protocol_kafka.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -85,7 +85,7 @@ async def test_alter_user_scram_credentials_keeps_the_keys_of_rfc_5802(
     """A client proves the password with its client key, whose hash alone is kept."""
     salted = hashlib.pbkdf2_hmac(name, b"password", b"salt", 4096)
     await alter(client, upsertion("alice", mechanism, salted_password=salted))
-    kept = broker.metadata.scram_credentials()[CredentialKey("alice", mechanism)]
+    kept = broker.image.credentials[CredentialKey("alice", mechanism)]
     proof = hmac.digest(salted, b"Client Key", name)
     assert kept.stored_key == hashlib.new(name, proof).digest()
     assert kept.server_key == hmac.digest(salted, b"Server Key", name)
@@ -146,7 +146,7 @@ async def test_alter_user_scram_credentials_reports_a_disk_that_refuses(
     async def refuse(changes: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(broker.metadata, "alter_scram_credentials", refuse)
+    monkeypatch.setattr(broker.metadata, "commit", refuse)
     assert await alter(client, upsertion("alice")) == {"alice": ErrorCode.KAFKA_STORAGE_ERROR}
 
 

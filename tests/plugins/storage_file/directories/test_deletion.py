@@ -13,11 +13,12 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.deadlines import DEADLINE_S
+from tests.metadata_changes import put_topics, remove_topics
 from tests.plugins.storage_file.files import PARTITION, LogDirectoryHarness, eventually
 from tidelog.kernel import disk
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.seams.metadata import TopicRecord
+from tidelog.kernel.metadata import topic_image
 from tidelog.kernel.testing.storage.harness import append, append_many, read_all, slice_bytes
 from tidelog.plugins.storage_file.directories.deletion import DeletionQueue
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock
@@ -107,11 +108,11 @@ async def test_a_deletion_that_a_crash_interrupted_is_finished(harness: LogDirec
     for store in stores:
         append(store)
     metadata = harness.metadata
-    await metadata.put_topics(TopicRecord("topic", harness.topic_ids["topic"], 2))
-    await metadata.put_topics(TopicRecord("kept", harness.spec("kept").topic_id, 1))
+    await put_topics(metadata, topic_image("topic", harness.topic_ids["topic"], 2))
+    await put_topics(metadata, topic_image("kept", harness.spec("kept").topic_id, 1))
     (kept,) = await harness.storage.open_partitions([harness.spec("kept")])
     content = append(kept)
-    await metadata.remove_topics("topic")
+    await remove_topics(metadata, "topic")
     # Of the two partitions only the first was renamed when the crash came.
     await harness.storage.delete_partitions([(specs[0].topic_partition, stores[0])])
     crashed = harness.crash(harness.log_dir.parent / "crashed")

@@ -208,7 +208,7 @@ async def test_a_directory_that_fails_while_the_broker_stops_is_not_taken_for_th
 
 async def test_fail_directory_is_recorded_in_the_metadata_log(tmp_path: Path, disk: FailingDisk) -> None:
     async with two_directories(tmp_path) as broker:
-        image = broker.metadata.image  # type: ignore[attr-defined]
+        image = broker.metadata.records  # type: ignore[attr-defined]
         lost = in_directory(broker, tmp_path, "a")
         numbers = {each.topic_partition.partition for each in lost}
         assert len(image.brokers[1].log_dirs) == 2
@@ -219,7 +219,7 @@ async def test_fail_directory_is_recorded_in_the_metadata_log(tmp_path: Path, di
         assert len(image.brokers[1].log_dirs) == 1
         disk.recover()
     async with two_directories(tmp_path) as broker:
-        image = broker.metadata.image  # type: ignore[attr-defined]
+        image = broker.metadata.records  # type: ignore[attr-defined]
         assert all(each.leader == 1 for each in image.find_topic("t").partitions.values())
         assert len(image.brokers[1].log_dirs) == 2
 

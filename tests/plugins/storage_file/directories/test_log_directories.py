@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.metadata_changes import put_topics, topics_of
 from tests.plugins.storage_file.files import CLEAN_MARK, LogDirectoryHarness
 from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError, StorageError
-from tidelog.kernel.seams.metadata import TopicRecord
+from tidelog.kernel.metadata import topic_image
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.harness import append, read_all
 
@@ -38,7 +39,7 @@ async def test_identify_keeps_the_ids_of_a_directory_that_apache_kafka_formatted
     content = META.format(node=1, directory=DIRECTORY, cluster=CLUSTER)
     (harness.log_dir / "meta.properties").write_text(content)
     await harness.open()
-    assert harness.metadata.cluster_id == CLUSTER
+    assert harness.metadata.image.cluster_id == CLUSTER
     await harness.close()
     assert (harness.log_dir / "meta.properties").read_text() == content
 
@@ -122,14 +123,14 @@ async def test_open_partitions_finds_data_regardless_of_the_order_of_log_dirs(
     specs = [harness.spec("x", number) for number in range(4)]
     stores = await harness.storage.open_partitions(specs)
     contents = [append(store) for store in stores]
-    await harness.metadata.put_topics(TopicRecord("x", harness.topic_ids["x"], 4))
-    cluster_id = harness.metadata.cluster_id
+    await put_topics(harness.metadata, topic_image("x", harness.topic_ids["x"], 4))
+    cluster_id = harness.metadata.image.cluster_id
     await harness.close()
     # In another order: the metadata log is found all the same.
     other = harness_with(tmp_path, tasks, ["b", "a"])
     await other.open()
-    assert other.metadata.cluster_id == cluster_id
-    assert [topic.name for topic in other.metadata.topics()] == ["x"]
+    assert other.metadata.image.cluster_id == cluster_id
+    assert [topic.name for topic in topics_of(other.metadata)] == ["x"]
     assert [read_all(store) for store in await other.storage.open_partitions(specs)] == contents
     await other.close()
 
@@ -179,7 +180,7 @@ async def test_quarantine_stray_partitions_renames_those_of_another_topic_id(
 ) -> None:
     content = append(await harness.open_store())
     harness.forget_topic("topic")
-    await harness.metadata.put_topics(TopicRecord("topic", harness.spec().topic_id, 1))
+    await put_topics(harness.metadata, topic_image("topic", harness.spec().topic_id, 1))
     await harness.reopen()
     assert (await harness.open_store()).log_end_offset == 0
     (stray,) = harness.log_dir.glob("*-stray")
@@ -193,7 +194,7 @@ async def test_quarantine_duplicates_keeps_the_directory_that_the_metadata_names
     await harness.open()
     (store,) = await harness.storage.open_partitions([harness.spec("x")])
     content = append(store)
-    await harness.metadata.put_topics(TopicRecord("x", harness.topic_ids["x"], 1))
+    await put_topics(harness.metadata, topic_image("x", harness.topic_ids["x"], 1))
     await harness.reopen()
     await harness.close()
     shutil.copytree(tmp_path / "a/x-0", tmp_path / "b/x-0")
@@ -250,7 +251,7 @@ async def test_open_partitions_rewrites_damaged_partition_metadata_of_a_known_to
     harness: LogDirectoryHarness, damage: str
 ) -> None:
     append(await harness.open_store())
-    await harness.metadata.put_topics(TopicRecord("topic", harness.topic_ids["topic"], 1))
+    await put_topics(harness.metadata, topic_image("topic", harness.topic_ids["topic"], 1))
     path = harness.partition_dir / "partition.metadata"
     before = path.read_bytes()
     await harness.close()
@@ -279,7 +280,7 @@ async def test_a_failed_opening_removes_what_it_created_and_nothing_else(
 async def test_open_partitions_warns_of_a_missing_partition_of_a_known_topic(
     harness: LogDirectoryHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await harness.metadata.put_topics(TopicRecord("topic", harness.spec().topic_id, 1))
+    await put_topics(harness.metadata, topic_image("topic", harness.spec().topic_id, 1))
     await harness.reopen()
     await harness.open_store()
     assert "topic-0 is not there, though its topic is known; it is created empty" in caplog.text

@@ -117,7 +117,7 @@ async def test_run_next_moves_all_records_of_a_partition_to_the_target_directory
         await partition.flush()
         assert partition.read(5005, 1000, Isolation.READ_UNCOMMITTED).size
         await eventually(lambda: not list((tmp_path / "a").glob("t-0*")))
-        image = broker.metadata.image  # type: ignore[attr-defined]
+        image = broker.metadata.records  # type: ignore[attr-defined]
         assert len(set(image.brokers[1].log_dirs)) == 2
         content = read_all(partition.store)
     async with two_directories(tmp_path) as broker:

@@ -78,7 +78,7 @@ async def test_a_move_waits_between_chunks_until_the_limit_is_raised(tmp_path: P
         assert isinstance(broker.storage, FileStorage)
         partition = the_partition(broker)
         append(partition, 3000, 1000)
-        await broker.dynamic_config.alter(1, lambda before: {**before, KEY: "1"})
+        await broker.controller.alter_broker_config(1, lambda before: {**before, KEY: "1"})
         await broker.storage.log_directories.move(PARTITION, str(tmp_path / "b"))
         statistics = broker.storage._opened_moves.statistics  # pyright: ignore[reportPrivateUsage]
         await eventually(lambda: statistics.copied_bytes > 0)
@@ -86,5 +86,5 @@ async def test_a_move_waits_between_chunks_until_the_limit_is_raised(tmp_path: P
         append(partition, 1)
         assert not statistics.moved
         assert [each.is_in_sync for each in broker.storage.moves_under_way] == [False]
-        await broker.dynamic_config.alter(1, lambda before: {})
+        await broker.controller.alter_broker_config(1, lambda before: {})
         await moved(broker, tmp_path, "b")

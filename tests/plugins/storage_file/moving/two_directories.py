@@ -9,9 +9,8 @@ from uuid import uuid4
 
 from tidelog.kernel import disk
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition
-from tidelog.kernel.seams.storage.directories import KnownTopics
+from tidelog.kernel.seams.storage.directories import KnownTopic, KnownTopics
 from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.testing.clock import FakeClock
 from tidelog.plugins.storage_file.directories.deletion import remove_all
@@ -92,7 +91,7 @@ class TwoDirectories:
             directory.identify("cluster", 1, 0)
             directory.load()
             directory.services = self._services(directory)
-        topics = {"t": TopicRecord("t", self.spec.topic_id, 1)}
+        topics = {"t": KnownTopic(self.spec.topic_id, 1)}
         known = KnownTopics(topics, {}, self.assigned.get)
         resolve_copies(self.directories, known)
         quarantine_duplicates(self.directories, known)

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from tidelog.kernel.errors import BrokerError
+from typing import NamedTuple
 
 
 class ScramMechanism(enum.IntEnum):
@@ -51,24 +47,3 @@ class ScramUpsertion(NamedTuple):
 
     def __repr__(self) -> str:
         return f"ScramUpsertion(key={self.key}, iterations={self.iterations})"
-
-
-class ScramCredentials(Protocol):
-    """The credentials of the cluster."""
-
-    def all(self) -> Mapping[CredentialKey, ScramCredential]:
-        """Return a view of all credentials."""
-        ...
-
-    async def alter(
-        self, deletions: Sequence[CredentialKey], upsertions: Sequence[ScramUpsertion]
-    ) -> Mapping[str, BrokerError | None]:
-        """Delete and set credentials, durably; return the result of each user, None for a success.
-
-        A user can be changed once only: DuplicateResource otherwise. Other errors of a user are
-        UnacceptableCredential, UnsupportedSaslMechanism and, of a deletion, ResourceNotFound.
-
-        Raises:
-            StorageError: the disk refused; all credentials are as before.
-        """
-        ...

@@ -1,0 +1,47 @@
+"""Application of committed deltas to the parts of the broker, in one order."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import trio
+
+from tidelog.kernel.metadata.image import MetadataDelta, MetadataImage
+
+Follow: TypeAlias = Callable[[MetadataDelta, MetadataImage], Awaitable[None]]
+"""Apply a delta to a part of the broker; the image is that after the delta. It does not raise."""
+
+
+class MetadataPublisher:
+    """Passes each delta to the parts that follow the image; nothing else changes what these have of it.
+
+    The metadata store calls `deliver` in the order of its commits, and does not wait: a part may need the
+    store while it applies a delta, as a replica move does that a deletion waits for. What committed a change
+    then awaits `catch_up`, so that all parts have it before the change is answered.
+    """
+
+    def __init__(self, image: Callable[[], MetadataImage], parts: Sequence[Follow]) -> None:
+        """`image()` is the present one of the metadata store; `parts` are called in their order."""
+        self._image = image
+        self._parts = parts
+        self._waiting: MetadataDelta | None = None
+        self._applying = trio.Lock()
+
+    def deliver(self, delta: MetadataDelta) -> None:
+        """Take the next delta, which is durable and in the image."""
+        self._waiting = delta if self._waiting is None else self._waiting.then(delta)
+
+    def discard(self) -> None:
+        """Drop what was delivered: the parts are about to load the image as a whole."""
+        self._waiting = None
+
+    async def catch_up(self) -> None:
+        """Apply what was delivered, and return when all of it is; not interrupted by a cancellation."""
+        with trio.CancelScope(shield=True):
+            async with self._applying:
+                while self._waiting is not None:
+                    delta, self._waiting = self._waiting, None
+                    image = self._image()
+                    for follow in self._parts:
+                        await follow(delta, image)

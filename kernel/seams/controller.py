@@ -1,0 +1,79 @@
+"""The controller seam: who decides what becomes true of the cluster.
+
+A controller validates a request against the metadata image, and commits what it decides; it opens no file.
+The image follows, and the parts of the broker follow the image: when a method returns, they have the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import Alter
+    from tidelog.kernel.errors import BrokerError
+    from tidelog.kernel.metadata import ResourceScope
+    from tidelog.kernel.metadata.client_quotas import QuotaEntity
+    from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
+    from tidelog.kernel.seams.features import FeatureUpdate
+
+
+class Controller(Protocol):
+    """Decides changes of the metadata. With `validate_only` a change is only decided.
+
+    Each method raises `StorageError` if what it decided cannot be made durable; all is as before then.
+    """
+
+    async def alter_broker_config(
+        self, node_id: int | None, alter: Alter, *, validate_only: bool = False
+    ) -> None:
+        """Change what is set for a broker, or with None for all; `alter` gives it from what is set.
+
+        Raises:
+            InvalidRequest: a key cannot be changed while the broker runs.
+            InvalidConfig: an unknown key or a bad value.
+            BrokerError: what `alter` raises.
+        """
+        ...
+
+    async def alter_resource_configs(
+        self, scope: ResourceScope, changes: Sequence[tuple[str, Alter]], *, validate_only: bool = False
+    ) -> Sequence[BrokerError | None]:
+        """Change what is set for different groups or client metrics subscriptions, in one change.
+
+        For each return None, or InvalidRequest (the name is empty), InvalidConfig (an unknown key or a bad
+        value is new), or what `alter` raises.
+        """
+        ...
+
+    async def alter_client_quotas(
+        self, alterations: Mapping[QuotaEntity, Mapping[str, float | None]], *, validate_only: bool = False
+    ) -> Mapping[QuotaEntity, BrokerError]:
+        """Set the quotas of entities, and remove those whose value is None.
+
+        Returns:
+            InvalidRequest of each entity that is refused, of which nothing is changed.
+        """
+        ...
+
+    async def alter_scram_credentials(
+        self, deletions: Sequence[CredentialKey], upsertions: Sequence[ScramUpsertion]
+    ) -> Mapping[str, BrokerError | None]:
+        """Delete and set credentials; return the result of each user, None for a success.
+
+        A user can be changed once only: DuplicateResource otherwise. Other errors of a user are
+        UnacceptableCredential, UnsupportedSaslMechanism and, of a deletion, ResourceNotFound.
+        """
+        ...
+
+    async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> None:
+        """Change all of these levels or none.
+
+        Raises:
+            InvalidUpdateVersion: a level is not supported, or its upgrade type does not permit the change.
+        """
+        ...
+
+    async def allocate_producer_ids(self, count: int) -> range:
+        """Return producer ids that were never returned before."""
+        ...
