@@ -52,6 +52,7 @@ from tidelog.kernel.topics.policy_warnings import PolicyWarnings
 if TYPE_CHECKING:
     from tidelog.kernel.seams.cleanup import CleanupPolicy, LogCleaner
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
+    from tidelog.kernel.seams.requests import RequestStage
     from tidelog.kernel.seams.tasks import BackgroundTask
 
 _log = logging.getLogger(__name__)
@@ -77,7 +78,8 @@ class Broker:
     `topics` has the partitions, `metadata` the image of the cluster, which the parts of the broker follow by
     `publisher`, `controller` decides changes of it, `cluster` knows who leads what, `producer_ids` hands out
     ids, `listeners` maps each listener's name to the `host:port` it is bound to.
-    `log_cleaner` carries out the cleanup policies, if a plugin has registered one, `sinks` runs the sinks,
+    `request_stages` are around the handlers of requests, in order. `log_cleaner` carries out the cleanup
+    policies, if a plugin has registered one, `sinks` runs the sinks,
     `load_progress` counts the logs that are still to be opened, `loop_monitor` what held the event loop.
     """
 
@@ -98,6 +100,7 @@ class Broker:
         self.loop_monitor = LoopMonitor(config[keys.EVENT_LOOP_STALL_MS], modules)
         self.events = BrokerEvents()
         self.peer_warnings = PeerWarnings()
+        self.request_stages: Sequence[RequestStage] = ()
         self.listeners: dict[str, str] = {}
         self.load_progress = LogLoadProgress()
         storage = plugins.storage_backend(config[keys.STORAGE])
@@ -306,6 +309,7 @@ class Broker:
         self._follow_image()
         for listener in self.plugins.event_listeners(self):
             self.events.subscribe(listener)
+        self.request_stages = self.plugins.request_stages(self)
         await self.topics.load()
         if self._coordinator is not None:
             await self._coordinator.open()

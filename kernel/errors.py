@@ -325,6 +325,18 @@ class NotEnoughReplicas(BrokerError):
     """No batch can be appended at the moment; retry soon."""
 
 
+class TopicAuthorizationFailed(BrokerError):
+    """The principal may not do this with the topic."""
+
+
+class GroupAuthorizationFailed(BrokerError):
+    """The principal may not do this with the group."""
+
+
+class ClusterAuthorizationFailed(BrokerError):
+    """The principal may not do this with the cluster."""
+
+
 class TransactionalIdAuthorizationFailed(BrokerError):
     """The producer may not use its transactional id in this way."""
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.events import EventListener
     from tidelog.kernel.seams.indexes import IndexFormat
     from tidelog.kernel.seams.metadata import MetadataBackend
+    from tidelog.kernel.seams.requests import RequestStage
     from tidelog.kernel.seams.sinks import SinkKind
     from tidelog.kernel.seams.storage import StorageBackend
     from tidelog.kernel.seams.tasks import BackgroundTask
@@ -100,6 +101,11 @@ def tidelog_background_tasks(broker: BrokerContext) -> Iterable[BackgroundTask]:
 @hookspec
 def tidelog_event_listeners(broker: BrokerContext) -> Iterable[EventListener]:  # type: ignore[empty-body]
     """Return functions to call with the events of topics, partitions and configuration."""
+
+
+@hookspec
+def tidelog_request_stages(broker: BrokerContext) -> Iterable[RequestStage]:  # type: ignore[empty-body]
+    """Return what is done before and after the handler of each request."""
 
 
 @hookspec

@@ -25,6 +25,7 @@ Examples:
 _NAMELESS_SEAMS = {
     "tidelog_background_tasks": "background tasks",
     "tidelog_event_listeners": "event listeners",
+    "tidelog_request_stages": "request stages",
 }
 _ALWAYS_ACTIVE = frozenset({"cleanup policy", "compression codec", "partition assignor", "command"})
 

@@ -15,6 +15,7 @@ from tidelog.kernel.config.types import nearest_name
 from tidelog.kernel.config.unsupported import UnsupportedKey
 from tidelog.kernel.errors import ConfigError, PluginError
 from tidelog.kernel.records.compression import MAX_CODEC_ID, NO_COMPRESSION
+from tidelog.kernel.seams.requests import Phase
 from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.events import EventListener
     from tidelog.kernel.seams.indexes import IndexFormat
     from tidelog.kernel.seams.metadata import MetadataBackend
+    from tidelog.kernel.seams.requests import RequestStage
     from tidelog.kernel.seams.sinks import SinkKind
     from tidelog.kernel.seams.storage import StorageBackend
     from tidelog.kernel.seams.tasks import BackgroundTask
@@ -222,6 +224,19 @@ class Plugins:
                     )
                 found.append(cast("EventListener", listener))
         return found
+
+    def request_stages(self, broker: BrokerContext) -> list[RequestStage]:
+        """Return the request stages of plugins for `broker`, in the order in which they are called."""
+        found: list[RequestStage] = []
+        for plugin, returned in self.ask("tidelog_request_stages", broker=broker):
+            for stage in returned:
+                if not isinstance(getattr(stage, "phase", None), Phase):
+                    raise PluginError(
+                        f"The plugin {plugin} hands over {stage!r}, which is no request stage with a phase.",
+                        plugin,
+                    )
+                found.append(cast("RequestStage", stage))
+        return sorted(found, key=lambda stage: stage.phase)
 
     def commands(self) -> list[click.Command]:
         """Return the subcommands of plugins."""

@@ -1,9 +1,14 @@
-"""Requests as the kernel sees them, whatever their protocol: what they need to be allowed to."""
+"""The seam of request stages: what is done before and after the handler of each request.
+
+A stage is asked once for each API and version whether it has to do with it; only then it is called for its
+requests. Where no stage is, a request costs what it costs without the seam.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 
 class ResourceType(IntEnum):
@@ -38,3 +43,91 @@ class Permission(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.operation.name} {self.resource.name}"
+
+
+class Phase(IntEnum):
+    """The order of stages, before the handler and after it; those of one phase are in the order of plugins.
+
+    A stage gets what earlier phases let through, and the response with the throttle time that they set.
+    """
+
+    AUTHENTICATION = 1
+    AUTHORIZATION = 2
+    QUOTA = 3
+    METRICS = 4
+    LOG = 5
+    FAULTS = 6
+
+
+class Principal(NamedTuple):
+    """Who sends a request, as in Kafka's `KafkaPrincipal`."""
+
+    type: str
+    name: str
+
+
+ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+"""The principal of a connection that is not authenticated."""
+
+
+class RequestedApi(NamedTuple):
+    """One version of one API: its key, its name, and the operations for which an authorizer is asked."""
+
+    key: int
+    name: str
+    version: int
+    needs: Sequence[Permission]
+
+
+class Request(NamedTuple):
+    """A request with its decoded message, whose class depends on the protocol.
+
+    `host` and `port` are the address of the client, `listener` is the name of the listener it connected to.
+    """
+
+    api: RequestedApi
+    listener: str
+    host: str
+    port: int
+    principal: Principal
+    client_id: str | None
+    message: object
+
+
+class RequestStage(Protocol):
+    """What is done before and after handlers; a stage overrides the methods that it needs.
+
+    The methods run on the event loop and have to return soon. An error that is no `BrokerError` ends the
+    connection, as one of a handler does.
+    """
+
+    phase: Phase
+
+    def applies_to(self, api: RequestedApi) -> bool:
+        """Return whether the stage is to be called for requests of this version of an API."""
+        return True
+
+    def before(self, request: Request) -> None:
+        """Prepare for a request, or refuse it: later stages and the handler are not called then.
+
+        Raises:
+            BrokerError: the request is refused with this error, where a response of its API has errors.
+        """
+        return
+
+    def after(self, request: Request, response: object | None, seconds: float) -> float:
+        """Return for how many seconds the connection is to be throttled, 0 for not at all.
+
+        It is called for each response, also that to a request that was refused, before it is sent. `response`
+        is None if the client gets none; `seconds` is the time since the first stage was called. The longest
+        time of all stages counts: the client gets it as `throttle_time_ms` with the response, at once, and
+        its next request waits until then (KIP-219).
+        """
+        return 0.0
+
+
+class Throttled(NamedTuple):
+    """A response that is sent at once, and for how many seconds the connection's next request waits then."""
+
+    response: object | None
+    seconds: float

@@ -15,7 +15,7 @@ Requests of one connection are answered in order, one at a time, as Kafka does (
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import attrs
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.controller import Controller
     from tidelog.kernel.seams.coordination.backend import Coordinator
     from tidelog.kernel.seams.features import Features
+    from tidelog.kernel.seams.requests import RequestStage
 
 
 @attrs.frozen
@@ -95,6 +96,11 @@ class BrokerLoggers(Protocol):
 
 class WireContext(BrokerContext, Protocol):
     """What a wire codec may use of its broker; connections are accepted once all of it is open."""
+
+    @property
+    def request_stages(self) -> Sequence[RequestStage]:
+        """What is done before and after the handler of each request, in order."""
+        ...
 
     @property
     def cluster(self) -> Cluster:

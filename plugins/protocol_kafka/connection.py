@@ -21,6 +21,7 @@ import trio
 from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.importing import import_in_thread
 from tidelog.kernel.pace import ITEMS_PER_STEP, run_in_steps
+from tidelog.kernel.seams.requests import Throttled
 from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection
 from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.apis import checked_apis
@@ -185,6 +186,8 @@ class KafkaConnection:
     __slots__ = (
         "_buffer",
         "_context",
+        "_found_routes",
+        "_muted_until",
         "_route",
         "_routes",
         "bytes_received",
@@ -204,6 +207,9 @@ class KafkaConnection:
         """`telemetry`, `memory` and `fetch_sessions` are shared by connections, unless they are None."""
         config = broker.config
         self._routes = routes
+        # Empty while the connection is muted, so that the path of a request has not to ask for that.
+        self._found_routes: Mapping[tuple[int, int], Route] = routes
+        self._muted_until = 0.0
         self._context = RequestContext(
             broker,
             peer,
@@ -248,19 +254,27 @@ class KafkaConnection:
         except DecodeError as error:
             raise ProtocolViolation(f"a request header cannot be read: {error}") from error
         asked = header.api_key, header.api_version
-        route = self._routes.get(asked)
+        route = self._found_routes.get(asked)
         if route is None:
-            if not self._routes.is_ready(asked):
-                return self._serve_once_imported(asked, header, frame)
+            if self._muted_until or not self._routes.is_ready(asked):
+                return self._serve_once_ready(asked, header, frame)
             route = self._routes[asked]
         return self._serve(route, header, frame)
 
-    async def _serve_once_imported(
+    def _mute(self, seconds: float) -> None:
+        """Have the next request wait: the response to this one has the throttle time (KIP-219)."""
+        self._found_routes, self._muted_until = {}, trio.current_time() + seconds
+
+    async def _serve_once_ready(
         self, asked: tuple[int, int], header: RequestHeader, frame: memoryview
     ) -> Parts:
-        """Serve the first request of a version of an API."""
-        with trio.CancelScope(shield=True):
-            await import_in_thread(partial(self._routes.prepare, asked, self._context.broker))
+        """Serve the first request of a version of an API, or one of a connection that is muted."""
+        if self._muted_until:
+            await trio.sleep_until(self._muted_until)
+            self._found_routes, self._muted_until = self._routes, 0.0
+        if not self._routes.is_ready(asked):
+            with trio.CancelScope(shield=True):
+                await import_in_thread(partial(self._routes.prepare, asked, self._context.broker))
         parts = self._serve(self._routes[asked], header, frame)
         return parts if isinstance(parts, list) else await parts or []
 
@@ -282,7 +296,9 @@ class KafkaConnection:
             return _encode(route, header.correlation_id, response)
         if response is None:
             return []
-        return _encode_when_done(route, header.correlation_id, cast("Awaitable[object | None]", response))
+        return self._respond_when_done(
+            route, header.correlation_id, cast("Awaitable[object | None]", response)
+        )
 
     async def _serve_in_steps(self, route: Route, header: RequestHeader, frame: memoryview) -> Parts:
         """Serve a request with many elements in steps, so that other connections are served in between."""
@@ -298,26 +314,30 @@ class KafkaConnection:
             return []
         if type(response) is not route.response_class:
             awaitable = cast("Awaitable[object | None]", response)
-            return await _encode_when_done(route, header.correlation_id, awaitable)
+            return await self._respond_when_done(route, header.correlation_id, awaitable)
         return await _encode_in_steps(route, header.correlation_id, response)
+
+    async def _respond_when_done(
+        self, route: Route, correlation_id: int, response: Awaitable[object | None]
+    ) -> Parts:
+        if route.api.abandonable:
+            done = await response
+        else:
+            done = None
+            # What a request changes must not depend on whether its client is still connected.
+            with trio.CancelScope(shield=True):
+                done = await response
+        if type(done) is Throttled:
+            self._mute(done.seconds)
+            done = done.response
+        if done is None:
+            return []
+        parts = _encode(route, correlation_id, done)
+        return parts if isinstance(parts, list) else await parts
 
 
 def _malformed(route: Route, error: DecodeError) -> ProtocolViolation:
     return ProtocolViolation(f"a {route.api.name} request (version {route.version}) is malformed: {error}")
-
-
-async def _encode_when_done(route: Route, correlation_id: int, response: Awaitable[object | None]) -> Parts:
-    if route.api.abandonable:
-        done = await response
-    else:
-        done = None
-        # What a request changes must not depend on whether its client is still connected.
-        with trio.CancelScope(shield=True):
-            done = await response
-    if done is None:
-        return []
-    parts = _encode(route, correlation_id, done)
-    return parts if isinstance(parts, list) else await parts
 
 
 def _encode(route: Route, correlation_id: int, response: object) -> Parts | Awaitable[Parts]:
@@ -394,19 +414,23 @@ class KafkaCodec:
         offered = plugins.ask("tidelog_client_telemetry_receivers")
         receivers = cast("list[TelemetryReceiver]", [each for _, functions in offered for each in functions])
         self._telemetry = ClientTelemetry(receivers)
-        apis = checked_apis(plugins.ask("tidelog_kafka_apis"))
-        self._routes = Routes(apis, has_metrics_receiver=bool(receivers))
-        self._fetch_sessions: FetchSessionCache | None = None
+        self._apis = checked_apis(plugins.ask("tidelog_kafka_apis"))
+        self._has_metrics_receiver = bool(receivers)
+        self._of_broker: tuple[Routes, FetchSessionCache] | None = None
 
     def connect(self, broker: WireContext, peer: Peer, memory: MemoryShare) -> WireConnection:
         """Return the protocol state of a new connection."""
-        if self._fetch_sessions is None:
-            self._fetch_sessions = fetch_session_cache(broker)
-        return KafkaConnection(broker, peer, self._routes, self._telemetry, memory, self._fetch_sessions)
+        if self._of_broker is None:
+            routes = Routes(
+                self._apis, broker.request_stages, has_metrics_receiver=self._has_metrics_receiver
+            )
+            self._of_broker = routes, fetch_session_cache(broker)
+        routes, fetch_sessions = self._of_broker
+        return KafkaConnection(broker, peer, routes, self._telemetry, memory, fetch_sessions)
 
     def statistics(self) -> Mapping[str, int]:
         """Return the counts of the fetch sessions."""
-        return {} if self._fetch_sessions is None else self._fetch_sessions.statistics()
+        return {} if self._of_broker is None else self._of_broker[1].statistics()
 
 
 def fetch_session_cache(broker: WireContext) -> FetchSessionCache:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import attrs
 
 from tidelog.kernel.ids import encode_uuid_bytes
+from tidelog.kernel.seams.requests import ANONYMOUS, Principal
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
 from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
 
@@ -40,8 +41,8 @@ class RequestContext:
     One object serves a connection: requests are handled one at a time, so a handler that waits reads what it
     needs of `client_id` and `api_version` and finds it unchanged afterwards. `served` is what ApiVersions
     announces. `records_received` counts the records that the current request appended at once.
-    `client_software` are name and version, as ApiVersions got them, and `client_instance_id` is the last one
-    that asked about client metrics.
+    `principal` is that of the connection, `client_software` are name and version as ApiVersions got them,
+    and `client_instance_id` is the last one that asked about client metrics.
     """
 
     broker: WireContext
@@ -51,6 +52,7 @@ class RequestContext:
     fetch_sessions: FetchSessionCache
     served: Sequence[ServedVersions] = ()
     telemetry: ClientTelemetry = attrs.field(factory=ClientTelemetry)
+    principal: Principal = ANONYMOUS
     client_software: tuple[str, str] = ("unknown", "unknown")
     client_instance_id: bytes | None = None
     client_id: str | None = None

@@ -6,7 +6,7 @@ them. ApiVersions lists the APIs of the routes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.kernel.seams.wire import Part, ProtocolViolation
@@ -17,6 +17,7 @@ from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS
 from tidelog.plugins.protocol_kafka.messages.header import NEVER
 
 if TYPE_CHECKING:
+    from tidelog.kernel.seams.requests import RequestStage
     from tidelog.kernel.seams.wire import WireContext
 
 NO_TAGGED_FIELDS = b"\0"
@@ -44,9 +45,16 @@ class Routes(dict[tuple[int, int], Route]):
     All connections of a codec share one. `served` is what ApiVersions lists.
     """
 
-    def __init__(self, apis: Iterable[KafkaApi], *, has_metrics_receiver: bool = False) -> None:
-        """`has_metrics_receiver`: a plugin receives the metrics of clients."""
+    def __init__(
+        self,
+        apis: Iterable[KafkaApi],
+        stages: Sequence[RequestStage] = (),
+        *,
+        has_metrics_receiver: bool = False,
+    ) -> None:
+        """`stages` are around the handlers; `has_metrics_receiver`: a plugin receives metrics of clients."""
         super().__init__()
+        self._stages = stages
         self._apis = {api.key: api for api in apis}
         spans = [(api, api.span) for api in self._apis.values()]
         self.served = tuple(
@@ -89,15 +97,23 @@ class Routes(dict[tuple[int, int], Route]):
             raise _api_not_served(key)
         span = api.span
         if span.covers(version):
-            self[asked] = route = _route(
-                api, version, small_decoder(resolve(api.request), version), resolve(api.handle)
-            )
+            decode = small_decoder(resolve(api.request), version)
+            self[asked] = route = _route(api, version, decode, self._handler(api, version))
             return route
         if api.handle_unsupported is None:
             raise ProtocolViolation(
                 f"version {version} of {api.name} is not served here, versions {span.low} to {span.high} are"
             )
         return _route(api, 0, lambda frame, _: (None, len(frame)), resolve(api.handle_unsupported))
+
+    def _handler(self, api: KafkaApi, version: int) -> Handler:
+        handle = resolve(api.handle)
+        if not self._stages:
+            return handle
+        # Not at the top: nearly no broker needs it.
+        from tidelog.plugins.protocol_kafka.staging import staged
+
+        return staged(api, version, handle, self._stages)
 
 
 def _route(

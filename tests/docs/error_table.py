@@ -10,6 +10,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 BEGIN, END = "<!-- errors: written by `make docs` -->\n", "<!-- end of errors -->\n"
 COMPARED: Final = "against_kafka/test_errors.py"
 HANDLERS: Final = "tests/plugins/protocol_kafka/apis"
+STAGES: Final = "tests/plugins/protocol_kafka/test_request_stages.py"
 COORDINATOR: Final = "tests/plugins/coordinator"
 TELEMETRY: Final = "tests/plugins/protocol_kafka/against_kafka/test_resources.py"
 SESSIONS: Final = "tests/plugins/protocol_kafka/against_kafka/test_fetch_sessions.py"
@@ -110,6 +111,19 @@ SHOWN: Final = {
         "test_elect_leaders_of_a_partition_whose_log_directory_failed",
         "a log directory that failed",
     ),
+    **{
+        code: Shown(
+            "all",
+            STAGES,
+            "test_a_stage_refuses_with_the_error_code_of_kafka",
+            "a plugin that refuses requests",
+        )
+        for code in (
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        )
+    },
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: Shown(
         "GetTelemetrySubscriptions, PushTelemetry",
         TELEMETRY,
@@ -155,7 +169,6 @@ SHOWN: Final = {
 PEERS = "there is no other broker"
 CONTROLLER = "only controllers and brokers send it to each other"
 ZOOKEEPER = "only clusters with ZooKeeper had it"
-AUTHORIZER = "there is no authorizer"
 NOBODY = "clients are not authenticated"
 SHARE = "share groups are not coordinated here"
 STREAMS = "streams groups are not coordinated here"
@@ -171,9 +184,6 @@ REASONS: Final[dict[str, str]] = {
     "STALE_CONTROLLER_EPOCH": ZOOKEEPER,
     "NETWORK_EXCEPTION": CLIENT,
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "a partition has one replica, which is in sync",
-    "TOPIC_AUTHORIZATION_FAILED": AUTHORIZER,
-    "GROUP_AUTHORIZATION_FAILED": AUTHORIZER,
-    "CLUSTER_AUTHORIZATION_FAILED": AUTHORIZER,
     "ILLEGAL_SASL_STATE": NOBODY,
     "NOT_CONTROLLER": "this node is the controller",
     "UNSUPPORTED_FOR_MESSAGE_FORMAT": "message sets are converted; where only batches are allowed they are "

@@ -32,6 +32,7 @@ LINES = [
     ("tidelog_kafka_apis", 0, 60),
     ("tidelog_background_tasks", 0, 15),
     ("tidelog_event_listeners", 0, 20),
+    ("tidelog_request_stages", 0, 35),
 ]
 """How long the examples of a hook may be, without empty lines: what a stranger has to write."""
 HEADINGS = re.findall(r"^## `(.*)`$", (DOCS / "hooks.md").read_text(), re.MULTILINE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import socket
 import sys
@@ -45,7 +46,7 @@ from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.testing.compression import CompressionCodecConformance
 from tidelog.kernel.testing.indexes import IndexFormatConformance
 from tidelog.kernel.topics import NewTopic
-from tidelog.plugins.client import BlockingClient, PluginApi
+from tidelog.plugins.client import BlockingClient, ClientSettings, PluginApi
 from tidelog.plugins.client.errors import UnsupportedByBroker
 from tidelog.plugins.protocol_kafka.messages.api import (
     API_VERSIONS,
@@ -56,6 +57,8 @@ from tidelog.plugins.protocol_kafka.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
 )
+from tidelog.plugins.protocol_kafka.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
 )
@@ -85,6 +88,7 @@ PACKAGED = (
     "tidelog_compression_codecs",
     "tidelog_background_tasks",
     "tidelog_event_listeners",
+    "tidelog_request_stages",
     "tidelog_kafka_apis",
     "tidelog_sinks",
 )
@@ -390,6 +394,21 @@ async def test_tidelog_event_listeners(installed: Example) -> None:
             await broker.topics.ensure(name)
         await broker.topics.delete("a")
         assert sys.modules[plugin].names == {"b"}
+
+
+def test_tidelog_request_stages(
+    installed: Example, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(importlib.import_module(installed("tidelog_request_stages")), "SLOW_SECONDS", 0.0)
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    for client_id, code in (("viewer", ErrorCode.CLUSTER_AUTHORIZATION_FAILED), ("editor", 0)):
+        with (
+            broker_in_thread() as running,
+            BlockingClient(running.bootstrap, settings=ClientSettings(client_id=client_id)) as client,
+        ):
+            (created,) = client.request(CreateTopicsRequest(topics=[topic], timeout_ms=1000)).topics
+            assert (created.name, created.error_code) == ("t", code)
+            assert f"CreateTopics of {client_id} took" in caplog.text
 
 
 def test_tidelog_kafka_apis(installed: Example) -> None:

@@ -12,7 +12,7 @@ come through the same hook.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from importlib import import_module
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -35,6 +35,8 @@ Handler: TypeAlias = Callable[[RequestContext, Any], object]
 It runs on the event loop. One that has much to do is a generator function behind `in_steps`.
 """
 
+Refuse: TypeAlias = Callable[[Any, int, str | None], Generator[None, None, object]]
+
 
 class KafkaApi(NamedTuple):
     """An API of the Kafka protocol, as a plugin offers it.
@@ -54,6 +56,9 @@ class KafkaApi(NamedTuple):
             what else it needs
         handle_unsupported: handles requests of other versions, without their content, and responds in version
             0; without it they close the connection
+        has_response: returns whether the client expects a response to a request; without it each one has one
+        refuse: makes the response to a request that a stage refuses, of the request, the error code and a
+            message, in steps; without it the error is put where the response class has error codes
         for_client_metrics: ApiVersions lists it only if a plugin receives the metrics of clients
         keeps_responses: the handler may return a response again; else large ones are taken apart
     """
@@ -68,6 +73,8 @@ class KafkaApi(NamedTuple):
     abandonable: bool = False
     prepare: Callable[[WireContext, int], None] | None = None
     handle_unsupported: Handler | str | None = None
+    has_response: Callable[[Any], bool] | None = None
+    refuse: Refuse | str | None = None
     for_client_metrics: bool = False
     keeps_responses: bool = True
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from tidelog.kernel.errors import BrokerError, LogDirNotFound, StorageError, UnknownTopicOrPartition
 from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps
 from tidelog.kernel.seams.storage import TopicPartition
@@ -35,6 +37,21 @@ async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -
         answers.setdefault(asked.topic, []).append(result)
         await pace.turn()
     return AlterReplicaLogDirsResponse(results=await run_in_steps(each_in_steps(answers.items(), _topic)))
+
+
+def refuse(
+    request: AlterReplicaLogDirsRequest, code: int, text: str | None
+) -> Generator[None, None, AlterReplicaLogDirsResponse]:
+    """Return the response to a request that is refused as a whole."""
+    results: dict[str, dict[int, AlterReplicaLogDirPartitionResult]] = {}
+    for topic in (topic for directory in request.dirs for topic in directory.topics):
+        of_topic = results.setdefault(topic.name, {})
+        for index in topic.partitions:
+            of_topic[index] = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+            yield
+    return AlterReplicaLogDirsResponse(
+        results=[_topic((name, [*of_topic.values()])) for name, of_topic in results.items()]
+    )
 
 
 def _topic(results: tuple[str, list[AlterReplicaLogDirPartitionResult]]) -> AlterReplicaLogDirTopicResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 
 from tidelog.kernel.errors import BrokerError, StorageError
 from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
@@ -41,6 +41,18 @@ async def handle(
         answered.append(_result(context, user, refused))
         await pace.turn()
     return AlterUserScramCredentialsResponse(results=answered)
+
+
+def refuse(
+    request: AlterUserScramCredentialsRequest, code: int, text: str | None
+) -> Generator[None, None, AlterUserScramCredentialsResponse]:
+    """Return the response to a request that is refused as a whole."""
+    results: dict[str, AlterUserScramCredentialsResult] = {}
+    users = *(each.name for each in request.deletions), *(each.name for each in request.upsertions)
+    for user in users:
+        results[user] = AlterUserScramCredentialsResult(user=user, error_code=code, error_message=text)
+        yield
+    return AlterUserScramCredentialsResponse(results=[*results.values()])
 
 
 def _result(context: RequestContext, user: str, error: BrokerError | None) -> AlterUserScramCredentialsResult:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 from tidelog.kernel.errors import CoordinatorNotAvailable
 from tidelog.kernel.seams.requests import Operation, Permission, ResourceType
@@ -47,12 +47,19 @@ def import_for_message_sets(broker: WireContext, version: int) -> None:
             import_module(module)
 
 
+def expects_produced(request: Any) -> bool:
+    """Return whether the client of a Produce request reads its response."""
+    return bool(request.acks)
+
+
 def _built_in(
     api: a.Api,
     *needs: tuple[ResourceType, Operation],
     abandonable: bool = False,
     prepare: Callable[[WireContext, int], None] | None = None,
     unsupported: str | None = None,
+    has_response: Callable[[Any], bool] | None = None,
+    refuse: str | None = None,
     for_client_metrics: bool = False,
 ) -> KafkaApi:
     handlers = f"{__package__}.{api.module}"
@@ -68,13 +75,21 @@ def _built_in(
         abandonable,
         prepare,
         unsupported and f"{handlers}:{unsupported}",
+        has_response,
+        refuse and f"{handlers}:{refuse}",
         for_client_metrics,
         keeps_responses=False,
     )
 
 
 BUILT_IN: Final = (
-    _built_in(a.PRODUCE, (TOPIC, WRITE), (TRANSACTIONAL_ID, WRITE), prepare=import_for_message_sets),
+    _built_in(
+        a.PRODUCE,
+        (TOPIC, WRITE),
+        (TRANSACTIONAL_ID, WRITE),
+        prepare=import_for_message_sets,
+        has_response=expects_produced,
+    ),
     _built_in(a.FETCH, (TOPIC, READ), (CLUSTER, CLUSTER_ACTION), abandonable=True),
     _built_in(a.LIST_OFFSETS, (TOPIC, DESCRIBE), abandonable=True),
     _built_in(a.METADATA, (TOPIC, DESCRIBE), (TOPIC, CREATE), (CLUSTER, CREATE), (CLUSTER, DESCRIBE)),
@@ -117,7 +132,7 @@ BUILT_IN: Final = (
         a.DESCRIBE_CONFIGS, (TOPIC, DESCRIBE_CONFIGS), (GROUP, DESCRIBE_CONFIGS), (CLUSTER, DESCRIBE_CONFIGS)
     ),
     _built_in(a.ALTER_CONFIGS, (TOPIC, ALTER_CONFIGS), (GROUP, ALTER_CONFIGS), (CLUSTER, ALTER_CONFIGS)),
-    _built_in(a.ALTER_REPLICA_LOG_DIRS, (CLUSTER, ALTER)),
+    _built_in(a.ALTER_REPLICA_LOG_DIRS, (CLUSTER, ALTER), refuse="refuse"),
     _built_in(a.DESCRIBE_LOG_DIRS, (CLUSTER, DESCRIBE), abandonable=True),
     _built_in(a.CREATE_PARTITIONS, (TOPIC, ALTER)),
     _built_in(a.DELETE_GROUPS, (GROUP, DELETE), prepare=import_coordinator),
@@ -131,7 +146,7 @@ BUILT_IN: Final = (
     _built_in(a.DESCRIBE_CLIENT_QUOTAS, (CLUSTER, DESCRIBE_CONFIGS), abandonable=True),
     _built_in(a.ALTER_CLIENT_QUOTAS, (CLUSTER, ALTER_CONFIGS)),
     _built_in(a.DESCRIBE_USER_SCRAM_CREDENTIALS, (CLUSTER, DESCRIBE), abandonable=True),
-    _built_in(a.ALTER_USER_SCRAM_CREDENTIALS, (CLUSTER, ALTER)),
+    _built_in(a.ALTER_USER_SCRAM_CREDENTIALS, (CLUSTER, ALTER), refuse="refuse"),
     _built_in(a.DESCRIBE_QUORUM, (CLUSTER, DESCRIBE)),
     _built_in(a.UPDATE_FEATURES, (CLUSTER, ALTER)),
     _built_in(a.DESCRIBE_CLUSTER, (CLUSTER, DESCRIBE)),

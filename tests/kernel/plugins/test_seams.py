@@ -14,7 +14,8 @@ from tidelog.kernel.testing.broker import new_broker
 
 def offering(hook: str, *names: str) -> str:
     """A plugin whose hook hands over things of these names."""
-    parameter = "broker" if hook in ("tidelog_background_tasks", "tidelog_event_listeners") else ""
+    takes_broker = ("tidelog_background_tasks", "tidelog_event_listeners", "tidelog_request_stages")
+    parameter = "broker" if hook in takes_broker else ""
     return f"""
     from types import SimpleNamespace
     from tidelog.kernel import hookimpl
@@ -94,12 +95,13 @@ def test_cleanup_policies_refuses_a_name_that_no_file_and_no_list_can_have(folde
         load(folder, one=offering("tidelog_cleanup_policies", name)).cleanup_policies()
 
 
-def test_config_keys_background_tasks_and_event_listeners_refuse_a_wrong_type(folder: Folder) -> None:
+def test_hooks_whose_objects_have_no_names_refuse_a_wrong_type(folder: Folder) -> None:
     plugins = load(
         folder,
         one=offering("tidelog_config_keys", "x"),
         two=offering("tidelog_background_tasks", "x"),
         three=offering("tidelog_event_listeners", "x"),
+        four=offering("tidelog_request_stages", "x"),
     )
     with pytest.raises(PluginError, match=r"The plugin one hands over .*, which is no configuration key"):
         plugins.config_keys()
@@ -107,6 +109,8 @@ def test_config_keys_background_tasks_and_event_listeners_refuse_a_wrong_type(fo
         plugins.background_tasks(new_broker())
     with pytest.raises(PluginError, match=r"The plugin three hands over .*, which is no event listener"):
         plugins.event_listeners(new_broker())
+    with pytest.raises(PluginError, match=r"The plugin four hands over .*, which is no request stage"):
+        plugins.request_stages(new_broker())
 
 
 def test_commands_of_a_hook_that_returns_none_are_empty(folder: Folder) -> None:
@@ -177,3 +181,20 @@ def test_installed_plugins_marks_an_index_format_active_only_with_storage_file(
     listed = {item.name: item for item in installed_plugins(plugins, config)}
     assert listed["index_memory"].offers == (Offer("index format", "memory", active=active),)
     assert not any(offer.active for offer in listed["storage_file"].offers if offer.name == "sparse")
+
+
+STAGE = """
+from types import SimpleNamespace
+from tidelog.kernel import hookimpl
+from tidelog.kernel.seams.requests import Phase
+@hookimpl
+def tidelog_request_stages(broker):
+    return [SimpleNamespace(phase=Phase.{}, plugin={!r})]
+"""
+
+
+def test_request_stages_are_in_the_order_of_their_phases_and_then_of_plugins(folder: Folder) -> None:
+    phases = {"one": "FAULTS", "two": "QUOTA", "three": "AUTHORIZATION", "four": "QUOTA"}
+    plugins = load(folder, **{name: STAGE.format(phase, name) for name, phase in phases.items()})
+    stages = plugins.request_stages(new_broker())
+    assert [stage.plugin for stage in stages] == ["three", "two", "four", "one"]  # type: ignore[attr-defined]
