@@ -34,7 +34,7 @@ class PartitionsOpened(NamedTuple):
 
 
 class LeadershipChanged(NamedTuple):
-    """Partitions that this broker leads from now on, or no longer; `follows` tells of each which it is."""
+    """Partitions that this broker leads from now on, or no longer, by the `follows` of each."""
 
     partitions: Sequence[Partition]
 
