@@ -16,13 +16,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import logging
 import os
 import socket
-import sys
-import termios
 from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 from time import perf_counter
 from typing import Final, Protocol, TypeGuard
 
@@ -42,6 +40,7 @@ from tidelog.kernel.seams.wire import (
 from tidelog.kernel.server.busy_poll import BusyPoll, ClosedLoop, let_others_run
 from tidelog.kernel.server.quiet_clients import QuietClients
 from tidelog.kernel.server.request_memory import MemoryShare
+from tidelog.kernel.server.transport import Transport
 from tidelog.kernel.server.turns import PIECE_BYTES, Turns
 
 _log = logging.getLogger(__name__)
@@ -56,9 +55,6 @@ large request."""
 PARTS_BEFORE_SEND = 64
 """Answers to pipelined requests are sent together, up to about this many parts."""
 UNREACHABLE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.ENOTCONN})
-TCP_STATE: Final[int | None] = getattr(socket, "TCP_INFO", None)
-"""The socket option whose first byte is the connection's state (Linux: tcp(7), `tcpi_state`)."""
-TCP_ESTABLISHED: Final = b"\x01"
 SENDFILE_CHUNK_BYTES = 1024 * 1024
 """Limit of one `sendfile`; also how far ahead of it a file is read into memory."""
 SHORT_BYTES: Final = 4 * 1024
@@ -89,7 +85,7 @@ class Connection:
         "_quiet_clients",
         "_sent_long",
         "_short_answers_before",
-        "_socket",
+        "_transport",
         "_turn_ends",
         "_turns",
         "_unfinished",
@@ -106,7 +102,7 @@ class Connection:
 
     def __init__(
         self,
-        sock: socket.socket,
+        transport: Transport,
         wire: WireConnection,
         peer: Peer,
         warnings: PeerWarnings,
@@ -129,7 +125,7 @@ class Connection:
         self._unsent_bytes = 0
         self._wait_scope: trio.CancelScope | None = None
         self._wants_memory = False
-        self._socket = sock
+        self._transport = transport
         self._warnings = warnings
         self._wire = wire
         self._closed_loop = ClosedLoop(busy_poll)
@@ -162,7 +158,7 @@ class Connection:
                     self._note(answered)
                     if was_quiet and answered == 1:
                         # A client that is quiet for the most part has sent its request: there is hardly more.
-                        await self._quiet_clients.sleep(self._socket, self)
+                        await self._quiet_clients.sleep(self._transport, self)
                         self._note(await self._answer_all())
                     elif perf_counter() < self._turn_ends:
                         continue
@@ -175,14 +171,14 @@ class Connection:
                 elif self._closed_loop.should_poll():
                     await let_others_run()
                 else:
-                    await trio.lowlevel.wait_readable(self._socket)
+                    await self._transport.wait_readable()
                 self._turn_ends = perf_counter() + TURN_SECONDS
         except Exception as error:
             self._report(error)
         finally:
             self._closed_loop.stop()
             self._wire.close()
-            self._socket.close()
+            self._transport.close()
             ended(self)
 
     def _receive(self) -> int:
@@ -195,7 +191,7 @@ class Connection:
         if not buffer:
             return NO_ROOM
         try:
-            count = self._socket.recv_into(buffer)
+            count = self._transport.recv_into(buffer)
         except BlockingIOError:
             return NOTHING_ARRIVED
         if count:
@@ -214,7 +210,7 @@ class Connection:
         if not is_short(self._unfinished):
             return False
         if self._unfinished:
-            self._unfinished = send_at_once(self._socket, self._unfinished)
+            self._unfinished = send_at_once(self._transport, self._unfinished)
         if self._unfinished:
             return False
         self._note(1)
@@ -265,13 +261,13 @@ class Connection:
                 served += 1
                 if perf_counter() >= self._turn_ends:
                     earlier, pending = pending, []
-                    if earlier and not self._peer_left and (rest := send_at_once(self._socket, earlier)):
+                    if earlier and not self._peer_left and (rest := send_at_once(self._transport, earlier)):
                         await self._send(rest)
                     await trio.lowlevel.checkpoint()
                     self._turn_ends = perf_counter() + TURN_SECONDS
                 step = self._wire.next_step()
         finally:
-            if pending and not self._peer_left and (rest := send_at_once(self._socket, pending)):
+            if pending and not self._peer_left and (rest := send_at_once(self._transport, pending)):
                 await self._send(rest)
         return served
 
@@ -280,7 +276,7 @@ class Connection:
             if is_long(parts):
                 self._sent_long = True
                 self._closed_loop.stop()
-            await send_parts(self._socket, parts, self)
+            await send_parts(self._transport, parts, self)
 
     async def _wait_for(self, answer: Awaitable[Parts], earlier: Parts) -> Parts:
         try:
@@ -335,7 +331,7 @@ class Connection:
         if nothing moves on it. The wait is cancelled when the peer has left.
         """
         # While it finishes, its own end of the socket is shut, which may look as if the peer had left.
-        if self._wait_scope is not None and not self._finishing and has_left(self._socket):
+        if self._wait_scope is not None and not self._finishing and self._transport.has_left():
             self._peer_left = True
             self._wait_scope.cancel()
         if self.active_since_sweep or (self._unsent_bytes != 0 and self._peer_receives()):
@@ -346,7 +342,7 @@ class Connection:
 
     def _peer_receives(self) -> bool:
         """Return whether the peer received anything since the last call, of what the system has for it."""
-        before, self._unsent_bytes = self._unsent_bytes, unsent_bytes(self._socket)
+        before, self._unsent_bytes = self._unsent_bytes, self._transport.unsent_bytes()
         return self._unsent_bytes not in (before, 0 if before == UNKNOWN else before)
 
     @property
@@ -365,14 +361,14 @@ class Connection:
     def finish(self) -> None:
         """End gracefully: what has arrived is answered, nothing more is read."""
         self._finishing = True
-        _shutdown(self._socket, socket.SHUT_RD)
+        _shutdown(self._transport, socket.SHUT_RD)
         if self._wants_memory and self._wait_scope is not None:
             self._wait_scope.cancel()
 
     def abort(self) -> None:
         """End at once, whatever is under way."""
         self._aborted = True
-        _shutdown(self._socket, socket.SHUT_RDWR)
+        _shutdown(self._transport, socket.SHUT_RDWR)
         if self._wait_scope is not None:
             self._wait_scope.cancel()
 
@@ -382,32 +378,9 @@ def _is_about_the_peer(error: OSError) -> bool:
     return isinstance(error, ConnectionError | TimeoutError) or error.errno in UNREACHABLE
 
 
-def has_left(sock: socket.socket) -> bool:
-    """Return whether the peer closed its end, or reset the connection, however much of it is still unread.
-
-    Where the system does not report the state of a TCP connection, unread bytes hide that the peer has left.
-    """
-    try:
-        if TCP_STATE is not None:
-            return sock.getsockopt(socket.IPPROTO_TCP, TCP_STATE, 1) != TCP_ESTABLISHED
-        return sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-
-
-def unsent_bytes(sock: socket.socket) -> int:
-    """Return how many bytes the peer has not received yet, 0 where the system does not say that."""
-    try:
-        return int.from_bytes(fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
-    except OSError:
-        return 0
-
-
-def _shutdown(sock: socket.socket, how: int) -> None:
+def _shutdown(transport: Transport, how: int) -> None:
     with contextlib.suppress(OSError):  # the peer was faster
-        sock.shutdown(how)
+        transport.shutdown(how)
 
 
 class Sender(Protocol):
@@ -425,7 +398,7 @@ class Sender(Protocol):
         ...
 
 
-def send_at_once(sock: socket.socket, parts: Parts) -> Parts:
+def send_at_once(transport: Transport, parts: Parts) -> Parts:
     """Send what the socket takes at once; return the rest for `send_parts`, all of it unless it is in memory.
 
     Raises:
@@ -435,7 +408,7 @@ def send_at_once(sock: socket.socket, parts: Parts) -> Parts:
         return parts
     data = parts[0] if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]
     try:
-        sent = sock.send(data)  # type: ignore[arg-type]
+        sent = transport.send(data)  # type: ignore[arg-type]
     except BlockingIOError:
         return [data]
     return [] if sent == len(data) else [memoryview(data)[sent:]]  # type: ignore[arg-type]
@@ -453,7 +426,7 @@ def is_long(parts: Parts) -> bool:
     return any(type(part) in _NOT_IN_MEMORY and part.size > LONG_BYTES for part in parts)  # type: ignore[union-attr]
 
 
-async def send_parts(sock: socket.socket, parts: Parts, sender: Sender) -> None:
+async def send_parts(transport: Transport, parts: Parts, sender: Sender) -> None:
     """Send all parts in order, consecutive bytes in one call.
 
     Raises:
@@ -472,7 +445,7 @@ async def send_parts(sock: socket.socket, parts: Parts, sender: Sender) -> None:
         is_long = type(content) in _NOT_IN_MEMORY
         # Not after the last part: the system waits for more.
         if pending and (is_long or pending_bytes > JOINED_BYTES):
-            await _send_bytes(sock, b"".join(pending), sender, socket.MSG_MORE)
+            await _send_bytes(transport, b"".join(pending), sender, socket.MSG_MORE)
             pending.clear()
             pending_bytes = 0
         if not is_long:
@@ -480,12 +453,12 @@ async def send_parts(sock: socket.socket, parts: Parts, sender: Sender) -> None:
             pending_bytes += len(content)  # type: ignore[arg-type]
         elif type(content) is FileRegion:
             with _errors_of(content):
-                await _send_file(sock, content, sender)
+                await _send_file(transport, content, sender)
         elif type(content) is StreamedBytes:
-            await _send_streamed(sock, content, sender)
+            await _send_streamed(transport, content, sender)
     if pending:
         data = pending[0] if len(pending) == 1 else b"".join(pending)
-        await _send_bytes(sock, data, sender, 0)
+        await _send_bytes(transport, data, sender, 0)
 
 
 def _content_if_short(region: FileRegion) -> bytes | FileRegion:
@@ -513,35 +486,36 @@ def _errors_of(region: FileRegion) -> Generator[None]:
         raise FileNotSent(f"a file cannot be read: {error}") from error
 
 
-async def _send_bytes(sock: socket.socket, data: bytes | memoryview, sender: Sender, flags: int) -> None:
+async def _send_bytes(transport: Transport, data: bytes | memoryview, sender: Sender, flags: int) -> None:
     try:
-        sent = sock.send(data, flags)
+        sent = transport.send(data, flags)
     except BlockingIOError:
         sent = 0
     if sent == len(data):
         return
     rest = memoryview(data)[sent:]
     while rest:
-        await trio.lowlevel.wait_writable(sock)
+        await transport.wait_writable()
         sender.active_since_sweep = True
         try:
-            rest = rest[sock.send(rest, flags) :]
+            rest = rest[transport.send(rest, flags) :]
         except BlockingIOError:
             continue
 
 
-async def _send_streamed(sock: socket.socket, streamed: StreamedBytes, sender: Sender) -> None:
+async def _send_streamed(transport: Transport, streamed: StreamedBytes, sender: Sender) -> None:
     left = streamed.size
     while left > 0:
         piece = memoryview(await streamed.next_piece())[:left]
         sender.active_since_sweep = True
         left -= len(piece)
-        await _send_bytes(sock, piece, sender, socket.MSG_MORE if left else 0)
+        await _send_bytes(transport, piece, sender, socket.MSG_MORE if left else 0)
 
 
-async def _send_file(sock: socket.socket, region: FileRegion, sender: Sender) -> None:
+async def _send_file(transport: Transport, region: FileRegion, sender: Sender) -> None:
     file, position, end = region.file, region.position, region.position + region.size
-    out, source = sock.fileno(), file.fileno()
+    send_region = transport.send_region if transport.sends_files else partial(_send_read, transport)
+    source = file.fileno()
     resident_until = position
     turn_ends = perf_counter() + STEP_SECONDS
     while position < end:
@@ -551,9 +525,9 @@ async def _send_file(sock: socket.socket, region: FileRegion, sender: Sender) ->
                 await trio.to_thread.run_sync(file.prefetch, position, resident_until - position)
         shared = sender.shares_turns
         most = resident_until - position
-        sent = _send_from(source, out, position, min(most, PIECE_BYTES) if shared else most)
+        sent = send_region(source, position, min(most, PIECE_BYTES) if shared else most)
         if sent is None:
-            await trio.lowlevel.wait_writable(sock)
+            await transport.wait_writable()
             sender.active_since_sweep = True
             continue
         if sent == 0:
@@ -569,10 +543,10 @@ async def _send_file(sock: socket.socket, region: FileRegion, sender: Sender) ->
             turn_ends = perf_counter() + STEP_SECONDS
 
 
-def _send_from(source: int, out: int, position: int, most: int) -> int | None:
-    """Send bytes of a file; return how many, None if the peer has to read first."""
-    # A function of its own: the exception would be kept while a slow peer is waited for.
+def _send_read(transport: Transport, file: int, position: int, most: int) -> int | None:
+    """Send bytes of a file that is in memory as `Transport.send_region` does, where that is not there."""
+    content = os.pread(file, min(most, PIECE_BYTES), position)
     try:
-        return os.sendfile(out, source, position, most)
+        return transport.send(content) if content else 0
     except BlockingIOError:
         return None

@@ -12,7 +12,6 @@ moderates its interrupts. Clients that are not quiet are never held up by that.
 from __future__ import annotations
 
 import select
-import socket
 from collections.abc import Callable
 from time import perf_counter
 from typing import Final, Protocol, Self
@@ -20,6 +19,7 @@ from typing import Final, Protocol, Self
 import trio
 
 from tidelog.kernel.loop_monitor import set_holder
+from tidelog.kernel.server.transport import Transport
 
 TURN_SECONDS: Final = 0.002
 """Requests are served for so long before other tasks run."""
@@ -76,11 +76,11 @@ class QuietClients:
         if self._epoll is not None:
             self._epoll.close()
 
-    async def sleep(self, sock: socket.socket, client: QuietClient) -> None:
-        """Sleep until `client.serve_at_once`, called when `sock` is readable, returns False or raises."""
-        epoll, descriptor = self._epoll, sock.fileno()
+    async def sleep(self, transport: Transport, client: QuietClient) -> None:
+        """Sleep until `client.serve_at_once` returns False or raises: it is called when bytes arrive."""
+        epoll, descriptor = self._epoll, transport.fileno()
         if epoll is None:
-            await trio.lowlevel.wait_readable(sock)
+            await transport.wait_readable()
             return
         epoll.register(descriptor, select.EPOLLIN)
         sleeper = self._sleepers[descriptor] = _Sleeper(trio.lowlevel.current_task(), client)

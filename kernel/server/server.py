@@ -24,6 +24,7 @@ from tidelog.kernel.server.listener import BoundListener
 from tidelog.kernel.server.memory import MemoryReturn, keep_freed_blocks, memory_bytes
 from tidelog.kernel.server.quiet_clients import QuietClients
 from tidelog.kernel.server.request_memory import RequestMemory
+from tidelog.kernel.server.transport import MakeTransport, PlainTransport
 from tidelog.kernel.server.turns import Turns
 
 _log = logging.getLogger(__name__)
@@ -47,9 +48,15 @@ MAX_WARNING_CHARACTERS = 1000
 class Server:
     """Serves one broker on all its listeners."""
 
-    def __init__(self, broker: WireContext, codecs: Mapping[str, WireCodec]) -> None:
+    def __init__(
+        self,
+        broker: WireContext,
+        codecs: Mapping[str, WireCodec],
+        make_transport: MakeTransport = PlainTransport.of,
+    ) -> None:
         """`codecs` has the wire protocol of each listener by the listener's name."""
         config = broker.config
+        self._make_transport = make_transport
         self._broker = broker
         self._codecs = codecs
         idle_ms = config[keys.CONNECTIONS_MAX_IDLE_MS]
@@ -216,7 +223,14 @@ class Server:
             return
         warnings = self._broker.peer_warnings
         connection = Connection(
-            sock, wire, peer, warnings, self._busy_poll, self._turns, self._quiet_clients, memory
+            self._make_transport(sock),
+            wire,
+            peer,
+            warnings,
+            self._busy_poll,
+            self._turns,
+            self._quiet_clients,
+            memory,
         )
         self._connections.add(connection)
         if self._stopping:

@@ -31,6 +31,7 @@ from tidelog.kernel.seams.wire import MemoryShare, Parts, Peer, ProtocolViolatio
 from tidelog.kernel.server import Server
 from tidelog.kernel.server.connection_rates import CONNECTION_CREATION_RATE
 from tidelog.kernel.server.server import PeerWarnings
+from tidelog.kernel.server.transport import MakeTransport, PlainTransport
 
 ROOM_BYTES = 64 * 1024
 
@@ -223,9 +224,19 @@ class RunningServer:
 @asynccontextmanager
 async def running_server(**settings: object) -> AsyncGenerator[RunningServer]:
     """A server that runs until the block ends; underscores in keys stand for dots."""
+    async with running_server_over(PlainTransport.of, settings) as running:
+        yield running
+
+
+@asynccontextmanager
+async def running_server_over(
+    make_transport: MakeTransport, settings: Mapping[str, object] | None = None
+) -> AsyncGenerator[RunningServer]:
+    """The same, with the bytes of its connections in such transports."""
+    settings = settings or {}
     protocol = LineProtocol({key.replace("_", "."): value for key, value in settings.items()})
     codecs = {listener.name: protocol for listener in protocol.config.served_listeners()}
-    server = Server(cast("WireContext", protocol), codecs)
+    server = Server(cast("WireContext", protocol), codecs, make_transport)
     async with trio.open_nursery() as nursery:
         running = RunningServer(protocol, server)
         await nursery.start(running.run)

@@ -25,6 +25,7 @@ from tidelog.kernel.server.connection import (
     send_at_once,
     send_parts,
 )
+from tidelog.kernel.server.transport import PlainTransport, Transport
 from tidelog.kernel.server.turns import PIECE_BYTES
 
 CONTENT = (bytes(range(251)) * 12_000)[:3_000_000]
@@ -89,9 +90,9 @@ def a_file(content: bytes = CONTENT, *, cold: bool = False) -> Generator[LogFile
 
 
 @contextmanager
-def socket_pair() -> Generator[tuple[socket.socket, socket.socket]]:
+def socket_pair() -> Generator[tuple[PlainTransport, socket.socket]]:
     """Two connected sockets with small buffers, neither of which blocks."""
-    ours, theirs = socket.socketpair()
+    ours, theirs = map(PlainTransport.of, socket.socketpair())
     with ours, theirs:
         for sock in (ours, theirs):
             sock.setblocking(False)
@@ -195,6 +196,7 @@ class CountingSocket:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
+        self.sends_files = True
         self.fileno = sock.fileno
         self.sends: list[tuple[int, bool]] = []
 
@@ -211,9 +213,7 @@ async def test_send_parts_sends_a_short_region_in_memory_with_what_is_around_it(
     monkeypatch.delattr(os, "sendfile")
     with a_file() as file, socket_pair() as (ours, theirs):
         counting = CountingSocket(ours)
-        await send_parts(
-            cast("socket.socket", counting), [b"head", FileRegion(file, 7, 100), b"tail"], Sender()
-        )
+        await send_parts(cast("Transport", counting), [b"head", FileRegion(file, 7, 100), b"tail"], Sender())
         assert counting.sends == [(108, False)]
         assert theirs.recv(1000) == b"head" + CONTENT[7:107] + b"tail"
 
@@ -228,7 +228,7 @@ async def test_send_parts_reads_few_short_regions_ahead_and_tells_the_system_wha
     ):
         ours.setblocking(False)
         counting, region = CountingSocket(ours), FileRegion(file, 0, LONG_BYTES)
-        await send_parts(cast("socket.socket", counting), [b"head", region, region], Sender())
+        await send_parts(cast("Transport", counting), [b"head", region, region], Sender())
         assert counting.sends == [(4 + LONG_BYTES, True), (LONG_BYTES, False)]
         received = theirs.recv(4 + 2 * LONG_BYTES, socket.MSG_WAITALL)
         assert received == b"head" + CONTENT[:LONG_BYTES] * 2
@@ -249,7 +249,7 @@ async def test_send_parts_of_a_peer_that_takes_all_at_once_takes_turns(
     times = count()
     monkeypatch.setattr("tidelog.kernel.server.connection.perf_counter", lambda: float(next(times)))
     # Sockets that take everything: nothing is waited for.
-    monkeypatch.setattr("tidelog.kernel.server.connection._send_from", lambda _out, _source, _at, most: most)
+    monkeypatch.setattr(PlainTransport, "send_region", lambda _self, _source, _at, most: most)
     with a_file(b"0123456789") as file, socket_pair() as (ours, _):
         async with turns_of_another_task() as turns:
             await send_parts(ours, [FileRegion(file, *each) for each in regions], Sender())

@@ -13,6 +13,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tidelog.kernel.server.quiet_clients import MANY_REQUESTS, PAUSE_SECONDS, TURN_SECONDS, QuietClients
+from tidelog.kernel.server.transport import PlainTransport
 
 from .line_protocol import RunningServer, ask, is_closed, running_server
 
@@ -37,8 +38,8 @@ class Client:
     """A client and its connection, which is served a byte at a time."""
 
     def __init__(self) -> None:
-        self.near, self.far = socket.socketpair()
-        self.near.setblocking(False)
+        near, self.far = socket.socketpair()
+        self.near = PlainTransport.of(near)
         self.served: list[bytes] = []
         self.serve: Callable[[bytes], bool] = lambda _: True
         self.awake = 0

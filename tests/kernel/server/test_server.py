@@ -16,7 +16,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.deadlines import DEADLINE_S, wait_until
 from tidelog.kernel.server.busy_poll import ClosedLoop
-from tidelog.kernel.server.connection import has_left
+from tidelog.kernel.server.transport import PlainTransport
 from tidelog.kernel.server.turns import PIECE_BYTES, Turns
 
 from .line_protocol import RunningServer, ask, is_closed, line_from, running_server
@@ -380,11 +380,11 @@ def test_has_left_detects_a_closed_connection_with_unread_bytes() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = socket.create_connection(listener.getsockname())
         accepted, _ = listener.accept()
-        with accepted:
+        with PlainTransport.of(accepted) as transport:
             client.sendall(b"unread")
-            assert not has_left(accepted)
+            assert not transport.has_left()
             client.close()
-            wait_until(lambda: has_left(accepted), "the end of the peer")
+            wait_until(transport.has_left, "the end of the peer")
 
 
 @pytest.mark.parametrize("behind", [b"", b"x", b"echo whole\n", b"echo whole\n" * 5000])
