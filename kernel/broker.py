@@ -32,6 +32,7 @@ from tidelog.kernel.controller.resource_configs import ResourceConfigs
 from tidelog.kernel.errors import CoordinatorNotAvailable, StorageError
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.garbage_collection import frozen_survivors, thaw_task
+from tidelog.kernel.log.memory_budget import Unpacking
 from tidelog.kernel.loop_monitor import LoopMonitor
 from tidelog.kernel.metadata import MetadataDelta, MetadataImage
 from tidelog.kernel.metadata.publisher import MetadataPublisher
@@ -47,7 +48,9 @@ from tidelog.kernel.sinks.sinks import Sinks
 from tidelog.kernel.stores import close_stores, open_stores
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.topics import Topics
+from tidelog.kernel.topics.partitions import PartitionKeeper
 from tidelog.kernel.topics.policy_warnings import PolicyWarnings
+from tidelog.kernel.topics.reservations import Reservations
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.cleanup import CleanupPolicy, LogCleaner
@@ -108,7 +111,23 @@ class Broker:
             MetadataContext(config, config[keys.NODE_ID], clock, self._deliver)
         )
         self.storage: Storage = storage.create(self._storage_context(must_exist=must_exist))
-        self.topics = Topics(config, self.storage, self.metadata, clock, self.tasks, self.events)
+        unpacking = Unpacking(config[keys.DECOMPRESSION_MEMORY_BYTES])
+        keeper = PartitionKeeper(self.storage, clock, self.tasks, unpacking)
+        reservations = Reservations(keeper, self.storage)
+        self.features = Features(self.metadata, has_coordinator=plugins.has_group_coordinators)
+        self.controller = LocalController(
+            config, config[keys.NODE_ID], self.metadata, self.features, reservations, self._catch_up
+        )
+        self.topics = Topics(
+            config,
+            self.storage,
+            keeper,
+            reservations,
+            self.metadata,
+            self.controller,
+            self.tasks,
+            self.events,
+        )
         self.log_cleaner: LogCleaner | None = None
         self.sinks = Sinks(config.sinks, plugins.sink_kinds(), self)
         self.resource_configs = ResourceConfigs(config, lambda: self.metadata.image)
@@ -122,15 +141,13 @@ class Broker:
             self, {each.name: plugins.wire_codec(each.codec) for each in config.served_listeners()}
         )
         self.cluster = Cluster(config[keys.NODE_ID], self.metadata, config[keys.BROKER_RACK])
-        self.features = Features(self.metadata, has_coordinator=self._coordinator is not None)
         self.dynamic_config = DynamicConfig(
             config, config[keys.NODE_ID], self.events, self.topics.refresh_configs
         )
         self.publisher = MetadataPublisher(
-            lambda: self.metadata.image, (self.dynamic_config.follow, self.resource_configs.follow)
-        )
-        self.controller = LocalController(
-            config, config[keys.NODE_ID], self.metadata, self.publisher, self.features
+            lambda: self.metadata.image,
+            # Partitions first: what is configured, or announced to listeners and sinks, is there by then.
+            (self.topics.follow, self.dynamic_config.follow, self.resource_configs.follow),
         )
         self.producer_ids = ProducerIds(self.controller)
         self.loggers = BrokerLoggers()
@@ -196,6 +213,9 @@ class Broker:
 
     def _deliver(self, delta: MetadataDelta) -> None:
         self.publisher.deliver(delta)
+
+    async def _catch_up(self) -> None:
+        await self.publisher.catch_up()
 
     async def allocate_producer_id(self) -> int:
         """Return a producer id that was never returned before."""
@@ -300,6 +320,7 @@ class Broker:
     def _follow_image(self) -> None:
         """Take over the image as a whole, and deltas from now on."""
         self.publisher.discard()
+        self.controller.load(self.image)
         self.dynamic_config.load(self.image)
 
     async def _open(self) -> None:

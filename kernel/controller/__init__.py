@@ -1,4 +1,5 @@
-"""What Kafka's controller does: cluster, features, producer ids, and configuration that is in the metadata.
+"""What Kafka's controller does: which changes of the metadata are valid, and committing them (`local`).
 
-The classes check changes, and write them to the metadata store. Those of topics are in `topics`.
+A module for the rules of each kind of change, with what the broker reads of it in the image: topics,
+features, configuration of brokers and of other resources, client quotas, credentials, producer ids, cluster.
 """

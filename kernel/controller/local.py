@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import trio
@@ -13,16 +13,20 @@ from tidelog.kernel.controller.dynamic_config import BrokerConfigRules
 from tidelog.kernel.controller.features import decide_levels
 from tidelog.kernel.controller.resource_configs import TITLES, ResourceConfigRules
 from tidelog.kernel.controller.scram import decide_credentials
-from tidelog.kernel.errors import BrokerError, StorageError
+from tidelog.kernel.controller.topics import TopicRules, existing_topic
+from tidelog.kernel.errors import BrokerError, StorageError, UnknownTopicOrPartition
 from tidelog.kernel.metadata import ConfigResource, MetadataDelta, ResourceScope
-from tidelog.kernel.metadata.publisher import MetadataPublisher
+from tidelog.kernel.pace import Pace
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Alter, Config
+    from tidelog.kernel.metadata import MetadataImage, TopicImage
     from tidelog.kernel.metadata.client_quotas import QuotaEntity
     from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
+    from tidelog.kernel.seams.controller import NewPartitions, PartitionReservations
     from tidelog.kernel.seams.features import Features, FeatureUpdate
     from tidelog.kernel.seams.metadata import MetadataStore
+    from tidelog.kernel.seams.topics import NewTopic
 
 _log = logging.getLogger(__name__)
 
@@ -37,19 +41,166 @@ class LocalController:
         config: Config,
         node_id: int,
         metadata: MetadataStore,
-        publisher: MetadataPublisher,
         features: Features,
+        storage: PartitionReservations,
+        catch_up: Callable[[], Awaitable[None]],
     ) -> None:
+        """`catch_up()` returns when the broker has applied what was committed."""
         self._metadata = metadata
-        self._publisher = publisher
+        self._catch_up = catch_up
         self._features = features
+        self._storage = storage
+        self._topic_rules = TopicRules(config, node_id, storage.check_topic)
         self._broker_rules = BrokerConfigRules(config, node_id)
         self._resource_rules = ResourceConfigRules(config)
         # What is decided must still be so when it is committed. Quotas may wait for names of hosts meanwhile.
+        self._changing_topics = trio.Lock()
         self._configuring = trio.Lock()
         self._altering_quotas = trio.Lock()
         self._altering_credentials = trio.Lock()
         self._allocating = trio.Lock()
+
+    def load(self, image: MetadataImage) -> None:
+        """Take over the image as a whole, before anything is decided."""
+        self._topic_rules.load(image)
+
+    def check_topic(self, new: NewTopic) -> TopicImage:
+        """Return the topic that `create_topics` would create."""
+        return self._topic_rules.decide_topic(new).topic
+
+    async def create_topics(self, wanted: Sequence[NewTopic]) -> Sequence[TopicImage | BrokerError]:
+        """Create topics in one change; for each return it, or why it was not created."""
+        results: list[TopicImage | BrokerError] = []
+        making: dict[int, NewPartitions] = {}
+        pace = Pace()
+        async with self._changing_topics:
+            with trio.CancelScope(shield=True):
+                for index, new in enumerate(wanted):
+                    try:
+                        making[index] = made = self._topic_rules.decide_topic(new)
+                    except BrokerError as error:
+                        results.append(error)
+                    else:
+                        results.append(made.topic)
+                        # From here on no other topic of the request may have the name.
+                        self._topic_rules.take_name(new.name)
+                    await pace.turn()
+                for index, refusal in (await self._create_partitions(making)).items():
+                    name = making[index].topic.name
+                    self._topic_rules.free_name(name)
+                    results[index] = StorageError(f"topic {name!r} cannot be created: {refusal}")
+        return results
+
+    def check_partitions(self, name: str, count: int) -> int:
+        """Return how many partitions `create_partitions` would add."""
+        topic = self._topic_rules.check_growth(self._metadata.image, name, count)
+        return count - len(topic.partitions)
+
+    async def create_partitions(self, wanted: Sequence[tuple[str, int]]) -> Sequence[BrokerError | None]:
+        """Add partitions to different topics in one change; for each return why it was refused."""
+        results: list[BrokerError | None] = []
+        making: dict[int, NewPartitions] = {}
+        pace = Pace()
+        async with self._changing_topics:
+            with trio.CancelScope(shield=True):
+                for index, (name, count) in enumerate(wanted):
+                    try:
+                        making[index] = self._topic_rules.decide_partitions(self._metadata.image, name, count)
+                    except BrokerError as error:
+                        results.append(error)
+                    else:
+                        results.append(None)
+                    await pace.turn()
+                for index, refusal in (await self._create_partitions(making)).items():
+                    name, _ = wanted[index]
+                    results[index] = StorageError(f"topic {name!r} gets no more partitions: {refusal}")
+        return results
+
+    async def _create_partitions(
+        self, making: Mapping[int, NewPartitions]
+    ) -> Mapping[int, OSError | StorageError]:
+        """Commit new partitions with one change for all topics, and return those that could not be.
+
+        If that fails, each topic is tried alone, so that only those fail for which the disk refuses.
+        """
+        if not making:
+            return {}
+        failed: dict[int, OSError | StorageError] = {}
+        try:
+            await self._commit_partitions([*making.values()])
+        except (OSError, StorageError) as error:
+            if len(making) == 1:
+                return dict.fromkeys(making, error)
+            for index, made in making.items():
+                failed |= await self._create_partitions({index: made})
+        await self._catch_up()
+        return failed
+
+    async def _commit_partitions(self, making: Sequence[NewPartitions]) -> None:
+        topics = await self._storage.reserve(making)
+        try:
+            await self._metadata.commit(MetadataDelta.of_topics(*topics))
+        except (OSError, StorageError):
+            await self._storage.release(making)
+            raise
+
+    async def alter_topic_configs(
+        self, changes: Sequence[tuple[str, Alter]], *, validate_only: bool = False
+    ) -> Sequence[BrokerError | None]:
+        """Change what different topics set for themselves, in one change; for each return why not."""
+        results: list[BrokerError | None] = []
+        altered: dict[int, TopicImage] = {}
+        pace = Pace()
+        async with self._changing_topics:
+            image = self._metadata.image
+            for index, (name, alter) in enumerate(changes):
+                try:
+                    topic = self._topic_rules.decide_config(image, name, alter)
+                except BrokerError as error:
+                    results.append(error)
+                else:
+                    results.append(None)
+                    if not validate_only and topic is not image.topics[name]:
+                        altered[index] = topic
+                await pace.turn()
+            if altered:
+                refused = await self._try_to_commit(MetadataDelta.of_topics(*altered.values()))
+                for index, topic in altered.items() if refused is not None else ():
+                    results[index] = StorageError(f"topic {topic.name!r} cannot be changed: {refused}")
+        return results
+
+    async def delete_topics(self, names: Sequence[str]) -> Sequence[BrokerError | None]:
+        """Delete topics in one change; for each return why it was refused."""
+        results: list[BrokerError | None] = []
+        deleted: dict[int, str] = {}
+        async with self._changing_topics:
+            for index, name in enumerate(names):
+                try:
+                    existing_topic(self._metadata.image, name)
+                except UnknownTopicOrPartition as error:
+                    results.append(error)
+                else:
+                    results.append(None)
+                    deleted[index] = name
+            if deleted:
+                delta = MetadataDelta(topics=dict.fromkeys(deleted.values()))
+                refused = await self._try_to_commit(delta)
+                for index, name in deleted.items():
+                    if refused is None:
+                        self._topic_rules.free_name(name)
+                    else:
+                        results[index] = StorageError(f"topic {name!r} cannot be deleted: {refused}")
+        return results
+
+    async def _try_to_commit(self, delta: MetadataDelta) -> OSError | StorageError | None:
+        """Commit a change of topics, and have the broker follow it; return why the disk refused."""
+        with trio.CancelScope(shield=True):
+            try:
+                await self._metadata.commit(delta)
+            except (OSError, StorageError) as error:
+                return error
+            await self._catch_up()
+        return None
 
     async def alter_broker_config(
         self, node_id: int | None, alter: Alter, *, validate_only: bool = False
@@ -128,9 +279,6 @@ class LocalController:
         Raises:
             StorageError: the disk refused.
         """
-        with trio.CancelScope(shield=True):
-            try:
-                await self._metadata.commit(delta)
-            except (OSError, StorageError) as error:
-                raise StorageError(f"{refusal}: {error}") from error
-            await self._publisher.catch_up()
+        error = await self._try_to_commit(delta)
+        if error is not None:
+            raise StorageError(f"{refusal}: {error}") from error

@@ -7,15 +7,44 @@ The image follows, and the parts of the broker follow the image: when a method r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from tidelog.kernel.config import Alter
+    from tidelog.kernel.config import Alter, TopicConfig
     from tidelog.kernel.errors import BrokerError
-    from tidelog.kernel.metadata import ResourceScope
+    from tidelog.kernel.metadata import ResourceScope, TopicImage
     from tidelog.kernel.metadata.client_quotas import QuotaEntity
     from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
     from tidelog.kernel.seams.features import FeatureUpdate
+    from tidelog.kernel.seams.topics import NewTopic
+
+
+class NewPartitions(NamedTuple):
+    """The partitions of a topic from number `first` on, which are new; `config` is in force for it."""
+
+    topic: TopicImage
+    config: TopicConfig
+    first: int = 0
+
+
+class PartitionReservations(Protocol):
+    """What a controller asks of the storage of its broker before it commits new partitions."""
+
+    def check_topic(self, config: TopicConfig) -> None:
+        """Check that the storage supports the configuration of a topic, see `Storage.check_topic`."""
+        ...
+
+    async def reserve(self, wanted: Sequence[NewPartitions]) -> Sequence[TopicImage]:
+        """Reserve storage for new partitions; return the topics with the leader epochs of these.
+
+        Raises:
+            OSError, StorageError: the disk refused; nothing is left.
+        """
+        ...
+
+    async def release(self, wanted: Sequence[NewPartitions]) -> None:
+        """Drop what was reserved and not committed."""
+        ...
 
 
 class Controller(Protocol):
@@ -23,6 +52,51 @@ class Controller(Protocol):
 
     Each method raises `StorageError` if what it decided cannot be made durable; all is as before then.
     """
+
+    def check_topic(self, new: NewTopic) -> TopicImage:
+        """Return the topic that `create_topics` would create.
+
+        Raises:
+            InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidReplicationFactor, InvalidTopicConfig
+            InvalidRequest: the name is the broker's own.
+        """
+        ...
+
+    async def create_topics(self, wanted: Sequence[NewTopic]) -> Sequence[TopicImage | BrokerError]:
+        """Create topics in one change; for each return it, or what `check_topic` raises or StorageError.
+
+        Cancelling the caller does not interrupt a creation that has begun.
+        """
+        ...
+
+    def check_partitions(self, name: str, count: int) -> int:
+        """Return how many partitions `create_partitions` would add to a topic, so that it has `count`.
+
+        Raises:
+            UnknownTopicOrPartition, InvalidRequest, InvalidPartitions: it cannot have that many.
+        """
+        ...
+
+    async def create_partitions(self, wanted: Sequence[tuple[str, int]]) -> Sequence[BrokerError | None]:
+        """Give different topics more partitions in one change.
+
+        For each return None, or what `check_partitions` raises or StorageError.
+        """
+        ...
+
+    async def alter_topic_configs(
+        self, changes: Sequence[tuple[str, Alter]], *, validate_only: bool = False
+    ) -> Sequence[BrokerError | None]:
+        """Change what different topics set for themselves, in one change; `alter` gives it from what is set.
+
+        For each return None, or UnknownTopicOrPartition, InvalidTopicConfig (an unknown key or a bad value
+        is new), what `alter` raises, or StorageError.
+        """
+        ...
+
+    async def delete_topics(self, names: Sequence[str]) -> Sequence[BrokerError | None]:
+        """Delete topics in one change; for each return None, or UnknownTopicOrPartition or StorageError."""
+        ...
 
     async def alter_broker_config(
         self, node_id: int | None, alter: Alter, *, validate_only: bool = False

@@ -9,19 +9,21 @@ from uuid import UUID
 import attrs
 
 from tidelog.kernel.config import Alter, TopicConfig
-from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.metadata import TopicImage
 from tidelog.kernel.seams.partition import Partition, Unpacking
 
 
 @attrs.frozen
 class NewTopic:
-    """A topic to create; counts of -1 mean the broker's defaults."""
+    """A topic to create; counts of -1 mean the broker's defaults.
+
+    `is_registered`: a part of the broker declared it; settings that no part of it reads have no effect.
+    """
 
     name: str
     partitions: int = -1
     replication_factor: int = -1
     config: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    is_registered: bool = False
 
 
 class Topic(Protocol):
@@ -116,21 +118,8 @@ class Topics(Protocol):
         """Create a topic, durably.
 
         Raises:
-            BrokerError: the request is refused, see `check`.
+            BrokerError: the request is refused, see `Controller.check_topic`.
             StorageError: the disk refused; there is no such topic.
-        """
-        ...
-
-    async def create_all(self, wanted: Sequence[NewTopic]) -> Sequence[Topic | BrokerError]:
-        """Create topics, durably, in one change; for each return it, or what `create` would raise."""
-        ...
-
-    def check(self, new: NewTopic) -> tuple[TopicImage, TopicConfig]:
-        """Return what `create` would create.
-
-        Raises:
-            InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidReplicationFactor, InvalidTopicConfig
-            InvalidRequest: the name is the broker's own.
         """
         ...
 
@@ -157,36 +146,12 @@ class Topics(Protocol):
         """
         ...
 
-    async def alter_configs(
-        self, changes: Sequence[tuple[str, Alter]], *, validate_only: bool = False
-    ) -> Sequence[BrokerError | None]:
-        """Change the configurations of different topics, durably, in one change.
-
-        For each return None, or what `alter_config` would raise.
-        """
-        ...
-
-    def check_growth(self, name: str, count: int) -> Topic:
-        """Return the topic, if it can have that many partitions.
-
-        Raises:
-            UnknownTopicOrPartition, InvalidRequest, InvalidPartitions: it cannot.
-        """
-        ...
-
     async def grow(self, name: str, count: int) -> None:
         """Give a topic more partitions, durably, so that it has `count`.
 
         Raises:
-            UnknownTopicOrPartition, InvalidRequest, InvalidPartitions: see `check_growth`.
+            UnknownTopicOrPartition, InvalidRequest, InvalidPartitions: see `Controller.check_partitions`.
             StorageError: the disk refused; the topic is as before.
-        """
-        ...
-
-    async def grow_all(self, wanted: Sequence[tuple[str, int]]) -> Sequence[BrokerError | None]:
-        """Give different topics more partitions, durably, in one change.
-
-        For each return None, or what `grow` would raise.
         """
         ...
 
@@ -197,8 +162,4 @@ class Topics(Protocol):
             UnknownTopicOrPartition: there is none.
             StorageError: the disk refused; the topic is as before.
         """
-        ...
-
-    async def delete_all(self, names: Sequence[str]) -> Sequence[BrokerError | None]:
-        """Delete topics, durably, in one change; for each return None, or what `delete` would raise."""
         ...

@@ -1,4 +1,4 @@
-"""Topics: their ids, configuration and partitions; creating, changing and deleting them."""
+"""Topics as they follow the metadata image: their ids, configuration and partitions."""
 
 from tidelog.kernel.seams.topics import NewTopic
 from tidelog.kernel.topics.topic import Topic

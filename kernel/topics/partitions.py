@@ -34,7 +34,7 @@ class PartitionKeeper:
 
     def __init__(self, storage: Storage, clock: Clock, tasks: Tasks, unpacking: Unpacking) -> None:
         self._storage = storage
-        self._unpacking = unpacking
+        self.unpacking = unpacking
         self._clock = clock
         self._tasks = tasks
         self._flush_threads = FlushThreads(tasks.run_shielded)
@@ -65,7 +65,7 @@ class PartitionKeeper:
             self._clock,
             tasks.in_thread,
             self._flush_threads,
-            self._unpacking,
+            self.unpacking,
         )
         reason = self._storage.failed_partitions.get(spec.topic_partition)
         if reason is not None:

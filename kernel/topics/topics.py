@@ -1,32 +1,18 @@
-"""All topics of a broker: finding, creating, changing and deleting them."""
+"""All topics of a broker: finding them, and following the image that has them."""
 
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import attrs
-import trio
 
 from tidelog.kernel import disk
-from tidelog.kernel.clock import Clock
-from tidelog.kernel.config import (
-    Alter,
-    Config,
-    TopicConfig,
-    check_conflicts,
-    checked_topic_config,
-    keys,
-    topic_config,
-)
+from tidelog.kernel.config import Alter, Config, TopicConfig, checked_topic_config
 from tidelog.kernel.errors import (
     BrokerError,
-    InvalidPartitions,
-    InvalidReplicationFactor,
-    InvalidRequest,
-    InvalidTopic,
     StorageError,
     TopicAlreadyExists,
     UnknownTopicId,
@@ -34,24 +20,22 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.log import UnifiedLog
-from tidelog.kernel.log.memory_budget import Unpacking
-from tidelog.kernel.metadata import MetadataDelta, PartitionImage, TopicImage
-from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps, run_to_end
+from tidelog.kernel.metadata import MetadataDelta, MetadataImage, TopicImage
+from tidelog.kernel.pace import Pace, run_in_steps, run_to_end
+from tidelog.kernel.seams.controller import Controller, NewPartitions
 from tidelog.kernel.seams.events import PartitionsOpened, TopicConfigChanged, TopicCreated, TopicDeleted
-from tidelog.kernel.seams.metadata import MetadataStore
 from tidelog.kernel.seams.storage import Storage, TopicPartition
 from tidelog.kernel.seams.tasks import Tasks
 from tidelog.kernel.seams.topics import NewTopic
-from tidelog.kernel.topic_names import METADATA_TOPIC, check_topic_name, metric_name
 from tidelog.kernel.topics.auto_creation import AutoCreation
-from tidelog.kernel.topics.new_partitions import NewPartitions, create_partitions
 from tidelog.kernel.topics.partitions import PartitionKeeper, partition_specs
+from tidelog.kernel.topics.reservations import Reservations
 from tidelog.kernel.topics.topic import Topic
 
-_log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from tidelog.kernel.seams.metadata import MetadataStore
 
-MAX_PARTITIONS_PER_TOPIC = 10_000
-"""Limit of what one request can make the broker create."""
+_log = logging.getLogger(__name__)
 
 
 class Topics:
@@ -61,8 +45,10 @@ class Topics:
         self,
         config: Config,
         storage: Storage,
+        keeper: PartitionKeeper,
+        reservations: Reservations,
         metadata: MetadataStore,
-        clock: Clock,
+        controller: Controller,
         tasks: Tasks,
         events: BrokerEvents | None = None,
     ) -> None:
@@ -70,17 +56,14 @@ class Topics:
         self._events = events or BrokerEvents()
         self._storage = storage
         self._metadata = metadata
-        self.unpacking = Unpacking(config[keys.DECOMPRESSION_MEMORY_BYTES])
-        self._keeper = PartitionKeeper(storage, clock, tasks, self.unpacking)
+        self._controller = controller
+        self._keeper = keeper
+        self._reservations = reservations
+        self.unpacking = keeper.unpacking
         self._auto_creation = AutoCreation(self, tasks)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        # The topics, and those that are being created, by their names in metrics: no two may have the same.
-        self._names: dict[str, str] = {}
         self._internal: dict[str, NewTopic] = {}
-        self._changing = trio.Lock()
-        node_id = config[keys.NODE_ID]
-        self._new_partition = PartitionImage(leader=node_id, replicas=(node_id,))
         self._closed_at: Mapping[TopicPartition, int] | None = None
         self.closing = False
         self.version = 0
@@ -118,7 +101,7 @@ class Topics:
 
         Settings that no part of this broker reads are stored with it and have no effect.
         """
-        self._internal[new.name] = new
+        self._internal[new.name] = attrs.evolve(new, is_registered=True)
 
     async def load(self, progress: Callable[[int], None] | None = None) -> None:
         """Open every topic in the metadata; `progress` gets the number of opened partitions."""
@@ -160,79 +143,11 @@ class Topics:
                 _log.warning("the leader epochs of topic %s are not stored: %s", record.name, error)
 
     async def create(self, new: NewTopic) -> Topic:
-        """Create a topic, durably; cancelling the caller does not interrupt a creation that has begun."""
-        (created,) = await self.create_all([new])
+        """Have the controller create a topic, and return it."""
+        (created,) = await self._controller.create_topics([new])
         if isinstance(created, BrokerError):
             raise created
-        return created
-
-    async def create_all(self, wanted: Sequence[NewTopic]) -> Sequence[Topic | BrokerError]:
-        """Create topics, durably, in one change; for each return it, or why it was not created."""
-        results: dict[int, Topic | BrokerError] = {}
-        making: dict[int, NewPartitions] = {}
-        pace = Pace()
-        async with self._changing:
-            with trio.CancelScope(shield=True):
-                for index, new in enumerate(wanted):
-                    try:
-                        record, config = self.check(new)
-                    except BrokerError as error:
-                        results[index] = error
-                    else:
-                        # From here on no other topic of the request may have the name.
-                        self._names[metric_name(record.name)] = record.name
-                        making[index] = NewPartitions(record, config)
-                    await pace.turn()
-                if making:
-                    await create_partitions(self._keeper, self._metadata, [*making.values()])
-                for index, made in making.items():
-                    results[index] = self._created(made)
-                    await pace.turn()
-        return [results[index] for index in range(len(wanted))]
-
-    def _created(self, made: NewPartitions) -> Topic | BrokerError:
-        """Put a new topic into service; return it, or why it could not be created."""
-        record = made.record
-        if made.error is not None:
-            del self._names[metric_name(record.name)]
-            return StorageError(f"topic {record.name!r} cannot be created: {made.error}")
-        topic = self._add(record, made.config, made.partitions)
-        _log.info("created topic %s with %d partitions", record.name, len(record.partitions))
-        self._events.publish(TopicCreated(topic))
-        self._events.publish(PartitionsOpened(topic, tuple(topic.partitions)))
-        return topic
-
-    def check(self, new: NewTopic) -> tuple[TopicImage, TopicConfig]:
-        """Return what `create` would create, or raise why it would not."""
-        check_topic_name(new.name)
-        if new.name == METADATA_TOPIC:
-            raise InvalidRequest(f"{METADATA_TOPIC} is the broker's own log and no topic")
-        other = self._names.get(metric_name(new.name))
-        if other == new.name:
-            raise TopicAlreadyExists(f"topic {new.name!r} already exists")
-        if other is not None:
-            raise InvalidTopic(f"topic {new.name!r} collides with {other!r}: '.' and '_' count as the same")
-        partitions = self._config[keys.NUM_PARTITIONS] if new.partitions == -1 else new.partitions
-        if partitions < 1:
-            raise InvalidPartitions(
-                f"{partitions} partitions are not between 1 and {MAX_PARTITIONS_PER_TOPIC}"
-            )
-        if partitions > MAX_PARTITIONS_PER_TOPIC:
-            raise InvalidPartitions(
-                f"a topic may begin with {MAX_PARTITIONS_PER_TOPIC} partitions at most, not {partitions}"
-            )
-        if new.replication_factor not in (-1, 1):
-            raise InvalidReplicationFactor(
-                f"replication factor {new.replication_factor} is not possible with one broker"
-            )
-        if new is self._internal.get(new.name):
-            config, _ = checked_topic_config(self._config, new.config)
-        else:
-            config = topic_config(self._config, new.config)
-            check_conflicts(self._config, config, new.config)
-        self._storage.check_topic(config)
-        led = (self._new_partition,) * partitions
-        return TopicImage(new.name, uuid.uuid4(), led, dict(new.config)), config
+        return self.get(new.name)
 
     async def ensure(self, name: str) -> Topic:
         """Return the topic of that name; create it if it is missing, as registered or with the defaults."""
@@ -249,161 +164,92 @@ class Topics:
         self._auto_creation.request(name)
 
     async def alter_config(self, name: str, alter: Alter, *, validate_only: bool = False) -> None:
-        """Change the configuration that is set for a topic, durably; its partitions use it on return."""
-        (refused,) = await self.alter_configs([(name, alter)], validate_only=validate_only)
+        """Have the controller change what is set for a topic; its partitions use it on return."""
+        (refused,) = await self._controller.alter_topic_configs([(name, alter)], validate_only=validate_only)
         if refused is not None:
             raise refused
 
-    async def alter_configs(
-        self, changes: Sequence[tuple[str, Alter]], *, validate_only: bool = False
-    ) -> Sequence[BrokerError | None]:
-        """Change the configurations of topics, durably, in one change; for each return why it was refused.
+    async def grow(self, name: str, count: int) -> None:
+        """Have the controller add partitions to a topic, until it has `count`."""
+        (refused,) = await self._controller.create_partitions([(name, count)])
+        if refused is not None:
+            raise refused
 
-        An adopted topic is an ordinary one afterwards, since its configuration was reviewed.
-        """
-        results: list[BrokerError | None] = []
-        altered: dict[int, tuple[Topic, dict[str, str], TopicConfig]] = {}
+    async def delete(self, name: str) -> None:
+        """Have the controller delete a topic."""
+        (refused,) = await self._controller.delete_topics([name])
+        if refused is not None:
+            raise refused
+
+    async def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Delete, create and change topics as a delta does."""
+        await self._remove([topic for name in delta.topics if (topic := self._replaced(name, delta))])
         pace = Pace()
-        async with self._changing:
-            with trio.CancelScope(shield=True):
-                for index, (name, alter) in enumerate(changes):
-                    try:
-                        topic = self.get(name)
-                        overrides, config = self._altered(topic, alter)
-                    except BrokerError as error:
-                        results.append(error)
-                    else:
-                        results.append(None)
-                        if not validate_only and overrides != topic.overrides:
-                            altered[index] = topic, overrides, config
-                    await pace.turn()
-                try:
-                    await self._store_configs([*altered.values()])
-                except (OSError, StorageError) as error:
-                    for index, (topic, _, _) in altered.items():
-                        results[index] = StorageError(f"topic {topic.name!r} cannot be changed: {error}")
-        return results
+        for record in delta.topics.values():
+            if record is not None:
+                topic = self._by_name.get(record.name)
+                if topic is None:
+                    await self._create(record, pace)
+                else:
+                    await self._change(topic, record, pace)
+            await pace.turn()
 
-    def _altered(self, topic: Topic, alter: Alter) -> tuple[dict[str, str], TopicConfig]:
-        """Return what a topic is to set for itself, and its configuration with that."""
-        overrides = alter(topic.overrides)
-        # Settings that another broker stored and that have no meaning here do not prevent a change.
-        changed = {name: text for name, text in overrides.items() if topic.overrides.get(name) != text}
-        self._storage.check_topic(topic_config(self._config, changed))
-        config, _ = checked_topic_config(self._config, overrides)
-        check_conflicts(self._config, config, changed.keys() | topic.overrides.keys() - overrides.keys())
-        return overrides, config
+    def _replaced(self, name: str, delta: MetadataDelta) -> Topic | None:
+        """Return the topic of a name, if a delta removes it, or has another one of that name."""
+        topic, record = self._by_name.get(name), delta.topics[name]
+        return topic if topic and (record is None or record.topic_id != topic.topic_id) else None
 
-    async def _store_configs(self, altered: Sequence[tuple[Topic, dict[str, str], TopicConfig]]) -> None:
-        if not altered:
-            return
-        topics = dict(await run_in_steps(each_in_steps(altered, self._altered_record)))
-        await self._metadata.commit(MetadataDelta(topics=topics))
-        pace = Pace()
-        for topic, overrides, config in altered:
-            topic.overrides, topic.adopted = overrides, False
+    async def _create(self, record: TopicImage, pace: Pace) -> None:
+        config = self._config_of(record)
+        partitions = await self._new_partitions(record, config, 0, pace)
+        topic = self._add(record, config, partitions)
+        _log.info("created topic %s with %d partitions", record.name, len(partitions))
+        self._events.publish(TopicCreated(topic))
+        self._events.publish(PartitionsOpened(topic, tuple(partitions)))
+
+    async def _change(self, topic: Topic, record: TopicImage, pace: Pace) -> None:
+        if record.config != topic.overrides or record.adopted != topic.adopted:
+            topic.overrides, topic.adopted = record.config, record.adopted
+            config, _ = checked_topic_config(self._config, record.config)
             await run_in_steps(topic.configure(config), pace)
             _log.info("changed the configuration of topic %s", topic.name)
             self._events.publish(TopicConfigChanged(topic))
-            await pace.turn()
+        first = len(topic.partitions)
+        if len(record.partitions) > first:
+            added = await self._new_partitions(record, topic.config, first, pace)
+            topic.partitions += added
+            self.version += 1
+            _log.info("topic %s has %d partitions now", topic.name, len(topic.partitions))
+            self._events.publish(PartitionsOpened(topic, tuple(added)))
 
-    def check_growth(self, name: str, count: int) -> Topic:
-        """Return the topic, or raise why it cannot have that many partitions."""
-        topic = self.get(name)
-        if topic.is_internal:
-            raise InvalidRequest(
-                f"topic {name!r} is internal and keeps its {len(topic.partitions)} partition(s), since their "
-                "number decides in which of them state is; it is chosen before the topic is created, with "
-                "offsets.topic.num.partitions or transaction.state.log.num.partitions"
-            )
-        present = len(topic.partitions)
-        if count == present:
-            raise InvalidPartitions(f"topic {name!r} already has {present} partition(s)")
-        if count < present:
-            raise InvalidPartitions(
-                f"topic {name!r} has {present} partition(s), {count} would not be an increase"
-            )
-        return topic
+    async def _new_partitions(
+        self, record: TopicImage, config: TopicConfig, first: int, pace: Pace
+    ) -> list[UnifiedLog]:
+        """Return the partitions from number `first` on, which the controller has reserved.
 
-    async def grow(self, name: str, count: int) -> None:
-        """Add partitions to a topic, durably, until it has `count`."""
-        (refused,) = await self.grow_all([(name, count)])
-        if refused is not None:
-            raise refused
-
-    async def grow_all(self, wanted: Sequence[tuple[str, int]]) -> Sequence[BrokerError | None]:
-        """Add partitions to different topics, durably, in one change; for each return why it was refused."""
-        results: list[BrokerError | None] = []
-        making: dict[int, NewPartitions] = {}
-        pace = Pace()
-        async with self._changing:
-            with trio.CancelScope(shield=True):
-                for index, (name, count) in enumerate(wanted):
-                    try:
-                        topic = self.check_growth(name, count)
-                    except BrokerError as error:
-                        results.append(error)
-                    else:
-                        record = self._metadata.image.topics[name]
-                        more = (self._new_partition,) * (count - len(record.partitions))
-                        record = attrs.evolve(record, partitions=record.partitions + more)
-                        making[index] = NewPartitions(record, topic.config, len(topic.partitions))
-                        results.append(None)
-                    await pace.turn()
-                if making:
-                    await create_partitions(self._keeper, self._metadata, [*making.values()])
-                for index, made in making.items():
-                    results[index] = self._grown(made)
-                    await pace.turn()
-        return results
-
-    def _grown(self, made: NewPartitions) -> BrokerError | None:
-        """Put new partitions of a topic into service; return why they could not be created."""
-        name = made.record.name
-        if made.error is not None:
-            return StorageError(f"topic {name!r} gets no more partitions: {made.error}")
-        topic = self._by_name[name]
-        topic.partitions += made.partitions
-        self.version += 1
-        _log.info("topic %s has %d partitions now", name, len(topic.partitions))
-        self._events.publish(PartitionsOpened(topic, tuple(made.partitions)))
-        return None
-
-    async def delete(self, name: str) -> None:
-        """Delete a topic and its data, durably."""
-        (refused,) = await self.delete_all([name])
-        if refused is not None:
-            raise refused
-
-    async def delete_all(self, names: Sequence[str]) -> Sequence[BrokerError | None]:
-        """Delete topics and their data, durably, in one change; for each return why it was refused."""
-        results: list[BrokerError | None] = []
-        deleted: dict[int, Topic] = {}
-        async with self._changing:
-            with trio.CancelScope(shield=True):
-                for index, name in enumerate(names):
-                    try:
-                        deleted[index] = self.get(name)
-                    except UnknownTopicOrPartition as error:
-                        results.append(error)
-                    else:
-                        results.append(None)
-                topics = [*dict.fromkeys(deleted.values())]
-                try:
-                    await self._metadata.commit(MetadataDelta(topics={topic.name: None for topic in topics}))
-                except (OSError, StorageError) as error:
-                    for index, topic in deleted.items():
-                        results[index] = StorageError(f"topic {topic.name!r} cannot be deleted: {error}")
-                else:
-                    await self._remove(topics)
-        return results
+        Several changes may be followed at once, so they may have been reserved one after the other.
+        """
+        partitions: list[UnifiedLog] = []
+        while first + len(partitions) < len(record.partitions):
+            number = first + len(partitions)
+            reserved = self._reservations.take(record.topic_id, number)
+            if reserved is None:
+                await self._reservations.reserve([NewPartitions(record, config, number)])
+                continue
+            # The defaults of the broker may have changed since the reservation.
+            for log in reserved.logs if reserved.config != config else ():
+                log.configure(config)
+                await pace.turn()
+            partitions += reserved.logs
+        return partitions
 
     async def _remove(self, topics: Sequence[Topic]) -> None:
         """Take topics out of service whose metadata is gone, and delete their partitions."""
+        if not topics:
+            return
         pace = Pace()
         for topic in topics:
             del self._by_name[topic.name], self._by_id[topic.topic_id.bytes]
-            self._names.pop(metric_name(topic.name), None)
             self.version += 1
             await pace.turn()
         await self._keeper.discard([*chain.from_iterable(topic.partitions for topic in topics)])
@@ -415,14 +261,12 @@ class Topics:
     async def refresh_configs(self) -> None:
         """Apply the broker's present defaults to every topic."""
         pace = Pace()
-        async with self._changing:
-            with trio.CancelScope(shield=True):
-                for topic in list(self):
-                    config, _ = checked_topic_config(self._config, topic.overrides)
-                    if config != topic.config:
-                        await run_in_steps(topic.configure(config), pace)
-                        self._events.publish(TopicConfigChanged(topic))
-                    await pace.turn()
+        for topic in list(self):
+            config, _ = checked_topic_config(self._config, topic.overrides)
+            if config != topic.config:
+                await run_in_steps(topic.configure(config), pace)
+                self._events.publish(TopicConfigChanged(topic))
+            await pace.turn()
 
     def partitions(self) -> Iterator[UnifiedLog]:
         """Iterate over every partition of every topic."""
@@ -470,20 +314,13 @@ class Topics:
         self._closed_at = dict(self.high_watermarks())
         self._by_name.clear()
         self._by_id.clear()
-        self._names.clear()
         await self._keeper.close(partitions)
 
     def _add(self, record: TopicImage, config: TopicConfig, partitions: list[UnifiedLog]) -> Topic:
         topic = Topic(record.name, record.topic_id, record.config, config, partitions, record.adopted)
         self._by_name[topic.name] = self._by_id[topic.topic_id.bytes] = topic
-        self._names[metric_name(topic.name)] = topic.name
         self.version += 1
         return topic
-
-    def _altered_record(self, altered: tuple[Topic, dict[str, str], TopicConfig]) -> tuple[str, TopicImage]:
-        topic, overrides, _ = altered
-        record = self._metadata.image.topics[topic.name]
-        return topic.name, attrs.evolve(record, config=overrides, adopted=False)
 
     def _config_of(self, record: TopicImage) -> TopicConfig:
         """Return a stored topic's configuration; settings that this broker does not know are logged."""

@@ -6,7 +6,7 @@ as the change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from uuid import UUID
 
 from tidelog.kernel.metadata import (
@@ -22,7 +22,7 @@ from tidelog.kernel.metadata import (
 )
 from tidelog.kernel.metadata.client_quotas import QuotaEntity
 from tidelog.kernel.metadata.scram import CredentialKey
-from tidelog.kernel.pace import Pace
+from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps, run_to_end
 from tidelog.plugins.metadata_kraft.image import RecordImage, Resource, TopicRecords
 from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
 
@@ -39,7 +39,7 @@ class Delivery:
     def image(self, cluster_id: str, adopting: Iterable[TopicImage]) -> MetadataImage:
         """Return the image as a whole, with topics that are about to be adopted."""
         records = self._records
-        found = {topic.name: self._topic(topic) for topic in records.topics.values()}
+        found = {topic.name: run_to_end(self._topic(topic)) for topic in records.topics.values()}
         configs = ((_resource(resource), values) for resource, values in records.configs.items())
         return MetadataImage(
             cluster_id,
@@ -62,8 +62,7 @@ class Delivery:
         found: dict[str, TopicImage | None] = {}
         for name in touched.topics:
             topic = records.find_topic(name)
-            found[name] = None if topic is None else self._topic(topic)
-            await pace.turn()
+            found[name] = None if topic is None else await run_in_steps(self._topic(topic), pace)
         configs = ((_resource(resource), records.configs.get(resource, {})) for resource in touched.resources)
         return MetadataDelta(
             found,
@@ -76,17 +75,19 @@ class Delivery:
             records.next_producer_id,
         )
 
-    def _topic(self, topic: TopicRecords) -> TopicImage:
+    def _topic(self, topic: TopicRecords) -> Generator[None, None, TopicImage]:
         topic_id = UUID(bytes=topic.topic_id)
         config = self._records.configs.get((settings.TOPIC_RESOURCE, topic.name), {})
-        partitions = (topic.partitions[index] for index in range(len(topic.partitions)))
-        return TopicImage(
-            topic.name,
-            topic_id,
-            tuple(map(_partition, partitions)),
-            dict(config),
-            self._is_adopted(topic_id),
-        )
+        in_order = (topic.partitions[index] for index in range(len(topic.partitions)))
+        # Most partitions of a topic are alike, and then one object: there may be many thousands.
+        alike: dict[PartitionImage, PartitionImage] = {}
+
+        def shared(partition: topics.PartitionRecord) -> PartitionImage:
+            image = _partition(partition)
+            return alike.setdefault(image, image)
+
+        partitions = yield from each_in_steps(in_order, shared)
+        return TopicImage(topic.name, topic_id, tuple(partitions), dict(config), self._is_adopted(topic_id))
 
 
 class _Touched:

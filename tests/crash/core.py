@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.image_followers import ImageFollowers
 from tidelog.kernel.config import Config, TopicConfig, keys
 from tidelog.kernel.controller.dynamic_config import DynamicConfig
-from tidelog.kernel.controller.features import Features
 from tidelog.kernel.controller.local import LocalController
-from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.metadata import MetadataDelta
 from tidelog.kernel.metadata.publisher import MetadataPublisher
@@ -75,12 +74,11 @@ class Core:
             directory_failed=self.metadata.fail_directory,
         )
         self.storage = FileStorage(context)
-        self.topics = Topics(self.config, self.storage, self.metadata, self.clock, self.tasks)
-        self.dynamic_config = DynamicConfig(self.config, node_id, BrokerEvents(), self.topics.refresh_configs)
-        self.publisher = MetadataPublisher(lambda: self.metadata.image, (self.dynamic_config.follow,))
-        features = Features(self.metadata, has_coordinator=False)
-        self.controller = LocalController(self.config, node_id, self.metadata, self.publisher, features)
+        followers = ImageFollowers(self.config, self.storage, self.metadata, self.clock, self.tasks)
+        self.topics, self.controller = followers.topics, followers.controller
+        self.dynamic_config, self.publisher = followers.dynamic_config, followers.publisher
         await open_stores(self.storage, self.metadata)
+        followers.load()
         await self.topics.load()
         await self.metadata.register_broker(BrokerRegistration({"PLAINTEXT": ("127.0.0.1", 9092)}, None))
         for task in (*self.storage.background_tasks(), *self.metadata.background_tasks()):

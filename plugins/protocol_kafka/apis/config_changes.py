@@ -113,7 +113,7 @@ async def _change(
     """Change the configurations of resources of one kind; for each return why it was refused."""
     broker = context.broker
     if kind == TOPIC_RESOURCE:
-        return await broker.topics.alter_configs(changes, validate_only=validate_only)
+        return await broker.controller.alter_topic_configs(changes, validate_only=validate_only)
     if kind in SCOPES:
         return await broker.controller.alter_resource_configs(
             SCOPES[kind], changes, validate_only=validate_only

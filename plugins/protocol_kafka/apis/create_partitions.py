@@ -39,7 +39,7 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
         await pace.turn()
     if not request.validate_only:
         growing = [(name, first[name].count) for name, refusal in outcomes.items() if refusal is None]
-        grown = await context.broker.topics.grow_all(growing)
+        grown = await context.broker.controller.create_partitions(growing)
         outcomes |= {name: error for (name, _), error in zip(growing, grown, strict=True)}
     results: list[CreatePartitionsTopicResult] = []
     for name, outcome in outcomes.items():
@@ -60,7 +60,7 @@ def _result(context: RequestContext, name: str, refusal: BrokerError | None) -> 
 def _wanted(context: RequestContext, asked: CreatePartitionsTopic) -> int:
     """Return the number of requested partitions; 0 for a topic that is refused anyway."""
     try:
-        return asked.count - len(context.broker.topics.check_growth(asked.name, asked.count).partitions)
+        return context.broker.controller.check_partitions(asked.name, asked.count)
     except BrokerError:
         return 0
 
@@ -84,7 +84,7 @@ def _check(
         raise InvalidRequest(f"topic {asked.name!r} is in the request {times} times")
     if too_many is not None:
         raise too_many
-    added = asked.count - len(context.broker.topics.check_growth(asked.name, asked.count).partitions)
+    added = context.broker.controller.check_partitions(asked.name, asked.count)
     _check_assignments(context, asked, added)
 
 

@@ -95,7 +95,7 @@ class _Made(NamedTuple):
 async def _create(
     context: RequestContext, wanted: Mapping[str, NewTopic]
 ) -> Mapping[str, _Made | BrokerError]:
-    created = await context.broker.topics.create_all([*wanted.values()])
+    created = await context.broker.controller.create_topics([*wanted.values()])
     return {
         name: topic if isinstance(topic, BrokerError) else _Made(topic.topic_id.bytes, len(topic.partitions))
         for name, topic in zip(wanted, created, strict=True)
@@ -109,8 +109,8 @@ async def _validate(
     pace = Pace()
     for name, new in wanted.items():
         try:
-            record, _ = context.broker.topics.check(new)
-            outcomes[name] = _Made(ZERO_UUID, len(record.partitions))
+            topic = context.broker.controller.check_topic(new)
+            outcomes[name] = _Made(ZERO_UUID, len(topic.partitions))
         except BrokerError as error:
             outcomes[name] = error
         await pace.turn()

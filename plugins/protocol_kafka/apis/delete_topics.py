@@ -40,7 +40,7 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
         outcomes[meant] = _deletable(context, first[meant], times[meant])
         await pace.turn()
     topics = {meant: topic for meant, topic in outcomes.items() if not isinstance(topic, BrokerError)}
-    deleted = await context.broker.topics.delete_all([topic.name for topic in topics.values()])
+    deleted = await context.broker.controller.delete_topics([topic.name for topic in topics.values()])
     outcomes |= {meant: error for meant, error in zip(topics, deleted, strict=True) if error is not None}
     answers: list[DeletableTopicResult] = []
     for meant, outcome in outcomes.items():

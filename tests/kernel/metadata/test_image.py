@@ -176,12 +176,17 @@ async def test_catch_up_returns_when_all_parts_have_what_was_delivered_before() 
             assert applied == [first, second]
 
         nursery.start_soon(second_is_applied)
-        # A cancelled caller leaves no part behind.
-        with trio.CancelScope() as cancelled:
-            cancelled.cancel()
-            go.set()
-            await publisher.catch_up()
+        go.set()
     assert applied == [first, second]
+
+
+async def test_catch_up_of_a_cancelled_caller_leaves_no_part_behind() -> None:
+    cluster = Cluster()
+    await cluster.store.commit(MetadataDelta(next_producer_id=7))
+    with trio.CancelScope() as cancelled:
+        cancelled.cancel()
+        await cluster.publisher.catch_up()
+    assert [part.seen.next_producer_id for part in cluster.parts] == [7, 7]
 
 
 def test_the_order_of_the_publisher_is_declared_once() -> None:
@@ -194,4 +199,4 @@ def test_the_order_of_the_publisher_is_declared_once() -> None:
         and ast.unparse(call.func) == "MetadataPublisher"
         and isinstance(call.args[1], ast.Tuple)
     ]
-    assert declared == [["self.dynamic_config.follow", "self.resource_configs.follow"]]
+    assert declared == [["self.topics.follow", "self.dynamic_config.follow", "self.resource_configs.follow"]]

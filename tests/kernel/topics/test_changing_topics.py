@@ -6,6 +6,7 @@ import errno
 from collections.abc import Mapping
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 
@@ -90,7 +91,9 @@ async def test_alter_config_with_unknown_keys_of_another_broker(tmp_path: Path) 
     await core.open()
     topic = await core.create("orders", 1)
     kept = {"no.such.key": "1"}
-    topic.overrides = kept
+    stored = attrs.evolve(core.metadata.image.topics["orders"], config=kept)
+    await core.metadata.commit(MetadataDelta.of_topics(stored))
+    await core.publisher.catch_up()
 
     def more(before: Mapping[str, str]) -> dict[str, str]:
         return {**before, "flush.ms": "5"}

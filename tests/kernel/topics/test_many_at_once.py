@@ -69,18 +69,18 @@ async def test_many_topics_are_changed_with_one_batch_and_as_many_syncs_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core = await opened(tmp_path)
-    await core.topics.create_all([NewTopic("one", 1)])
+    await core.controller.create_topics([NewTopic("one", 1)])
     syncs = Syncs(monkeypatch)
 
     async def change(names: Sequence[str], prefix: str) -> list[tuple[Counter[str], int]]:
         measured: list[tuple[Counter[str], int]] = []
         for step in (
-            lambda: core.topics.create_all([NewTopic(f"{prefix}{name}", 1) for name in names]),
-            lambda: core.topics.grow_all([(f"{prefix}{name}", 3) for name in names]),
-            lambda: core.topics.alter_configs(
+            lambda: core.controller.create_topics([NewTopic(f"{prefix}{name}", 1) for name in names]),
+            lambda: core.controller.create_partitions([(f"{prefix}{name}", 3) for name in names]),
+            lambda: core.controller.alter_topic_configs(
                 [(f"{prefix}{name}", replaced_by([("flush.messages", "7")])) for name in names]
             ),
-            lambda: core.topics.delete_all([f"{prefix}{name}" for name in names]),
+            lambda: core.controller.delete_topics([f"{prefix}{name}" for name in names]),
         ):
             before = core.metadata.quorum.log_end_offset
             results: Sequence[object] = await step()
@@ -96,7 +96,7 @@ async def test_many_topics_are_changed_with_one_batch_and_as_many_syncs_as_one(
 async def test_each_topic_of_many_has_its_own_error(tmp_path: Path) -> None:
     core = await opened(tmp_path)
     await core.topics.create(NewTopic("there", 2))
-    created = await core.topics.create_all(
+    created = await core.controller.create_topics(
         [
             NewTopic("a", 1),
             NewTopic("there", 1),
@@ -121,9 +121,9 @@ async def test_each_topic_of_many_has_its_own_error(tmp_path: Path) -> None:
         "z",
     ]
     none = type(None)
-    grown = await core.topics.grow_all([("a", 2), ("gone", 2), ("z", 1), ("there", 3)])
+    grown = await core.controller.create_partitions([("a", 2), ("gone", 2), ("z", 1), ("there", 3)])
     assert kinds(grown) == [none, UnknownTopicOrPartition, InvalidPartitions, none]
-    altered = await core.topics.alter_configs(
+    altered = await core.controller.alter_topic_configs(
         [
             ("a", replaced_by([("flush.messages", "9")])),
             ("gone", replaced_by([])),
@@ -131,10 +131,10 @@ async def test_each_topic_of_many_has_its_own_error(tmp_path: Path) -> None:
         ]
     )
     assert kinds(altered) == [none, UnknownTopicOrPartition, InvalidTopicConfig]
-    deleted = await core.topics.delete_all(["there", "gone", "d.e", "there"])
+    deleted = await core.controller.delete_topics(["there", "gone", "d.e", "there"])
     assert kinds(deleted) == [none, UnknownTopicOrPartition, none, none]
     # The name in metrics is free again.
-    assert kinds(await core.topics.create_all([NewTopic("d_e")])) != [InvalidTopic]
+    assert kinds(await core.controller.create_topics([NewTopic("d_e")])) != [InvalidTopic]
     core.abandon()
     await core.open()
     assert {topic.name: len(topic.partitions) for topic in core.topics} == {"a": 2, "d_e": 1, "z": 2}
@@ -146,7 +146,7 @@ async def test_only_topics_for_which_the_disk_refuses_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core = await opened(tmp_path)
-    await core.topics.create_all([NewTopic("grows", 1), NewTopic("full", 1)])
+    await core.controller.create_topics([NewTopic("grows", 1), NewTopic("full", 1)])
     open_partitions = FileStorage.open_partitions
 
     async def refuse_some(
@@ -157,12 +157,12 @@ async def test_only_topics_for_which_the_disk_refuses_fail(
         return await open_partitions(self, specs, progress)
 
     monkeypatch.setattr(FileStorage, "open_partitions", refuse_some)
-    created = await core.topics.create_all([NewTopic("a"), NewTopic("full-1"), NewTopic("b")])
+    created = await core.controller.create_topics([NewTopic("a"), NewTopic("full-1"), NewTopic("b")])
     assert [getattr(result, "name", type(result)) for result in created] == ["a", StorageError, "b"]
-    grown = await core.topics.grow_all([("full", 2), ("grows", 2)])
+    grown = await core.controller.create_partitions([("full", 2), ("grows", 2)])
     assert kinds(grown) == [StorageError, type(None)]
     monkeypatch.undo()
-    assert not isinstance((await core.topics.create_all([NewTopic("full-1")]))[0], BrokerError)
+    assert not isinstance((await core.controller.create_topics([NewTopic("full-1")]))[0], BrokerError)
     core.abandon()
     await core.open()
     assert {topic.name for topic in core.topics} == {"a", "b", "full", "full-1", "grows"}
@@ -184,7 +184,7 @@ async def test_a_topic_of_many_partitions_is_configured_in_steps(
     await core.create("many", 10 * ITEMS_PER_STEP)
     monkeypatch.setattr(pace, "STEP_SECONDS", 0.0)
     async with turns_of_another_task() as turns:
-        await core.topics.alter_configs([("many", replaced_by([("flush.messages", "7")]))])
+        await core.controller.alter_topic_configs([("many", replaced_by([("flush.messages", "7")]))])
     assert turns.count >= 5
     async with turns_of_another_task() as turns:
         await refreshed(core, "log.roll.ms")
@@ -201,10 +201,12 @@ async def test_other_tasks_run_while_many_topics_change(
     core = await opened(tmp_path)
     monkeypatch.setattr(pace, "STEP_SECONDS", 0.0)
     for change in (
-        lambda: core.topics.create_all([NewTopic(name, 2) for name in NAMES]),
-        lambda: core.topics.grow_all([(name, 3) for name in NAMES]),
-        lambda: core.topics.alter_configs([(name, replaced_by([("flush.messages", "7")])) for name in NAMES]),
-        lambda: core.topics.delete_all(NAMES),
+        lambda: core.controller.create_topics([NewTopic(name, 2) for name in NAMES]),
+        lambda: core.controller.create_partitions([(name, 3) for name in NAMES]),
+        lambda: core.controller.alter_topic_configs(
+            [(name, replaced_by([("flush.messages", "7")])) for name in NAMES]
+        ),
+        lambda: core.controller.delete_topics(NAMES),
     ):
         async with turns_of_another_task() as turns:
             await change()

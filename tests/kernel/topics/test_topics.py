@@ -12,6 +12,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from tests.image_followers import ImageFollowers
 from tests.metadata_changes import put_topics, topics_of
 from tests.tables import for_each
 from tidelog.kernel.config import Config, keys
@@ -32,7 +33,6 @@ from tidelog.kernel.log.validation import PartitionConfig
 from tidelog.kernel.metadata import MetadataDelta, MetadataImage, PartitionImage, topic_image
 from tidelog.kernel.seams.metadata import MetadataContext
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, StorageContext, TopicPartition
-from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES
 from tidelog.kernel.stores import close_stores
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing import FakeClock, make_batch
@@ -78,7 +78,8 @@ class Registry(MemoryMetadata):
 
     async def write(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """See `Disk`."""
-        await self._disk.step("remove_topics" if None in delta.topics.values() else "put_topics")
+        if delta.topics:
+            await self._disk.step("remove_topics" if None in delta.topics.values() else "put_topics")
 
 
 class SlowStorage(MemoryStorage):
@@ -116,15 +117,21 @@ class TopicsHarness:
         self.clock = FakeClock()
         self.disk = Disk()
         node_id = self.config[keys.NODE_ID]
-        self.metadata = Registry(MetadataContext(self.config, node_id, self.clock), self.disk)
-        context = StorageContext(self.config, node_id, self.tasks, self.clock)
-        self.storage = SlowStorage(context, self.disk)
+        context = MetadataContext(self.config, node_id, self.clock, self._deliver)
+        self.metadata = Registry(context, self.disk)
+        self.storage = SlowStorage(StorageContext(self.config, node_id, self.tasks, self.clock), self.disk)
+        self.followers: ImageFollowers
         self.topics = self.again()
 
     def again(self) -> Topics:
         """Topics that know nothing yet, above the same storage."""
-        self.topics = Topics(self.config, self.storage, self.metadata, self.clock, self.tasks)
+        self.followers = ImageFollowers(self.config, self.storage, self.metadata, self.clock, self.tasks)
+        self.followers.load()
+        self.topics, self.controller = self.followers.topics, self.followers.controller
         return self.topics
+
+    def _deliver(self, delta: MetadataDelta) -> None:
+        self.followers.publisher.deliver(delta)
 
     async def close(self) -> None:
         """Close the storage and the registry."""
@@ -261,23 +268,37 @@ async def test_check_and_create_refuse_an_invalid_topic(
 ) -> None:
     await harness.topics.create(NewTopic("there"))
     with pytest.raises(error):
-        harness.topics.check(new)
+        harness.controller.check_topic(new)
     with pytest.raises(error):
         await harness.topics.create(new)
     assert harness.names() == (["there"], ["there"])
     assert harness.storage.open_now == {TopicPartition("there", 0)}
 
 
+async def test_create_has_the_defaults_that_were_set_while_its_storage_was_reserved(
+    harness: TopicsHarness,
+) -> None:
+    gate = harness.disk.gates["open_partitions"] = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(harness.topics.create, NewTopic("flights", 2))
+        await harness.disk.wait_reached("open_partitions")
+        await harness.controller.alter_broker_config(None, lambda _: {"log.flush.interval.messages": "7"})
+        gate.set()
+    topic = harness.topics.get("flights")
+    assert topic.config[keys.FLUSH_MESSAGES] == 7
+    assert [partition.config.flush_messages for partition in topic.partitions] == [7, 7]
+
+
 async def test_check_names_the_limit_of_partitions(harness: TopicsHarness) -> None:
     with pytest.raises(InvalidPartitions, match="a topic may begin with 10000 partitions at most, not 10001"):
-        harness.topics.check(NewTopic("new", 10_001))
-    record, _ = harness.topics.check(NewTopic("new", 10_000))
+        harness.controller.check_topic(NewTopic("new", 10_001))
+    record = harness.controller.check_topic(NewTopic("new", 10_000))
     assert len(record.partitions) == 10_000
 
 
 async def test_check_creates_nothing(harness: TopicsHarness) -> None:
-    record, config = harness.topics.check(NewTopic("new", 7, 1, {"segment.bytes": "2000000"}))
-    assert (record.name, len(record.partitions), config[SEGMENT_BYTES]) == ("new", 7, 2_000_000)
+    record = harness.controller.check_topic(NewTopic("new", 7, 1, {"segment.bytes": "2000000"}))
+    assert (record.name, len(record.partitions)) == ("new", 7)
     assert harness.names() == ([], [])
     assert harness.disk.steps == []
 

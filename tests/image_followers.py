@@ -1,0 +1,45 @@
+"""Topics and configuration that follow the image of a store, and the controller that decides it."""
+
+from __future__ import annotations
+
+from tidelog.kernel.clock import Clock
+from tidelog.kernel.config import Config, keys
+from tidelog.kernel.controller.dynamic_config import DynamicConfig
+from tidelog.kernel.controller.features import Features
+from tidelog.kernel.controller.local import LocalController
+from tidelog.kernel.events import BrokerEvents
+from tidelog.kernel.log.memory_budget import Unpacking
+from tidelog.kernel.metadata.publisher import MetadataPublisher
+from tidelog.kernel.seams.metadata import MetadataStore
+from tidelog.kernel.seams.storage import Storage
+from tidelog.kernel.seams.tasks import Tasks
+from tidelog.kernel.topics import Topics
+from tidelog.kernel.topics.partitions import PartitionKeeper
+from tidelog.kernel.topics.reservations import Reservations
+
+
+class ImageFollowers:
+    """What a broker has above a storage and a metadata store, whose deltas go to `publisher.deliver`."""
+
+    def __init__(
+        self, config: Config, storage: Storage, metadata: MetadataStore, clock: Clock, tasks: Tasks
+    ) -> None:
+        keeper = PartitionKeeper(storage, clock, tasks, Unpacking(config[keys.DECOMPRESSION_MEMORY_BYTES]))
+        reservations = Reservations(keeper, storage)
+        features = Features(metadata, has_coordinator=False)
+        node_id = config[keys.NODE_ID]
+        self._metadata = metadata
+        self.controller = LocalController(config, node_id, metadata, features, reservations, self._catch_up)
+        self.topics = Topics(config, storage, keeper, reservations, metadata, self.controller, tasks)
+        self.dynamic_config = DynamicConfig(config, node_id, BrokerEvents(), self.topics.refresh_configs)
+        self.publisher = MetadataPublisher(
+            lambda: metadata.image, (self.topics.follow, self.dynamic_config.follow)
+        )
+
+    def load(self) -> None:
+        """Take over the image as a whole, and deltas from now on; topics are loaded after that."""
+        self.publisher.discard()
+        self.controller.load(self._metadata.image)
+
+    async def _catch_up(self) -> None:
+        await self.publisher.catch_up()
