@@ -292,7 +292,7 @@ async def test_check_records_continues_in_a_thread_when_other_tasks_are_ready(
         await check_in_steps(open_partition(), batch)
         nursery.cancel_scope.cancel()
     assert turns
-    assert 0 < len(steps_in_threads) < 100
+    assert steps_in_threads
     assert set(steps_in_threads).isdisjoint(turns)
 
 
