@@ -37,6 +37,7 @@ from tidelog.kernel.loop_monitor import LoopMonitor
 from tidelog.kernel.metadata import MetadataDelta, MetadataImage
 from tidelog.kernel.metadata.publisher import MetadataPublisher
 from tidelog.kernel.plugins import Plugins
+from tidelog.kernel.replica import ReplicaManager
 from tidelog.kernel.seams.coordination.backend import Coordinator, CoordinatorBackend
 from tidelog.kernel.seams.events import PartitionMoved, PartitionsOffline
 from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
@@ -48,7 +49,6 @@ from tidelog.kernel.sinks.sinks import Sinks
 from tidelog.kernel.stores import close_stores, open_stores
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.topics import Topics
-from tidelog.kernel.topics.partitions import PartitionKeeper
 from tidelog.kernel.topics.policy_warnings import PolicyWarnings
 from tidelog.kernel.topics.reservations import Reservations
 
@@ -78,11 +78,11 @@ class _NoCoordinator:
 class Broker:
     """A running broker; plugins see the parts of it that the seams declare.
 
-    `topics` has the partitions, `metadata` the image of the cluster, which the parts of the broker follow by
-    `publisher`, `controller` decides changes of it, `cluster` knows who leads what, `producer_ids` hands out
-    ids, `listeners` maps each listener's name to the `host:port` it is bound to.
-    `request_stages` are around the handlers of requests, in order. `log_cleaner` carries out the cleanup
-    policies, if a plugin has registered one, `sinks` runs the sinks,
+    `topics` has the topics, `replicas` the partitions and the way to their logs, `metadata` the image of
+    the cluster, which the parts of the broker follow by `publisher`, `controller` decides changes of it,
+    `cluster` knows the brokers, `producer_ids` hands out ids, `listeners` maps each listener's name to the
+    `host:port` it is bound to. `request_stages` are around the handlers of requests, in order.
+    `log_cleaner` carries out the cleanup policies, if a plugin has registered one, `sinks` runs the sinks,
     `load_progress` counts the logs that are still to be opened, `loop_monitor` what held the event loop.
     """
 
@@ -112,8 +112,10 @@ class Broker:
         )
         self.storage: Storage = storage.create(self._storage_context(must_exist=must_exist))
         unpacking = Unpacking(config[keys.DECOMPRESSION_MEMORY_BYTES])
-        keeper = PartitionKeeper(self.storage, clock, self.tasks, unpacking)
-        reservations = Reservations(keeper, self.storage)
+        self.replicas = ReplicaManager(
+            config[keys.NODE_ID], self.storage, clock, self.tasks, unpacking, self.events.publish
+        )
+        reservations = Reservations(self.replicas, self.storage)
         self.features = Features(self.metadata, has_coordinator=plugins.has_group_coordinators)
         self.controller = LocalController(
             config, config[keys.NODE_ID], self.metadata, self.features, reservations, self._catch_up
@@ -121,7 +123,7 @@ class Broker:
         self.topics = Topics(
             config,
             self.storage,
-            keeper,
+            self.replicas,
             reservations,
             self.metadata,
             self.controller,
@@ -243,16 +245,16 @@ class Broker:
         return self._halted is not None
 
     def _high_watermarks(self) -> Mapping[TopicPartition, int]:
-        return self.topics.high_watermarks()
+        return self.replicas.high_watermarks()
 
     def _partitions_failed(self, partitions: Sequence[TopicPartition], reason: str) -> None:
-        gone = self.topics.take_offline(partitions, reason)
+        gone = self.replicas.take_offline(partitions, reason)
         self.events.publish(PartitionsOffline(gone, reason))
 
     def _partition_moved(self, partition: TopicPartition, path: str) -> None:
-        moved = self.topics.find_partition(partition)
+        moved = self.replicas.find(*partition)
         if moved is not None:
-            moved.revise()
+            moved.log.revise()
             self.events.publish(PartitionMoved(moved, path))
 
     async def wait_stop_requested(self) -> None:

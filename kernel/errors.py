@@ -169,6 +169,10 @@ class TransactionCoordinatorFenced(BrokerError):
     """A newer coordinator has already decided about a transaction of this producer."""
 
 
+class NotLeaderOrFollower(BrokerError):
+    """Another broker leads the partition; its clients have to ask who does."""
+
+
 class FencedLeaderEpoch(BrokerError):
     """The client's leader epoch is older than the partition's."""
 

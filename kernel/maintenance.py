@@ -8,7 +8,7 @@ import trio
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.types import LONG_MAX
-from tidelog.kernel.seams.partition import Partition
+from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.kernel.seams.topics import Topics
 
@@ -22,26 +22,26 @@ class TimedFlush:
 
     _topics: Topics
     _clock: Clock
-    _waiting_since: dict[Partition, int] = attrs.field(factory=dict[Partition, int])
+    _waiting_since: dict[UnifiedLog, int] = attrs.field(factory=dict[UnifiedLog, int])
 
     async def run(self) -> None:
         """Check every partition once."""
         now = self._clock()
-        seen: dict[Partition, int] = {}
+        seen: dict[UnifiedLog, int] = {}
         async with trio.open_nursery() as flushes:
             for topic in self._topics:
                 flush_ms = topic.config[keys.FLUSH_MS]
                 if flush_ms == LONG_MAX:
                     continue
-                for partition in topic.partitions:
-                    if not partition.has_unflushed or partition.offline is not None:
+                for log in (partition.log for partition in topic.partitions):
+                    if not log.has_unflushed or log.offline is not None:
                         continue
                     # A wall clock may be set back: then the time starts again instead of never passing.
-                    since = min(self._waiting_since.get(partition, now), now)
+                    since = min(self._waiting_since.get(log, now), now)
                     if now - since >= flush_ms:
-                        flushes.start_soon(partition.flush)
+                        flushes.start_soon(log.flush)
                     else:
-                        seen[partition] = since
+                        seen[log] = since
         self._waiting_since = seen
 
 
@@ -65,7 +65,7 @@ class ProducerExpiry:
         """Expire the producers of every partition once, yielding in between."""
         horizon = self._clock() - self._config[keys.PRODUCER_ID_EXPIRATION_MS]
         for partition in self._topics.partitions():
-            partition.producers.expire(horizon)
+            partition.log.producers.expire(horizon)
             await trio.lowlevel.checkpoint()
 
 

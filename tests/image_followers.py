@@ -10,11 +10,11 @@ from tidelog.kernel.controller.local import LocalController
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.log.memory_budget import Unpacking
 from tidelog.kernel.metadata.publisher import MetadataPublisher
+from tidelog.kernel.replica import ReplicaManager
 from tidelog.kernel.seams.metadata import MetadataStore
 from tidelog.kernel.seams.storage import Storage
 from tidelog.kernel.seams.tasks import Tasks
 from tidelog.kernel.topics import Topics
-from tidelog.kernel.topics.partitions import PartitionKeeper
 from tidelog.kernel.topics.reservations import Reservations
 
 
@@ -24,13 +24,16 @@ class ImageFollowers:
     def __init__(
         self, config: Config, storage: Storage, metadata: MetadataStore, clock: Clock, tasks: Tasks
     ) -> None:
-        keeper = PartitionKeeper(storage, clock, tasks, Unpacking(config[keys.DECOMPRESSION_MEMORY_BYTES]))
-        reservations = Reservations(keeper, storage)
+        unpacking = Unpacking(config[keys.DECOMPRESSION_MEMORY_BYTES])
+        self.replicas = ReplicaManager(
+            config[keys.NODE_ID], storage, clock, tasks, unpacking, BrokerEvents().publish
+        )
+        reservations = Reservations(self.replicas, storage)
         features = Features(metadata, has_coordinator=False)
         node_id = config[keys.NODE_ID]
         self._metadata = metadata
         self.controller = LocalController(config, node_id, metadata, features, reservations, self._catch_up)
-        self.topics = Topics(config, storage, keeper, reservations, metadata, self.controller, tasks)
+        self.topics = Topics(config, storage, self.replicas, reservations, metadata, self.controller, tasks)
         self.dynamic_config = DynamicConfig(config, node_id, BrokerEvents(), self.topics.refresh_configs)
         self.publisher = MetadataPublisher(
             lambda: metadata.image, (self.topics.follow, self.dynamic_config.follow)

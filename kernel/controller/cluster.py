@@ -49,10 +49,6 @@ class Cluster:
         """The state of the metadata log, None where the metadata is in no log."""
         return self._metadata.quorum
 
-    def leader_of(self, topic: str, partition: int) -> int:
-        """Return the id of the broker that leads a partition."""
-        return self.node_id
-
     def coordinator_for(self, key: str, listener_name: str) -> BrokerEndpoint:
         """Return the broker that coordinates a group or a transactional id."""
         return self.this_broker(listener_name)

@@ -14,9 +14,10 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING
 
+import attrs
 import trio
 
-from tidelog.kernel.errors import StorageError
+from tidelog.kernel.errors import BrokerError, StorageError
 from tidelog.kernel.log.storage_failure import storage_failure
 
 if TYPE_CHECKING:
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.storage import PartitionStore
 
 MAX_OFFSET = 2**63 - 1
+
+
+@attrs.define(eq=False)
+class _Wait:
+    """A wait for a flush; with `refusal` it has ended otherwise."""
+
+    ended: trio.Event = attrs.field(factory=trio.Event)
+    refusal: BrokerError | None = None
 
 
 class GroupCommit:
@@ -73,8 +82,8 @@ class GroupCommit:
         self._failed = failed
         self._is_flushing = False
         self._flush_ended = trio.Event()
-        # Offset → who waits for it to be durable, the lowest first; numbers keep events from being compared.
-        self._waiting: list[tuple[int, int, trio.Event]] = []
+        # Offset → who waits for it to be durable, the lowest first; numbers keep waits from being compared.
+        self._waiting: list[tuple[int, int, _Wait]] = []
         self._numbers = count()
         self._failure: Exception | None = None
         self._truncated_to = MAX_OFFSET
@@ -123,15 +132,25 @@ class GroupCommit:
 
         Raises:
             StorageError: the disk refused, now or at an earlier flush.
+            BrokerError: what `abandon_waits` got.
         """
         while self.durable_offset <= offset and self.is_due:
             self._check()
             self.begin()
-            durable = trio.Event()
-            heappush(self._waiting, (offset, next(self._numbers), durable))
-            await durable.wait()
+            wait = _Wait()
+            heappush(self._waiting, (offset, next(self._numbers), wait))
+            await wait.ended.wait()
+            if wait.refusal is not None:
+                raise wait.refusal.with_traceback(None)
             if self._failure is not None:
                 raise _refusal(self._failure)
+
+    def abandon_waits(self, refusal: BrokerError) -> None:
+        """End all of `wait_flushed` with an error: what they wait for is not acknowledged here any more."""
+        waiting, self._waiting = self._waiting, []
+        for _, _, wait in waiting:
+            wait.refusal = refusal
+            wait.ended.set()
 
     async def flush_all(self) -> None:
         """Wait until everything is durable that is in the log now.
@@ -174,7 +193,7 @@ class GroupCommit:
         self._is_flushing = False
         if isinstance(outcome, int):
             self.durable_offset = max(self.durable_offset, min(outcome, self._truncated_to))
-            self._show()
+            self.show_durable()
         else:
             if not isinstance(outcome, OSError):
                 outcome = storage_failure(self._name, self._store, "flush", outcome)
@@ -188,9 +207,9 @@ class GroupCommit:
         self._flush_ended = trio.Event()
         waiting, all_of_them = self._waiting, not self._is_flushing
         while waiting and (all_of_them or waiting[0][0] < self.durable_offset):
-            heappop(waiting)[2].set()
+            heappop(waiting)[2].ended.set()
 
-    def _show(self) -> None:
+    def show_durable(self) -> None:
         """Show readers what a flush made durable, and flush again where more has become due meanwhile."""
         watermarks = self._watermarks
         if self.is_due:

@@ -93,7 +93,8 @@ def check_for_a_turn(batch: Buffer, header: BatchHeader, config: PartitionConfig
     """
     if config.compression is not None and config.recompresses(header):
         raise ChecksTakeLong(header)
-    if not is_imported(header.attributes & CODEC_MASK):
+    codec = header.attributes & CODEC_MASK
+    if codec and not is_imported(codec):
         raise ChecksTakeLong(header)
     newest = validate_at_once(batch, header, config, now_ms)
     if newest is not None:

@@ -22,12 +22,10 @@ import trio
 from tidelog.kernel import disk
 from tidelog.kernel.errors import (
     BrokerError,
-    FencedLeaderEpoch,
     InvalidTransactionState,
     LogBusy,
     OffsetOutOfRange,
     StorageError,
-    UnknownLeaderEpoch,
 )
 from tidelog.kernel.leader_epochs import CHECKPOINT_NAME
 from tidelog.kernel.log.availability import Availability
@@ -68,7 +66,6 @@ from tidelog.kernel.records.batch import (
 from tidelog.kernel.records.control import EndMarker, marker_batch
 from tidelog.kernel.seams.coordination.transactions import FIRST_TRANSACTION_VERSION, NO_TRANSACTION
 from tidelog.kernel.seams.partition import (
-    NO_LEADER_EPOCH,
     AppendOrigin,
     AppendResult,
     Isolation,
@@ -202,11 +199,6 @@ class UnifiedLog:
         self.watermarks.notify()
 
     @property
-    def follows(self) -> bool:
-        """Whether another broker leads; see `follow`."""
-        return self.watermarks.follows
-
-    @property
     def has_unflushed(self) -> bool:
         """Whether something was appended that no flush has made durable."""
         return self.commit.has_unflushed
@@ -319,8 +311,8 @@ class UnifiedLog:
             BrokerError: see `append_as_leader`.
         """
         # Looked at here, since it is nearly always None, and this is done for each batch.
-        if self.availability.reason is not None:
-            self.availability.check()
+        if self.availability.append_refusal is not None:
+            self.availability.check_leads()
         config = self.config
         header = checked.header if checked else validate_batch(batch, config, sequenced=sequenced)
         if header.attributes & TRANSACTIONAL_BIT and transaction_version == NO_TRANSACTION:
@@ -373,7 +365,7 @@ class UnifiedLog:
             InvalidProducerEpoch, TransactionCoordinatorFenced: a newer epoch was here.
             StorageError: the disk refused.
         """
-        self.availability.check()
+        self.availability.check_leads()
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         marker, now_ms = EndMarker(commit, coordinator_epoch), self._clock()
         batch, header = marker_batch(producer_id, producer_epoch, marker, now_ms)
@@ -472,9 +464,27 @@ class UnifiedLog:
         else:
             watermarks.advance(watermarks.log_end_offset)
 
-    def follow(self) -> None:
-        """Let another broker lead: from now on only `advance_high_watermark` moves the high watermark."""
+    def lead(self, epoch: int) -> None:
+        """Take appends of clients from now on, in that leader epoch.
+
+        All of the log is committed then, as far as `flush.messages` allows: no other replica has to have it.
+        """
+        self.watermarks.follows = False
+        self.availability.refuse_appends(None)
+        self.leader_epoch = epoch
+        if self.offline is None:
+            self.commit.show_durable()
+
+    def follow(self, epoch: int, refusal: BrokerError) -> None:
+        """Let another broker lead in that epoch; only `advance_high_watermark` moves the high watermark then.
+
+        Clients that append, or wait for what they appended, get `refusal`. Waiting fetches read again.
+        """
         self.watermarks.follows = True
+        self.availability.refuse_appends(refusal)
+        self.leader_epoch = epoch
+        self.commit.abandon_waits(refusal)
+        self.watermarks.abandon_waiters()
 
     async def wait_flushed(self, offset: int) -> None:
         """Wait until `flush.messages` allows to acknowledge the record at `offset`; readers see it then.
@@ -483,7 +493,10 @@ class UnifiedLog:
 
         Raises:
             StorageError: the disk refused to flush; the record may be lost and must not be acknowledged.
+            NotLeaderOrFollower: another broker leads, whose log may not have it.
         """
+        if self.watermarks.follows:
+            self.availability.check_leads()
         await self.commit.wait_flushed(offset)
 
     async def flush(self) -> None:
@@ -575,21 +588,6 @@ class UnifiedLog:
             producer_id: LastBatch(entry.batches[-1].last_offset if entry.batches else None, entry.epoch)
             for producer_id, entry in self.producers.entries.items()
         }
-
-    def check_leader_epoch(self, epoch: int) -> None:
-        """Compare a client's leader epoch with the log's; -1 is not checked.
-
-        Raises:
-            FencedLeaderEpoch: the client's is older.
-            UnknownLeaderEpoch: the client's is newer.
-            BrokerError: the log is offline; says why.
-        """
-        if self.availability.reason is not None:
-            self.availability.check()
-        if epoch in (NO_LEADER_EPOCH, self._leader_epoch):
-            return
-        described = f"{self._name} has leader epoch {self._leader_epoch}, the client says {epoch}"
-        raise FencedLeaderEpoch(described) if epoch < self._leader_epoch else UnknownLeaderEpoch(described)
 
     def add_waiter(self, waiter: AppendWaiter, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> None:
         """Notify `waiter` of bytes that readers of that isolation can see from now on."""

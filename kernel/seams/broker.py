@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from tidelog.kernel.clock import Clock
     from tidelog.kernel.config import Config
+    from tidelog.kernel.replica import ReplicaManager
     from tidelog.kernel.seams.cleanup import CleanupPolicy, LogCleaner
     from tidelog.kernel.seams.events import Events
     from tidelog.kernel.seams.resource_configs import ResourceConfigs
@@ -52,6 +53,11 @@ class BrokerContext(Protocol):
     @property
     def topics(self) -> Topics:
         """The topics and their partitions, empty until the broker has loaded them."""
+        ...
+
+    @property
+    def replicas(self) -> ReplicaManager:
+        """The partitions of which this broker has a replica: the way to a log, for every request."""
         ...
 
     @property

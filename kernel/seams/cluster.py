@@ -49,10 +49,6 @@ class Cluster(Protocol):
         """Return this broker's own entry."""
         ...
 
-    def leader_of(self, topic: str, partition: int) -> int:
-        """Return the id of the broker that leads a partition."""
-        ...
-
     def coordinator_for(self, key: str, listener_name: str) -> BrokerEndpoint:
         """Return the broker that coordinates a group or a transactional id."""
         ...

@@ -8,10 +8,12 @@ affects neither the cause of the event nor the other listeners.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.topics import Topic
+
+if TYPE_CHECKING:
+    from tidelog.kernel.replica import Partition
 
 
 class TopicCreated(NamedTuple):
@@ -34,7 +36,7 @@ class PartitionsOpened(NamedTuple):
 
 
 class LeadershipChanged(NamedTuple):
-    """Partitions that this broker leads from now on, or no longer, by the `follows` of each."""
+    """Partitions that this broker leads from now on, or no longer, or in another epoch; see `is_leader`."""
 
     partitions: Sequence[Partition]
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 import attrs
 
 from tidelog.kernel.config import Alter, TopicConfig
-from tidelog.kernel.seams.partition import Partition, Unpacking
+
+if TYPE_CHECKING:
+    from tidelog.kernel.log.memory_budget import Unpacking
+    from tidelog.kernel.replica import Partition
 
 
 @attrs.frozen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import trio
@@ -16,7 +17,7 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.records.batch import MAGIC_V2, BatchHeader
 from tidelog.kernel.records.stored import as_batch, iter_verified, unpacking_memory
-from tidelog.kernel.seams.partition import Isolation, Partition
+from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.sinks import CHUNK_BYTES, CommittedBatch, CommittedChunk
 from tidelog.kernel.seams.storage import (
     AbortedTransaction,
@@ -29,6 +30,9 @@ from tidelog.kernel.seams.storage import (
 )
 from tidelog.kernel.sinks.statistics import SinkStatistics
 
+if TYPE_CHECKING:
+    from tidelog.kernel.log import UnifiedLog
+
 BYTES_ON_THE_LOOP = 64 * 1024
 """What is read on the event loop at most, if it is in memory: copying and checking it takes 20 µs."""
 
@@ -38,7 +42,7 @@ class PartitionLog:
 
     def __init__(
         self,
-        partition: Partition,
+        partition: UnifiedLog,
         isolation: Isolation,
         threads: trio.CapacityLimiter,
         statistics: SinkStatistics,

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
 from tidelog.kernel.config.sinks import TOPICS, TOPICS_REGEX, SinkConfig
 from tidelog.kernel.seams.events import Event, PartitionsOffline, PartitionsOpened, TopicDeleted
-from tidelog.kernel.seams.partition import AppendWaiter, Isolation, Partition
+from tidelog.kernel.seams.partition import AppendWaiter, Isolation
 from tidelog.kernel.seams.sinks import Committed, PartitionAdded, PartitionRemoved, SinkChange
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.topics import Topic
 from tidelog.kernel.sinks.committed_log import PartitionLog
 from tidelog.kernel.sinks.statistics import SinkState, SinkStatistics
 from tidelog.kernel.topic_names import INTERNAL_TOPICS
+
+if TYPE_CHECKING:
+    from tidelog.kernel.log import UnifiedLog
 
 
 def receives_topic(config: SinkConfig, name: str) -> bool:
@@ -37,7 +41,7 @@ class _Followed:
     __slots__ = ("log", "partition", "removal", "reported", "waiter")
 
     def __init__(
-        self, partition: Partition, log: PartitionLog, committed: Callable[[_Followed], None]
+        self, partition: UnifiedLog, log: PartitionLog, committed: Callable[[_Followed], None]
     ) -> None:
         self.partition = partition
         self.log = log
@@ -53,7 +57,7 @@ class Feed:
         self,
         receives: Callable[[str], bool],
         isolation: Isolation,
-        make_log: Callable[[Partition], PartitionLog],
+        make_log: Callable[[UnifiedLog], PartitionLog],
         statistics: SinkStatistics,
     ) -> None:
         self._statistics = statistics
@@ -119,18 +123,18 @@ class Feed:
         """Follow partitions that come, and report those that go."""
         match event:
             case PartitionsOpened(topic, partitions) if self._receives(topic.name):
-                self._follow(partitions)
+                self._follow([partition.log for partition in partitions])
             case TopicDeleted(topic):
-                self._leave(topic.partitions, deleted=True)
+                self._leave([partition.log for partition in topic.partitions], deleted=True)
             case PartitionsOffline(partitions):
-                self._leave(partitions, deleted=False)
+                self._leave([partition.log for partition in partitions], deleted=False)
             case _:
                 pass
 
     def add_topic(self, topic: Topic) -> None:
         """Report the partitions of a topic that was there before the feed, if it is one for the sink."""
         if self._receives(topic.name):
-            self._follow(topic.partitions)
+            self._follow([partition.log for partition in topic.partitions])
 
     def stop(self) -> None:
         """End the iteration once the sink has taken what is left."""
@@ -144,7 +148,7 @@ class Feed:
         self._followed.clear()
         self._due.clear()
 
-    def _follow(self, partitions: Collection[Partition]) -> None:
+    def _follow(self, partitions: Collection[UnifiedLog]) -> None:
         for partition in partitions:
             if partition.offline is None:
                 followed = _Followed(partition, self._make_log(partition), self._committed)
@@ -152,7 +156,7 @@ class Feed:
                 self._due[followed] = None
         self._wake.set()
 
-    def _leave(self, partitions: Collection[Partition], *, deleted: bool) -> None:
+    def _leave(self, partitions: Collection[UnifiedLog], *, deleted: bool) -> None:
         for partition in partitions:
             followed = self._followed.pop(partition.topic_partition, None)
             if followed is None:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from tidelog.kernel.config import SinkName
+    from tidelog.kernel.log import UnifiedLog
     from tidelog.kernel.seams.events import Event
-    from tidelog.kernel.seams.partition import Partition
     from tidelog.kernel.seams.sinks import Sink, SinkContext, SinkKind
     from tidelog.kernel.seams.tasks import Lifespan
 
@@ -164,7 +164,7 @@ class SupervisedSink:
         read_committed = config[ISOLATION_LEVEL] == "read_committed"
         isolation = Isolation.READ_COMMITTED if read_committed else Isolation.READ_UNCOMMITTED
 
-        def make_log(partition: Partition) -> PartitionLog:
+        def make_log(partition: UnifiedLog) -> PartitionLog:
             return PartitionLog(partition, isolation, self._threads, self._statistics)
 
         # Of thousands of topics before the feed is there: matching all of them may take a thread a while.

@@ -237,39 +237,39 @@ class SinkConformance:
         async with harness.running() as broker:
             for topic in ("t1", "t2"):
                 for partition in (await broker.topics.create(NewTopic(topic, 2))).partitions:
-                    harness.append(partition, b"a", b"", None)
+                    harness.append(partition.log, b"a", b"", None)
                     for number in range(5):
-                        harness.append(partition, *[b"%d" % number] * 10)
+                        harness.append(partition.log, *[b"%d" % number] * 10)
             await harness.until_delivered()
-            harness.append(broker.topics.get("t1").partitions[1], b"later")
+            harness.append(broker.topics.get("t1").partitions[1].log, b"later")
             await harness.until_delivered()
 
     async def test_records_that_were_there_before_the_sink_are_delivered(self, harness: SinkHarness) -> None:
         async with harness.without_sink() as broker:
             (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
-            harness.append(partition, b"a", b"b")
+            harness.append(partition.log, b"a", b"b")
         async with harness.running() as broker:
             await harness.until_delivered()
-            harness.append(broker.topics.get("t").partitions[0], b"c")
+            harness.append(broker.topics.get("t").partitions[0].log, b"c")
             await harness.until_delivered()
 
     async def test_other_topics_are_not_delivered(self, harness: SinkHarness) -> None:
         async with harness.running() as broker:
             for topic in ("other", "__consumer_offsets"):
-                harness.append((await broker.topics.ensure(topic)).partitions[0], b"x", expected=False)
-            harness.append((await broker.topics.ensure("t")).partitions[0], b"x")
+                harness.append((await broker.topics.ensure(topic)).partitions[0].log, b"x", expected=False)
+            harness.append((await broker.topics.ensure("t")).partitions[0].log, b"x")
             await harness.until_delivered()
 
     async def test_aborted_and_open_transactions_are_not_delivered(self, harness: SinkHarness) -> None:
         async with harness.running() as broker:
             (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
             for commit in (False, True, False):
-                harness.append_in_transaction(partition, 7, b"%d" % commit, expected=commit)
-                harness.append(partition, b"outside")
-                partition.append_marker(7, 0, 0, commit=commit)
+                harness.append_in_transaction(partition.log, 7, b"%d" % commit, expected=commit)
+                harness.append(partition.log, b"outside")
+                partition.log.append_marker(7, 0, 0, commit=commit)
             await harness.until_delivered()
-            harness.append_in_transaction(partition, 8, b"open", expected=False)
-            harness.append(partition, b"behind it", expected=False)
+            harness.append_in_transaction(partition.log, 8, b"open", expected=False)
+            harness.append(partition.log, b"behind it", expected=False)
             await harness.until_delivered()
 
     async def test_read_uncommitted_delivers_aborted_records_and_no_markers(
@@ -277,9 +277,9 @@ class SinkConformance:
     ) -> None:
         async with harness.running(**{"isolation.level": "read_uncommitted"}) as broker:
             (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
-            harness.append_in_transaction(partition, 7, b"aborted", expected=True)
-            partition.append_marker(7, 0, 0, commit=False)
-            harness.append_in_transaction(partition, 7, b"open", expected=True)
+            harness.append_in_transaction(partition.log, 7, b"aborted", expected=True)
+            partition.log.append_marker(7, 0, 0, commit=False)
+            harness.append_in_transaction(partition.log, 7, b"open", expected=True)
             await harness.until_delivered()
 
     async def test_a_sink_resumes_when_the_broker_is_started_again(self, harness: SinkHarness) -> None:
@@ -288,7 +288,7 @@ class SinkConformance:
         for number in range(4):
             async with harness.running() as broker:
                 for partition in broker.topics.get("t").partitions:
-                    harness.append(partition, b"%d" % number, b"and")
+                    harness.append(partition.log, b"%d" % number, b"and")
                 if number % 2:
                     await harness.until_delivered()
         async with harness.running():
@@ -316,7 +316,7 @@ class SinkConformance:
                 async with harness.running() as broker:
                     (partition,) = broker.topics.get("t").partitions
                     for number in range(20):
-                        harness.append(partition, b"%d" % number)
+                        harness.append(partition.log, b"%d" % number)
                         await trio.sleep(0.001)
                     # A sink that reads in another way is stopped after a while.
                     await trio.sleep(choose.choice((0.01, 0.1, 0.3)))
@@ -339,7 +339,7 @@ class SinkConformance:
             monkeypatch.setattr(PartitionLog, "read_chunk", failing)
             (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
             for number in range(10):
-                harness.append(partition, b"%d" % number)
+                harness.append(partition.log, b"%d" % number)
                 await trio.sleep(0.002)
             await harness.until_delivered()
 
@@ -347,7 +347,7 @@ class SinkConformance:
         for number in range(2):
             async with harness.running() as broker:
                 (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
-                harness.append(partition, b"of topic %d" % number)
+                harness.append(partition.log, b"of topic %d" % number)
                 await harness.until_delivered()
                 if number == 0:
                     harness.give_up(harness.written[0])
@@ -356,24 +356,24 @@ class SinkConformance:
     async def test_a_deleted_topic_does_not_stop_the_others(self, harness: SinkHarness) -> None:
         async with harness.running() as broker:
             (gone,) = (await broker.topics.create(NewTopic("t1", 1))).partitions
-            harness.append(gone, b"a")
+            harness.append(gone.log, b"a")
             await harness.until_delivered()
-            harness.append(gone, b"b")
+            harness.append(gone.log, b"b")
             harness.give_up(*harness.written)
             await broker.topics.delete("t1")
-            harness.append((await broker.topics.create(NewTopic("t2", 1))).partitions[0], b"c")
+            harness.append((await broker.topics.create(NewTopic("t2", 1))).partitions[0].log, b"c")
             await harness.until_delivered()
 
     async def test_deleted_records_are_left_out(self, harness: SinkHarness) -> None:
         async with harness.running() as broker:
             (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
-            harness.append(partition, b"a")
+            harness.append(partition.log, b"a")
             await harness.until_delivered()
         async with harness.without_sink() as broker:
             (partition,) = broker.topics.get("t").partitions
-            harness.append(partition, b"b", b"c", expected=False)
-            partition.raise_log_start(3)
-            harness.append(partition, b"d")
+            harness.append(partition.log, b"b", b"c", expected=False)
+            partition.log.raise_log_start(3)
+            harness.append(partition.log, b"d")
         async with harness.running():
             await harness.until_delivered()
 
@@ -384,7 +384,7 @@ class SinkConformance:
             async with harness.running() as broker:
                 (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
                 for _ in range(20):
-                    harness.append(partition, *[b"x" * 100] * 100)
+                    harness.append(partition.log, *[b"x" * 100] * 100)
                 await harness.until_delivered()
         finally:
             trio.lowlevel.remove_instrument(longest)
@@ -393,7 +393,7 @@ class SinkConformance:
     async def test_a_sink_ends_when_the_broker_stops(self, harness: SinkHarness) -> None:
         async with harness.running() as broker:
             (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
-            harness.append(partition, b"x")
+            harness.append(partition.log, b"x")
         (statistics,) = broker.sinks.statistics().values()
         assert statistics.state is SinkState.ENDED, "it did not end within shutdown.timeout.ms"
         assert statistics.failures == 0, statistics.last_error

@@ -15,28 +15,28 @@ from uuid import UUID
 import attrs
 
 from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps
-from tidelog.kernel.topics.partitions import PartitionKeeper, partition_specs
+from tidelog.kernel.topics.partitions import partition_specs
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
-    from tidelog.kernel.log import UnifiedLog
     from tidelog.kernel.metadata import TopicImage
+    from tidelog.kernel.replica import Partition, ReplicaManager
     from tidelog.kernel.seams.controller import NewPartitions
     from tidelog.kernel.seams.storage import Storage
 
 
 class Reserved(NamedTuple):
-    """Open logs of new partitions, in the order of their numbers, and the configuration that they have."""
+    """New partitions, open, in the order of their numbers, and the configuration that they have."""
 
-    logs: list[UnifiedLog]
+    partitions: list[Partition]
     config: TopicConfig
 
 
 class Reservations:
     """What is reserved, by the topic's id and the number of the first partition."""
 
-    def __init__(self, keeper: PartitionKeeper, storage: Storage) -> None:
-        self._keeper = keeper
+    def __init__(self, replicas: ReplicaManager, storage: Storage) -> None:
+        self._replicas = replicas
         self.check_topic = storage.check_topic
         self._reserved: dict[tuple[UUID, int], Reserved] = {}
 
@@ -46,19 +46,19 @@ class Reservations:
         Raises:
             OSError, StorageError: the disk refused; nothing is left.
         """
-        logs: list[UnifiedLog] = []
+        partitions: list[Partition] = []
         pace = Pace()
         try:
             specs = [
                 await run_in_steps(partition_specs(each.topic, each.config, each.first), pace)
                 for each in wanted
             ]
-            logs += await self._keeper.open([*chain.from_iterable(specs)])
-            await self._keeper.load_state(logs)
+            partitions += await self._replicas.open([*chain.from_iterable(specs)])
+            await self._replicas.load_state(partitions)
         except BaseException:
-            await self._keeper.discard(logs)
+            await self._replicas.discard(partitions)
             raise
-        remaining = iter(logs)
+        remaining = iter(partitions)
         for each, mine in zip(wanted, specs, strict=True):
             reserved = Reserved(list(islice(remaining, len(mine))), each.config)
             self._reserved[each.topic.topic_id, each.first] = reserved
@@ -66,17 +66,21 @@ class Reservations:
 
     def _with_epochs(self, new: NewPartitions) -> TopicImage:
         there, added = new.topic.partitions[: new.first], new.topic.partitions[new.first :]
-        logs = self._reserved[new.topic.topic_id, new.first].logs
+        partitions = self._reserved[new.topic.topic_id, new.first].partitions
         led = (
-            each if each.leader_epoch == log.leader_epoch else each._replace(leader_epoch=log.leader_epoch)
-            for each, log in zip(added, logs, strict=True)
+            each
+            if each.leader_epoch == partition.leader_epoch
+            else each._replace(leader_epoch=partition.leader_epoch)
+            for each, partition in zip(added, partitions, strict=True)
         )
         return attrs.evolve(new.topic, partitions=(*there, *led))
 
     async def release(self, wanted: Sequence[NewPartitions]) -> None:
         """Delete the logs of partitions that were not committed."""
         released = [self.take(each.topic.topic_id, each.first) for each in wanted]
-        await self._keeper.discard([log for reserved in released if reserved for log in reserved.logs])
+        await self._replicas.discard(
+            [partition for reserved in released if reserved for partition in reserved.partitions]
+        )
 
     def take(self, topic_id: UUID, first: int) -> Reserved | None:
         """Return, and no longer keep, what was reserved from partition `first` on; None if nothing was."""

@@ -8,8 +8,8 @@ from collections.abc import Generator, Mapping
 import attrs
 
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.pace import ITEMS_PER_STEP
+from tidelog.kernel.replica import Partition
 from tidelog.kernel.topic_names import INTERNAL_TOPICS
 
 
@@ -25,7 +25,7 @@ class Topic:
     topic_id: uuid.UUID
     overrides: Mapping[str, str]
     config: TopicConfig
-    partitions: list[UnifiedLog]
+    partitions: list[Partition]
     adopted: bool = False
     is_internal: bool = attrs.field(init=False)
 
@@ -36,6 +36,6 @@ class Topic:
         """Apply another configuration to every partition, in steps."""
         self.config = config
         for number, partition in enumerate(self.partitions):
-            partition.configure(config)
+            partition.log.configure(config)
             if number % ITEMS_PER_STEP == 0:
                 yield

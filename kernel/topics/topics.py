@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -13,22 +13,21 @@ from tidelog.kernel import disk
 from tidelog.kernel.config import Alter, Config, TopicConfig, checked_topic_config
 from tidelog.kernel.errors import (
     BrokerError,
-    StorageError,
     TopicAlreadyExists,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.events import BrokerEvents
-from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.metadata import MetadataDelta, MetadataImage, TopicImage
 from tidelog.kernel.pace import Pace, run_in_steps, run_to_end
+from tidelog.kernel.replica import Partition, ReplicaManager
 from tidelog.kernel.seams.controller import Controller, NewPartitions
 from tidelog.kernel.seams.events import PartitionsOpened, TopicConfigChanged, TopicCreated, TopicDeleted
-from tidelog.kernel.seams.storage import Storage, TopicPartition
+from tidelog.kernel.seams.storage import Storage
 from tidelog.kernel.seams.tasks import Tasks
 from tidelog.kernel.seams.topics import NewTopic
 from tidelog.kernel.topics.auto_creation import AutoCreation
-from tidelog.kernel.topics.partitions import PartitionKeeper, partition_specs
+from tidelog.kernel.topics.partitions import partition_specs
 from tidelog.kernel.topics.reservations import Reservations
 from tidelog.kernel.topics.topic import Topic
 
@@ -45,7 +44,7 @@ class Topics:
         self,
         config: Config,
         storage: Storage,
-        keeper: PartitionKeeper,
+        replicas: ReplicaManager,
         reservations: Reservations,
         metadata: MetadataStore,
         controller: Controller,
@@ -57,14 +56,13 @@ class Topics:
         self._storage = storage
         self._metadata = metadata
         self._controller = controller
-        self._keeper = keeper
+        self._replicas = replicas
         self._reservations = reservations
-        self.unpacking = keeper.unpacking
+        self.unpacking = replicas.unpacking
         self._auto_creation = AutoCreation(self, tasks)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._internal: dict[str, NewTopic] = {}
-        self._closed_at: Mapping[TopicPartition, int] | None = None
         self.closing = False
         self.version = 0
 
@@ -112,12 +110,12 @@ class Topics:
             for record, config in zip(records, configs, strict=True)
             for spec in run_to_end(partition_specs(record, config))
         ]
-        partitions = await self._keeper.open(specs, progress)
+        partitions = await self._replicas.open(specs, progress)
         for partition, led in zip(
             partitions, chain.from_iterable(record.partitions for record in records), strict=True
         ):
-            partition.leader_epoch = led.leader_epoch
-        await self._keeper.load_state(partitions)
+            partition.log.leader_epoch = led.leader_epoch
+        await self._replicas.load_state(partitions)
         remaining = iter(partitions)
         for record, config in zip(records, configs, strict=True):
             topic = self._add(record, config, [next(remaining) for _ in record.partitions])
@@ -218,18 +216,19 @@ class Topics:
         if len(record.partitions) > first:
             added = await self._new_partitions(record, topic.config, first, pace)
             topic.partitions += added
+            self._replicas.serve(added)
             self.version += 1
             _log.info("topic %s has %d partitions now", topic.name, len(topic.partitions))
             self._events.publish(PartitionsOpened(topic, tuple(added)))
 
     async def _new_partitions(
         self, record: TopicImage, config: TopicConfig, first: int, pace: Pace
-    ) -> list[UnifiedLog]:
+    ) -> list[Partition]:
         """Return the partitions from number `first` on, which the controller has reserved.
 
         Several changes may be followed at once, so they may have been reserved one after the other.
         """
-        partitions: list[UnifiedLog] = []
+        partitions: list[Partition] = []
         while first + len(partitions) < len(record.partitions):
             number = first + len(partitions)
             reserved = self._reservations.take(record.topic_id, number)
@@ -237,10 +236,10 @@ class Topics:
                 await self._reservations.reserve([NewPartitions(record, config, number)])
                 continue
             # The defaults of the broker may have changed since the reservation.
-            for log in reserved.logs if reserved.config != config else ():
-                log.configure(config)
+            for partition in reserved.partitions if reserved.config != config else ():
+                partition.log.configure(config)
                 await pace.turn()
-            partitions += reserved.logs
+            partitions += reserved.partitions
         return partitions
 
     async def _remove(self, topics: Sequence[Topic]) -> None:
@@ -250,9 +249,10 @@ class Topics:
         pace = Pace()
         for topic in topics:
             del self._by_name[topic.name], self._by_id[topic.topic_id.bytes]
+            self._replicas.withdraw(topic.partitions)
             self.version += 1
             await pace.turn()
-        await self._keeper.discard([*chain.from_iterable(topic.partitions for topic in topics)])
+        await self._replicas.discard([*chain.from_iterable(topic.partitions for topic in topics)])
         for topic in topics:
             _log.info("deleted topic %s", topic.name)
             self._events.publish(TopicDeleted(topic))
@@ -268,57 +268,26 @@ class Topics:
                 self._events.publish(TopicConfigChanged(topic))
             await pace.turn()
 
-    def partitions(self) -> Iterator[UnifiedLog]:
+    def partitions(self) -> Iterator[Partition]:
         """Iterate over every partition of every topic."""
         for topic in self:
             yield from topic.partitions
 
-    def high_watermarks(self) -> Mapping[TopicPartition, int]:
-        """Return the high watermark of each partition, after `close` as it was then.
-
-        Before that they are looked up one by one, as they are at that moment; any thread may do it.
-        """
-        return _HighWatermarks(self) if self._closed_at is None else self._closed_at
-
-    def high_watermark(self, name: TopicPartition) -> int | None:
-        """Return the high watermark of a partition, after `close` as it was then; None without one."""
-        partition = self.find_partition(name)
-        if partition is not None:
-            return partition.high_watermark
-        # Looked at last: what a thread no longer finds since `close` is in it.
-        return None if self._closed_at is None else self._closed_at.get(name)
-
-    def find_partition(self, name: TopicPartition) -> UnifiedLog | None:
-        """Return the partition of that name, None without one."""
-        topic = self._by_name.get(name.topic)
-        if topic is None or name.partition >= len(topic.partitions):
-            return None
-        return topic.partitions[name.partition]
-
-    def take_offline(self, partitions: Sequence[TopicPartition], reason: str) -> Sequence[UnifiedLog]:
-        """Take partitions whose log directory failed out of service until a restart; return those."""
-        offline = [found for name in partitions if (found := self.find_partition(name)) is not None]
-        for partition in offline:
-            partition.take_offline(StorageError(f"{partition.topic_partition} is offline: {reason}"))
-        return offline
-
     def wake_all_waiters(self) -> None:
         """Answer every long poll now, and later ones at once: the broker stops."""
         self.closing = True
-        for partition in self.partitions():
-            partition.abandon_waiters()
+        self._replicas.abandon_waiters()
 
     async def close(self) -> None:
         """Close all partitions; the state of those that the disk does not refuse is on it afterwards."""
-        partitions = list(self.partitions())
-        self._closed_at = dict(self.high_watermarks())
         self._by_name.clear()
         self._by_id.clear()
-        await self._keeper.close(partitions)
+        await self._replicas.close()
 
-    def _add(self, record: TopicImage, config: TopicConfig, partitions: list[UnifiedLog]) -> Topic:
+    def _add(self, record: TopicImage, config: TopicConfig, partitions: list[Partition]) -> Topic:
         topic = Topic(record.name, record.topic_id, record.config, config, partitions, record.adopted)
         self._by_name[topic.name] = self._by_id[topic.topic_id.bytes] = topic
+        self._replicas.serve(partitions)
         self.version += 1
         return topic
 
@@ -328,22 +297,3 @@ class Topics:
         for problem in problems:
             _log.warning("topic %s: %s", record.name, problem)
         return config
-
-
-class _HighWatermarks(Mapping[TopicPartition, int]):
-    """Those of all partitions that exist."""
-
-    def __init__(self, topics: Topics) -> None:
-        self._topics = topics
-
-    def __getitem__(self, name: TopicPartition) -> int:
-        found = self._topics.high_watermark(name)
-        if found is None:
-            raise KeyError(name)
-        return found
-
-    def __iter__(self) -> Iterator[TopicPartition]:
-        return (each.topic_partition for each in self._topics.partitions())
-
-    def __len__(self) -> int:
-        return sum(len(topic.partitions) for topic in self._topics)

@@ -77,7 +77,7 @@ class CoordinatorService:
         )
         self.transactions = Transactions(
             transaction_log,
-            Markers(broker.topics, group_log, store),
+            Markers(broker.topics, broker.replicas, group_log, store),
             TransactionContext.of(broker, self.partition_for_transactional_id, self.partition_for_group),
         )
 

@@ -34,6 +34,7 @@ CODES: Final[dict[type[errors.BrokerError], ErrorCode]] = {
     errors.InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
     errors.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,
     errors.TransactionCoordinatorFenced: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    errors.NotLeaderOrFollower: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     errors.FencedLeaderEpoch: ErrorCode.FENCED_LEADER_EPOCH,
     errors.UnknownLeaderEpoch: ErrorCode.UNKNOWN_LEADER_EPOCH,
     errors.CoordinatorNotAvailable: ErrorCode.COORDINATOR_NOT_AVAILABLE,

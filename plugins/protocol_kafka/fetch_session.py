@@ -13,9 +13,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Generator, Sequence
 from operator import attrgetter
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from tidelog.kernel.seams.partition import NO_LEADER_EPOCH, AppendWaiter, Isolation, Partition
+from tidelog.kernel.seams.partition import NO_LEADER_EPOCH, AppendWaiter, Isolation
 from tidelog.kernel.seams.topics import Topic, Topics
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
@@ -25,6 +25,9 @@ from tidelog.plugins.protocol_kafka.messages.fetch import (
     ForgottenTopic,
     PartitionData,
 )
+
+if TYPE_CHECKING:
+    from tidelog.kernel.log import UnifiedLog
 
 TopicKey: TypeAlias = str | bytes
 """The name of a topic, in a session that uses topic ids the id."""
@@ -80,7 +83,7 @@ class CachedPartition:
         self.place = place
         self.name: str | None = None
         self.high_watermark = self.log_start_offset = _NO_OFFSET
-        self._watched: Partition | None = None
+        self._watched: UnifiedLog | None = None
 
     def find_topic(self, topics: Topics) -> Topic | ErrorCode:
         """Return the topic, which has the partition, or the error that the client gets instead.
@@ -101,7 +104,7 @@ class CachedPartition:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.INCONSISTENT_TOPIC_ID if replaced else topic
 
-    def is_at_end(self, partition: Partition, data: PartitionData) -> bool:
+    def is_at_end(self, partition: UnifiedLog, data: PartitionData) -> bool:
         """Return whether reading again gives what was read, no records and no error, until it changes."""
         watermarks, epoch = partition.watermarks, self.asked.current_leader_epoch
         return (
@@ -116,7 +119,7 @@ class CachedPartition:
         """Return whether the client has got the offsets that were read."""
         return self.high_watermark == data.high_watermark and self.log_start_offset == data.log_start_offset
 
-    def watch(self, partition: Partition) -> None:
+    def watch(self, partition: UnifiedLog) -> None:
         """Be notified of what changes in the log."""
         if self._watched is not partition:
             self.unwatch()
@@ -157,7 +160,7 @@ class ReadPartition(NamedTuple):
     """What a pass read of a partition: `size` bytes of records; `partition` is None with an error."""
 
     cached: CachedPartition
-    partition: Partition | None
+    partition: UnifiedLog | None
     data: PartitionData
     size: int
 

@@ -17,7 +17,7 @@ def test_many_producers_counts_what_was_acknowledged(producers: int, partitions:
         create_topics(admin_client(running.bootstrap), {"t": partitions})
         spec = ManyProducersSpec(running.bootstrap, os.getpid(), "t", partitions, producers, 100, 0.0, 0.05)
         result = many_producers(spec)
-        ends = [p.log_end_offset for p in running.broker.topics.get("t").partitions]
+        ends = [p.log.log_end_offset for p in running.broker.topics.get("t").partitions]
     assert 0 < len(result.latencies_us) <= sum(ends)
     assert all(end > 0 for end in ends)
     assert min(result.latencies_us) > 0

@@ -78,8 +78,8 @@ async def broker(tmp_path: Path) -> AsyncGenerator[Broker]:
 async def filled(broker: Broker) -> Written:
     """The topic, with all that `write_transactions` writes."""
     topic = await broker.topics.create(NewTopic(TOPIC, 1))
-    written = write_transactions(topic.partitions[0])
-    assert len(topic.partitions[0].store.segments()) > 2
+    written = write_transactions(topic.partitions[0].log)
+    assert len(topic.partitions[0].log.store.segments()) > 2
     return written
 
 

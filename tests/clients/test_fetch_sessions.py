@@ -104,4 +104,4 @@ def test_fetch_sessions_miss_nothing(broker: ThreadedBroker, sessions: Sessions,
 
 
 def _append(topic: Topic, index: int, number: int) -> None:
-    topic.partitions[index].append_nowait(make_batch([str(number).encode()]))
+    topic.partitions[index].log.append_nowait(make_batch([str(number).encode()]))

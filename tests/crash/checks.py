@@ -47,7 +47,7 @@ async def check_going_on(core: Core, expected: Expected, *, power_was_lost: bool
     assert producer_id not in expected.producer_ids
     for name in expected.deleted_names - {topic.name for topic in core.topics}:
         topic = await core.create(name, 2)
-        assert all(partition.log_end_offset == 0 for partition in topic.partitions)
+        assert all(partition.log.log_end_offset == 0 for partition in topic.partitions)
     for partition in partitions_of(core):
         for number in range(8):
             partition.append_nowait(make_batch([bytes([number]) * 600], timestamps=core.clock()))

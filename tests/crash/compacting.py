@@ -102,7 +102,7 @@ class CompactingCore(Core):
     @property
     def partition(self) -> UnifiedLog:
         """The partition."""
-        return self.topics.get(TOPIC).partitions[0]
+        return self.topics.get(TOPIC).partitions[0].log
 
     async def compact(self, policy: CompactionPolicy, begun: list[Sequence[int]] | None = None) -> None:
         """Compact all that can be; `begun` gets the base offsets of each group of segments."""

@@ -115,7 +115,7 @@ class Core:
 def shrink(topic: Topic) -> None:
     """Let the topic's partitions roll after a few batches."""
     for partition in topic.partitions:
-        configure(partition, SMALL)
+        configure(partition.log, SMALL)
 
 
 def configure(partition: UnifiedLog, changes: Mapping[str, object]) -> None:

@@ -10,6 +10,7 @@ from tests.crash.checks import is_abort
 from tests.crash.compacting import CompactingCore
 from tests.kernel.records.message_sets import Row, plain_set, wrapper
 from tests.metadata_changes import allocate_producer_ids
+from tidelog.kernel.errors import NotLeaderOrFollower
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, Buffer
 from tidelog.kernel.records.message_set import MessageContent
@@ -78,7 +79,7 @@ class Writer:
         for each of them.
         """
         partition = self.core.partition
-        partition.follow()
+        partition.follow(partition.leader_epoch, NotLeaderOrFollower("another broker leads"))
         for messages in segments:
             for text in messages:
                 self.core.clock.advance(1000)
@@ -86,8 +87,7 @@ class Writer:
             partition.advance_high_watermark(partition.log_end_offset)
             await partition.roll()
             self.core.tasks.run_jobs()
-        # It leads again.
-        partition.watermarks.follows = False
+        partition.lead(partition.leader_epoch)
 
     def _messages(self, text: str, offset: int) -> bytearray:
         head, _, words = text.partition(": ")

@@ -17,7 +17,7 @@ def key_of(partition: UnifiedLog) -> LogKey:
 
 def partitions_of(core: Core) -> list[UnifiedLog]:
     """All partitions."""
-    return [partition for topic in core.topics for partition in topic.partitions]
+    return [partition.log for topic in core.topics for partition in topic.partitions]
 
 
 def batches_of(store: PartitionStore) -> list[bytes]:

@@ -53,16 +53,16 @@ async def test_a_flush_after_a_kill_reaches_what_was_appended_before(core: Core,
     with recorder.installed():
         await core.open()
         partition = (await core.create("t", 1)).partitions[0]
-        append(partition, 20)
-        assert len(partition.store.segments()) > 2
+        append(partition.log, 20)
+        assert len(partition.log.store.segments()) > 2
         core.abandon()
         await core.open()
         partition = core.topics.get("t").partitions[0]
-        assert partition.has_unflushed
-        await partition.flush()
+        assert partition.log.has_unflushed
+        await partition.log.flush()
         core.abandon()
     again = await after_power_cut(recorder, tmp_path / "again")
-    assert again.topics.get("t").partitions[0].log_end_offset == 20
+    assert again.topics.get("t").partitions[0].log.log_end_offset == 20
     again.abandon()
 
 
@@ -73,19 +73,19 @@ async def test_a_retry_after_a_kill_is_not_acknowledged_before_it_is_durable(
     with recorder.installed():
         await core.open()
         partition = (await core.create("t", 1, flush_messages="1")).partitions[0]
-        append(partition, 1, producer_id=7)
+        append(partition.log, 1, producer_id=7)
         core.abandon()
         await core.open()
         partition = core.topics.get("t").partitions[0]
         # Nobody is shown what the loss of power could take back.
-        assert partition.high_watermark == 1
-        result = partition.append_nowait(
+        assert partition.log.high_watermark == 1
+        result = partition.log.append_nowait(
             make_batch([b"x" * 400], producer_id=7, producer_epoch=0, base_sequence=0)
         )
         assert (result.base_offset, result.flush_due) == (0, False)
         core.abandon()
     again = await after_power_cut(recorder, tmp_path / "again")
-    assert again.topics.get("t").partitions[0].log_end_offset == 1
+    assert again.topics.get("t").partitions[0].log.log_end_offset == 1
     again.abandon()
 
 
@@ -104,36 +104,36 @@ async def test_the_loss_of_power_costs_what_docs_durability_says(
         timed_flush = TimedFlush(core.topics, core.clock)
         (partition,) = (await core.create("t", 1, **config)).partitions
         for count in (5, 3):
-            append(partition, count)
-            await partition.wait_flushed(partition.log_end_offset - 1)
+            append(partition.log, count)
+            await partition.log.wait_flushed(partition.log.log_end_offset - 1)
             if count == 5:
                 await timed_flush.run()
                 core.clock.advance(1000)
                 await timed_flush.run()
         core.abandon()
     again = await after_power_cut(recorder, tmp_path / "again")
-    assert again.topics.get("t").partitions[0].log_end_offset == left
+    assert again.topics.get("t").partitions[0].log.log_end_offset == left
     again.abandon()
 
 
 async def test_a_cut_is_written_down_before_anything_is_appended_behind_it(core: Core) -> None:
     await core.open()
     partition = (await core.create("t", 1)).partitions[0]
-    append(partition, 30)
-    await partition.flush()
+    append(partition.log, 30)
+    await partition.log.flush()
     await core.tasks.run("checkpoint recovery points")
     checkpoint = core.data / "recovery-point-offset-checkpoint"
-    partition.truncate_to(12)
+    partition.log.truncate_to(12)
     written = int(checkpoint.read_text().split()[-1])
-    assert written <= partition.log_end_offset == 12
+    assert written <= partition.log.log_end_offset == 12
     core.abandon()
 
 
 async def test_a_cut_waits_for_the_flush_under_way(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     await core.open()
-    store = (await core.create("t", 1)).partitions[0].store
+    store = (await core.create("t", 1)).partitions[0].log.store
     partition = core.topics.get("t").partitions[0]
-    append(partition, 4)
+    append(partition.log, 4)
     flushing, go_on = threading.Event(), threading.Event()
     sync_data = disk.sync_data
 
@@ -164,18 +164,18 @@ async def test_a_roll_brings_the_old_segment_and_the_snapshot_of_its_producers_t
     with recorder.installed():
         await core.open()
         partition = (await core.create("t", 1)).partitions[0]
-        while len(partition.store.segments()) < 2:
-            append(partition, 1, producer_id=7)
+        while len(partition.log.store.segments()) < 2:
+            append(partition.log, 1, producer_id=7)
         core.tasks.run_jobs()
         core.abandon()
-    rolled_at = partition.store.segments()[-1].base_offset
+    rolled_at = partition.log.store.segments()[-1].base_offset
     (before,) = (core.data / "t-0").glob(f"{0:020d}.log")
     again = await after_power_cut(recorder, tmp_path / "again")
     partition = again.topics.get("t").partitions[0]
     # Below the recovery point nothing is read again, so log, indexes and names had to be there.
-    assert partition.log_end_offset == rolled_at
+    assert partition.log.log_end_offset == rolled_at
     assert (again.data / "t-0" / before.name).read_bytes() == before.read_bytes()
-    snapshot = partition.store.read_side_file(snapshot_name(rolled_at))
+    snapshot = partition.log.store.read_side_file(snapshot_name(rolled_at))
     assert snapshot is not None
     assert decode_snapshot(snapshot)[7].last_sequence == rolled_at - 1
     again.abandon()

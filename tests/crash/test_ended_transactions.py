@@ -69,10 +69,10 @@ async def begin(broker: Broker, name: str, index: int) -> None:
         transactional=True,
     )
     partition = broker.topics.get(TOPIC).partitions[index]
-    await partition.wait_flushed(partition.append_nowait(batch, in_transaction=True).last_offset)
+    await partition.log.wait_flushed(partition.log.append_nowait(batch, in_transaction=True).last_offset)
     offsets = OffsetCommit(GROUP, [OffsetToCommit(TOPIC, index, OFFSET)])
     broker.coordinator.offsets.commit_pending(offsets, *producer)
-    await broker.topics.get(OFFSETS_TOPIC).partitions[0].flush()
+    await broker.topics.get(OFFSETS_TOPIC).partitions[0].log.flush()
 
 
 async def fill(data: Path) -> None:
@@ -128,8 +128,8 @@ async def write_none(
 
 def open_partitions(broker: Broker) -> list[TopicPartition]:
     """Return the partitions that a transaction holds up consumers of."""
-    partitions = [each for name in (TOPIC, OFFSETS_TOPIC) for each in broker.topics.get(name).partitions]
-    return [each.topic_partition for each in partitions if each.last_stable_offset != each.log_end_offset]
+    logs = [each.log for name in (TOPIC, OFFSETS_TOPIC) for each in broker.topics.get(name).partitions]
+    return [each.topic_partition for each in logs if each.last_stable_offset != each.log_end_offset]
 
 
 async def until_open(broker: Broker, *partitions: TopicPartition) -> None:

@@ -49,8 +49,8 @@ async def test_a_deleted_topic_does_not_come_back_under_its_name(core: Core, tmp
     with recorder.installed():
         await core.open()
         old = await core.create("t", 1)
-        old.partitions[0].append_nowait(make_batch([b"old"]))
-        await old.partitions[0].flush()
+        old.partitions[0].log.append_nowait(make_batch([b"old"]))
+        await old.partitions[0].log.flush()
         await core.topics.delete("t")
         await core.create("t", 1)
         core.abandon()
@@ -61,7 +61,7 @@ async def test_a_deleted_topic_does_not_come_back_under_its_name(core: Core, tmp
         again = Core(tmp_path / fate.name)
         PowerCut(fate, NameFate.LOST).leave(device, again.data)
         await again.open()
-        assert again.topics.get("t").partitions[0].log_end_offset == 0
+        assert again.topics.get("t").partitions[0].log.log_end_offset == 0
         again.abandon()
 
 
@@ -73,6 +73,6 @@ async def test_preallocated_zeros_are_no_data(core: Core) -> None:
     log = core.data / "other-0" / "00000000000000000000.log"
     log.write_bytes(bytes(4096))
     await core.open()
-    assert (await core.create("other", 1)).partitions[0].log_end_offset == 0
+    assert (await core.create("other", 1)).partitions[0].log.log_end_offset == 0
     assert core.topics.get("t").topic_id == topic.topic_id
     core.abandon()

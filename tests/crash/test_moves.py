@@ -60,7 +60,7 @@ class TwoDirectories(Core):
 
     @property
     def partition(self) -> UnifiedLog:
-        return self.topics.get("t").partitions[0]
+        return self.topics.get("t").partitions[0].log
 
     async def move_to(self, name: str) -> None:
         await self.storage.log_directories.move(self.partition.topic_partition, str(self.data / name))
@@ -143,11 +143,11 @@ async def move_while_writing(
 async def keep_writing(core: Core, recorder: Recorder, promises: Promises, flushing: bool) -> None:
     partition = core.topics.get("t").partitions[0]
     for _ in range(MOST_MEANWHILE):
-        partition.append_nowait(make_batch([b"meanwhile" * 20]))
-        promises.appended.append((len(recorder.operations), partition.log_end_offset))
-        end = partition.log_end_offset
+        partition.log.append_nowait(make_batch([b"meanwhile" * 20]))
+        promises.appended.append((len(recorder.operations), partition.log.log_end_offset))
+        end = partition.log.log_end_offset
         if flushing:
-            await partition.flush()
+            await partition.log.flush()
             promises.flushed.append((len(recorder.operations), end))
         await trio.lowlevel.checkpoint()
 

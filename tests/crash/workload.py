@@ -101,7 +101,7 @@ class Workload:
         for topic in self.core.topics:
             self.history.note(Expected.survived, topic.name, topic.topic_id)
             for partition in topic.partitions:
-                self.history.note(Expected.recovered, key_of(partition), batches_of(partition.store))
+                self.history.note(Expected.recovered, key_of(partition.log), batches_of(partition.log.store))
             self.note_epochs(topic)
         for step in steps:
             self.history.begin(step)
@@ -122,7 +122,7 @@ class Workload:
     def note_epochs(self, topic: Topic) -> None:
         """Clients are told of leader epochs from now on."""
         for partition in topic.partitions:
-            self.history.note(Expected.led, key_of(partition), partition.leader_epoch)
+            self.history.note(Expected.led, key_of(partition.log), partition.leader_epoch)
 
     async def delete_topic(self, name: str = SPARE) -> None:
         """A topic goes, with its data."""
@@ -146,7 +146,7 @@ class Workload:
         for _ in range(2):
             for topic in list(self.core.topics):
                 for partition in topic.partitions:
-                    await self.append(partition)
+                    await self.append(partition.log)
         self.core.tasks.run_jobs()
 
     async def roll_before_any_job(self) -> None:
@@ -166,12 +166,12 @@ class Workload:
         """Every log continues in a new segment, by its age; nothing was appended to the one before."""
         for topic in self.core.topics:
             for partition in topic.partitions:
-                await partition.roll()
+                await partition.log.roll()
         self.core.tasks.run_jobs()
 
     def log(self, topic: str) -> UnifiedLog:
         """The first partition of a topic."""
-        return self.core.topics.get(topic).partitions[0]
+        return self.core.topics.get(topic).partitions[0].log
 
     async def append(self, partition: UnifiedLog) -> None:
         """One batch, and its acknowledgement."""
@@ -246,8 +246,8 @@ class Workload:
         """Flushing by time, or on request."""
         for name in (LAZY, CUT, TRANSACTED):
             for partition in self.core.topics.get(name).partitions:
-                await partition.flush()
-                self.history.note(Expected.flushed, key_of(partition), partition.log_end_offset)
+                await partition.log.flush()
+                self.history.note(Expected.flushed, key_of(partition.log), partition.log.log_end_offset)
 
     async def checkpoint(self) -> None:
         """Offsets are written down."""
@@ -347,7 +347,7 @@ class Workload:
         logs = [partition for topic in self.core.topics for partition in topic.partitions]
         await self.core.close()
         for partition in logs:
-            self.history.note(Expected.flushed, key_of(partition), partition.log_end_offset)
+            self.history.note(Expected.flushed, key_of(partition.log), partition.log.log_end_offset)
 
 
 @attrs.frozen

@@ -33,6 +33,12 @@ SHOWN: Final = {
         "test_describe_topic_partitions_of_a_failed_log_directory_has_the_eligible_leader",
         "a log directory that failed",
     ),
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: Shown(
+        "all that name a partition",
+        "tests/kernel/replica/test_leadership.py",
+        "test_leadership_that_is_lost_is_an_error_until_it_returns",
+        "a partition that another broker leads",
+    ),
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Shown(
         GROUPS_AND_TRANSACTIONS,
         f"{COORDINATOR}/log/test_topic_log.py",
@@ -177,7 +183,6 @@ CLIENT = "clients raise it themselves"
 REASONS: Final[dict[str, str]] = {
     "UNKNOWN_SERVER_ERROR": "an error inside the broker is logged, and closes the connection",
     "INVALID_FETCH_SIZE": "Kafka does not return it either",
-    "NOT_LEADER_OR_FOLLOWER": PEERS,
     "REQUEST_TIMED_OUT": "no request waits for another broker",
     "BROKER_NOT_AVAILABLE": PEERS,
     "REPLICA_NOT_AVAILABLE": PEERS,

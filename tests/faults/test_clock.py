@@ -34,17 +34,17 @@ async def test_logs_go_on_whatever_the_clock_does(
     times: list[int] = []
     for jump, crash in history:
         clock.advance(jump)
-        partition.append_nowait(make_batch([b"x" * 200], timestamps=clock()))
+        partition.log.append_nowait(make_batch([b"x" * 200], timestamps=clock()))
         times.append(clock())
         core.tasks.run_jobs()
         if crash:
             core.abandon()
             await core.open()
             (partition,) = core.topics.get("orders").partitions
-    assert partition.log_end_offset == len(history)
-    assert [parse_header(batch).max_timestamp for batch in batches_of(partition.store)] == times
+    assert partition.log.log_end_offset == len(history)
+    assert [parse_header(batch).max_timestamp for batch in batches_of(partition.log.store)] == times
     for time in times:
-        found = partition.offset_for_timestamp(time)
+        found = partition.log.offset_for_timestamp(time)
         assert found is not None
         assert found.offset == next(offset for offset, stamp in enumerate(times) if stamp >= time)
     await core.close()
@@ -57,14 +57,14 @@ async def test_a_clock_that_is_set_back_delays_a_flush_by_its_time_and_no_more(t
     topic = await core.create("orders", 1, flush_ms="5000")
     (partition,) = topic.partitions
     task = TimedFlush(core.topics, clock)
-    partition.append_nowait(make_batch([b"x"], timestamps=clock()))
+    partition.log.append_nowait(make_batch([b"x"], timestamps=clock()))
     await task.run()
     clock.advance(-HOUR)
     await task.run()
-    unflushed = [partition.has_unflushed]
+    unflushed = [partition.log.has_unflushed]
     clock.advance(5 * SECOND)
     await task.run()
-    unflushed.append(partition.has_unflushed)
+    unflushed.append(partition.log.has_unflushed)
     assert unflushed == [True, False]
     await core.close()
 
@@ -74,13 +74,13 @@ async def test_a_broker_whose_clock_is_late_tells_so_and_recovers(tmp_path: Path
     core = Core(tmp_path, clock)
     await core.open()
     (partition,) = (await core.create("orders", 1)).partitions
-    configure(partition, {"message.timestamp.after.max.ms": HOUR})
+    configure(partition.log, {"message.timestamp.after.max.ms": HOUR})
     sent = clock() + 1
     clock.advance(-DAY)
     with pytest.raises(InvalidTimestamp, match="timestamp 1700000000001 is not between"):
-        partition.append_nowait(make_batch([b"x"], timestamps=sent))
+        partition.log.append_nowait(make_batch([b"x"], timestamps=sent))
     clock.advance(DAY)
-    assert partition.append_nowait(make_batch([b"x"], timestamps=sent)).base_offset == 0
+    assert partition.log.append_nowait(make_batch([b"x"], timestamps=sent)).base_offset == 0
     await core.close()
 
 
@@ -97,15 +97,15 @@ async def test_a_clock_that_was_never_set_is_a_time_like_any_other(
     (partition,) = topic.partitions
     stamped = stamps == "LogAppendTime"
     for offset in range(3):
-        result = partition.append_nowait(make_batch([b"x"], timestamps=clock()))
+        result = partition.log.append_nowait(make_batch([b"x"], timestamps=clock()))
         assert (result.base_offset, result.log_append_time_ms) == (offset, clock() if stamped else -1)
         clock.advance(1)
     first_with_a_time = 1 if start_ms < 0 else 0
     for again in range(2):
-        found = partition.offset_for_timestamp(0)
+        found = partition.log.offset_for_timestamp(0)
         assert found == (max(start_ms, 0), first_with_a_time, 0)
-        assert partition.offset_of_max_timestamp() == (start_ms + 2, 2, 0)
-        assert partition.offset_for_timestamp(start_ms + 3) is None
+        assert partition.log.offset_of_max_timestamp() == (start_ms + 2, 2, 0)
+        assert partition.log.offset_for_timestamp(start_ms + 3) is None
         if not again:
             core.abandon()
             await core.open()
@@ -120,11 +120,11 @@ async def test_a_flush_by_time_is_not_put_off_by_a_clock_at_zero(tmp_path: Path,
     await core.open()
     (partition,) = (await core.create("orders", 1, flush_ms="5000")).partitions
     task = TimedFlush(core.topics, clock)
-    partition.append_nowait(make_batch([b"x"], timestamps=clock()))
+    partition.log.append_nowait(make_batch([b"x"], timestamps=clock()))
     unflushed: list[bool] = []
     for _ in range(6):
         await task.run()
-        unflushed.append(partition.has_unflushed)
+        unflushed.append(partition.log.has_unflushed)
         clock.advance(SECOND)
     assert unflushed == [True] * 5 + [False]
     await core.close()

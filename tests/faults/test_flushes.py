@@ -99,7 +99,7 @@ class Producers:
 async def test_all_that_waits_is_one_flush_of_each_file(tmp_path: Path, flushes: SeenFlushes) -> None:
     core = Core(tmp_path)
     await core.open()
-    partitions = (await core.create("t", PARTITIONS, flush_messages="1")).partitions
+    partitions = [each.log for each in (await core.create("t", PARTITIONS, flush_messages="1")).partitions]
     names = [str(partition.topic_partition) for partition in partitions]
     async with trio.open_nursery() as nursery:
         producers = Producers(nursery)
@@ -131,10 +131,13 @@ async def test_directories_are_flushed_at_the_same_time(tmp_path: Path, flushes:
         topic = await broker.topics.create(NewTopic("t", count, config=FLUSH_EACH))
         async with trio.open_nursery() as nursery:
             producers = Producers(nursery)
-            producers.append(topic.partitions)
+            logs = [each.log for each in topic.partitions]
+            producers.append(logs)
             await flushes.wait_for(2 * THREADS_PER_DIRECTORY)
             await wait_all_tasks_blocked(0.01)
-            busy = Counter(each.store.log_directory for each in topic.partitions if each_is_in(each, flushes))
+            busy = Counter(
+                each.log.store.log_directory for each in topic.partitions if each_is_in(each.log, flushes)
+            )
             flushes.open.set()
     assert busy == {str(tmp_path / name): THREADS_PER_DIRECTORY for name in "ab"}
 
@@ -149,7 +152,8 @@ async def test_a_flush_that_fails_fails_those_that_waited_for_it(
 ) -> None:
     settings = {"storage": "file", "log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
     async with running_broker({**settings, "metadata.log.dir": str(tmp_path / "meta")}) as broker:
-        bad, good = (await broker.topics.create(NewTopic("t", 2, config=FLUSH_EACH))).partitions
+        topic = await broker.topics.create(NewTopic("t", 2, config=FLUSH_EACH))
+        bad, good = (each.log for each in topic.partitions)
         assert bad.store.log_directory != good.store.log_directory
         flushes.failing.add(str(bad.topic_partition))
         async with trio.open_nursery() as nursery:

@@ -60,8 +60,8 @@ async def test_a_flush_that_hangs_holds_up_its_own_acknowledgements_alone(
     acknowledged: list[int] = []
 
     async def produce() -> None:
-        result = safe.append_nowait(make_batch([b"x"]))
-        await safe.wait_flushed(result.last_offset)
+        result = safe.log.append_nowait(make_batch([b"x"]))
+        await safe.log.wait_flushed(result.last_offset)
         acknowledged.append(result.last_offset)
 
     async with trio.open_nursery() as clients:
@@ -70,10 +70,10 @@ async def test_a_flush_that_hangs_holds_up_its_own_acknowledgements_alone(
         await wait_all_tasks_blocked()
         await trio.to_thread.run_sync(flushes.reached.wait, DEADLINE_S)
         assert acknowledged == []
-        assert safe.readable_end(Isolation.READ_UNCOMMITTED) == 0
-        assert lazy.append_nowait(make_batch([b"y"])).base_offset == 0
-        assert lazy.read(0, 1000, Isolation.READ_UNCOMMITTED).size > 0
-        assert safe.append_nowait(make_batch([b"z"])).base_offset == 5
+        assert safe.log.readable_end(Isolation.READ_UNCOMMITTED) == 0
+        assert lazy.log.append_nowait(make_batch([b"y"])).base_offset == 0
+        assert lazy.log.read(0, 1000, Isolation.READ_UNCOMMITTED).size > 0
+        assert safe.log.append_nowait(make_batch([b"z"])).base_offset == 5
         flushes.may_go_on.set()
     assert sorted(acknowledged) == [0, 1, 2, 3, 4]
     await core.close()
@@ -124,5 +124,5 @@ async def test_what_a_client_sent_that_left_is_flushed_and_shown(
             await wait_all_tasks_blocked(0.01)
             mock_clock.jump(1)
         flushes.may_go_on.set()
-        assert await reaches(partition, 4)
-        assert partition.commit.durable_offset == 4
+        assert await reaches(partition.log, 4)
+        assert partition.log.commit.durable_offset == 4

@@ -121,14 +121,14 @@ async def _fill(place: Path, clean: bool) -> None:
     await core.create("gone", 1)
     (partition,) = topic.partitions
     for number in range(12):
-        partition.append_nowait(make_batch([bytes([number]) * 100] * 3, timestamps=START_MS + number))
-    partition.append_nowait(compressed(make_batch([b"packed"] * 9), 4))
+        partition.log.append_nowait(make_batch([bytes([number]) * 100] * 3, timestamps=START_MS + number))
+    partition.log.append_nowait(compressed(make_batch([b"packed"] * 9), 4))
     for sequence, commit in enumerate((False, True)):
         batch = make_batch(
             [b"t"], producer_id=7, producer_epoch=0, base_sequence=sequence, transactional=True
         )
-        partition.append_nowait(batch, in_transaction=True)
-        partition.append_marker(7, 0, 0, commit=commit)
+        partition.log.append_nowait(batch, in_transaction=True)
+        partition.log.append_marker(7, 0, 0, commit=commit)
     await core.topics.delete("gone")
     await core.tasks.wait_for_jobs()
     if clean:
@@ -147,7 +147,7 @@ async def _open_and_read(place: Path) -> None:
     for topic in core.topics:
         for partition in topic.partitions:
             try:
-                _read(partition)
+                _read(partition.log)
             except TidelogError:
                 continue
     try:

@@ -262,7 +262,7 @@ async def test_running_at_the_stop_waits_no_longer_than_shutdown_timeout_ms(
     broker = new_broker({"shutdown.timeout.ms": 3000})
     async with broker.running():
         await broker.topics.create(NewTopic("flights"))
-        broker.topics.get("flights").partitions[0].append_nowait(make_batch([b"x" * 1_000_000]))
+        broker.topics.get("flights").partitions[0].log.append_nowait(make_batch([b"x" * 1_000_000]))
         stuck = await connect(broker)
         await stuck.send_all(long_poll() * 100)
         await wait_all_tasks_blocked()
@@ -278,7 +278,7 @@ async def test_a_stop_at_once_waits_for_nobody(autojump_clock: MockClock) -> Non
     diary = Diary(broker)
     async with broker.running():
         await broker.topics.create(NewTopic("flights"))
-        broker.topics.get("flights").partitions[0].append_nowait(make_batch([b"x" * 1_000_000]))
+        broker.topics.get("flights").partitions[0].log.append_nowait(make_batch([b"x" * 1_000_000]))
         stuck = await connect(broker)
         await stuck.send_all(long_poll() * 100)
         await wait_all_tasks_blocked()
@@ -298,13 +298,13 @@ async def test_running_at_the_stop_finishes_background_jobs_before_partitions_cl
 
     async with trio.open_nursery() as nursery, broker.running():
         topic = await broker.topics.create(NewTopic("flights"))
-        close = topic.partitions[0].store.close
+        close = topic.partitions[0].log.store.close
 
         def closed() -> None:
             order.append("close")
             close()
 
-        topic.partitions[0].store.close = closed  # type: ignore[method-assign]
+        topic.partitions[0].log.store.close = closed  # type: ignore[method-assign]
         broker.tasks.in_thread("slow job", job)
 
         async def let_it_go() -> None:
@@ -324,7 +324,7 @@ async def test_a_partition_that_does_not_close_keeps_no_storage_open() -> None:
         def fail() -> None:
             raise OSError(5, "Input/output error")
 
-        topic.partitions[0].store.close = fail  # type: ignore[method-assign]
+        topic.partitions[0].log.store.close = fail  # type: ignore[method-assign]
     assert diary.events == OPENED + CLOSED
 
 
@@ -356,12 +356,12 @@ async def test_producer_expiry_removes_producers_after_producer_id_expiration_ms
     settings = {"producer.id.expiration.ms": 10_000, "producer.id.expiration.check.interval.ms": 1000}
     async with running_broker(settings, clock=clock) as broker:
         partition = (await broker.topics.create(NewTopic("flights"))).partitions[0]
-        partition.append_nowait(make_batch(producer_id=1, producer_epoch=0, base_sequence=0))
+        partition.log.append_nowait(make_batch(producer_id=1, producer_epoch=0, base_sequence=0))
         await trio.sleep(5)
-        assert set(partition.producers.entries) == {1}
+        assert set(partition.log.producers.entries) == {1}
         clock.advance(10_001)
         await trio.sleep(1.1)
-        assert partition.producers.entries == {}
+        assert partition.log.producers.entries == {}
         assert broker.tasks.statistics()["producer-id-expiration"].failures == 0
 
 
@@ -401,7 +401,7 @@ async def test_running_restores_topics_records_and_producers_after_a_restart(tmp
         for index, partition in enumerate(topic.partitions):
             for sequence in range(index):
                 value = f"{index}-{sequence}".encode()
-                partition.append_nowait(
+                partition.log.append_nowait(
                     make_batch([value], producer_id=7, producer_epoch=0, base_sequence=sequence)
                 )
         cluster_id, first_id = broker.cluster.cluster_id, await broker.producer_ids.allocate()
@@ -415,14 +415,14 @@ async def test_running_restores_topics_records_and_producers_after_a_restart(tmp
             assert partition.leader_epoch >= topic.partitions[index].leader_epoch
             if index:
                 last = make_batch([b"again"], producer_id=7, producer_epoch=0, base_sequence=index - 1)
-                assert partition.append_nowait(last).base_offset == index - 1
-                assert partition.log_end_offset == index
+                assert partition.log.append_nowait(last).base_offset == index - 1
+                assert partition.log.log_end_offset == index
 
 
 def values_in(broker: Broker, index: int) -> list[bytes | None]:
     """Values of all records of a partition of flights."""
     partition = broker.topics.get("flights").partitions[index]
-    log = partition.read(0, 10_000, Isolation.READ_UNCOMMITTED, wait=True)
+    log = partition.log.read(0, 10_000, Isolation.READ_UNCOMMITTED, wait=True)
     data = bytearray()
     for region in log.regions:
         if isinstance(region, bytes | memoryview):

@@ -125,10 +125,10 @@ async def test_publish_to_a_failing_listener_does_not_stop_an_append(
 
         broker.events.subscribe(append_and_fail)
         other = await broker.topics.create(NewTopic("u", 1))
-        assert partition.append_nowait(make_batch([b"value"])).base_offset == 0
-        assert other.partitions[0].append_nowait(make_batch([b"value"])).base_offset == 0
-        broker.topics.take_offline([TopicPartition("t", 0)], "a disk failed")
+        assert partition.log.append_nowait(make_batch([b"value"])).base_offset == 0
+        assert other.partitions[0].log.append_nowait(make_batch([b"value"])).base_offset == 0
+        broker.replicas.take_offline([TopicPartition("t", 0)], "a disk failed")
         with pytest.raises(StorageError, match="t-0 is offline: a disk failed"):
-            partition.append_as_leader(make_batch([b"value"]))
+            partition.log.append_as_leader(make_batch([b"value"]))
         await trio.lowlevel.checkpoint()
     assert "an event listener failed" in caplog.text

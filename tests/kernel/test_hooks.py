@@ -133,9 +133,9 @@ async def test_tidelog_storage_backends(installed: Example) -> None:
     async with running_broker({"storage": "counting"}) as broker:
         (partition,) = (await broker.topics.ensure("t")).partitions
         batch = make_batch([b"counted"])
-        partition.append_nowait(batch)
+        partition.log.append_nowait(batch)
         assert sys.modules[plugin].appended_bytes == {partition.topic_partition: len(batch)}
-        assert partition.read(0, 10_000, Isolation.READ_UNCOMMITTED).size == len(batch)
+        assert partition.log.read(0, 10_000, Isolation.READ_UNCOMMITTED).size == len(batch)
         await broker.topics.delete("t")
 
 
@@ -148,11 +148,11 @@ async def test_tidelog_metadata_stores(example: Example, tmp_path: Path) -> None
     }
     async with running_broker(settings) as broker:
         topic = await broker.topics.ensure("t")
-        topic.partitions[0].append_as_leader(make_batch([b"kept"]))
+        topic.partitions[0].log.append_as_leader(make_batch([b"kept"]))
     assert not (tmp_path / "data/__cluster_metadata-0").exists()
     async with running_broker(settings) as broker:
         (topic,) = broker.topics
-        assert topic.partitions[0].log_end_offset == 1
+        assert topic.partitions[0].log.log_end_offset == 1
 
 
 async def test_tidelog_metadata_stores_have_to_fit_the_durability_of_the_storage(tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ async def test_tidelog_index_formats(installed: Example, tmp_path: Path) -> None
     }
     async with running_broker(settings) as broker:
         (partition,) = (await broker.topics.ensure("t")).partitions
-        partition.append_nowait(make_batch([b"found without a file"]))
-        assert [header.base_offset for header in partition.store.headers(0)] == [0]
+        partition.log.append_nowait(make_batch([b"found without a file"]))
+        assert [header.base_offset for header in partition.log.store.headers(0)] == [0]
     assert list((tmp_path / "data/t-0").glob("*.log"))
     assert not list((tmp_path / "data/t-0").glob("*index"))
 
@@ -196,9 +196,9 @@ async def test_tidelog_cleanup_policies(installed: Example, policies: str) -> No
         counted = await broker.topics.create(NewTopic("counted", 1, config=settings))
         for partition in (*kept.partitions, *counted.partitions):
             for number in range(8):
-                partition.append_nowait(make_batch([b"x"], timestamps=broker.clock() + 10 * number))
+                partition.log.append_nowait(make_batch([b"x"], timestamps=broker.clock() + 10 * number))
         await run_policies(broker)
-        starts = [topic.partitions[0].log_start_offset for topic in (kept, counted)]
+        starts = [topic.partitions[0].log.log_start_offset for topic in (kept, counted)]
         assert starts == [0, 5]
         with pytest.raises(InvalidTopicConfig, match=r"any of compact, .*did you mean count"):
             await broker.topics.create(NewTopic("wrong", 1, config={"cleanup.policy": "cuont"}))
@@ -236,10 +236,10 @@ async def test_tidelog_cleanup_policies_that_rewrite(
         (partition,) = topic.partitions
         for number, key in enumerate(b"xyxxyxz"):
             batch = make_batch([b"abcdefg"[number : number + 1]], keys=[bytes([key])], timestamps=clock())
-            partition.append_nowait(batch)
+            partition.log.append_nowait(batch)
             clock.advance(10)
         await run_policies(broker)
-        assert b"".join(value or b"" for value in kept_values(partition)) == values
+        assert b"".join(value or b"" for value in kept_values(partition.log)) == values
 
 
 class TestTidelogCleanupPolicies(CleanupPolicyConformance, plugin=loaded("tidelog_cleanup_policies")):
@@ -266,17 +266,17 @@ async def test_tidelog_compression_codecs(installed: Example) -> None:
     config = {"compression.type": "bzip2", "compression.bzip2.level": "1"}
     async with running_broker() as broker:
         (partition,) = (await broker.topics.create(NewTopic("t", 1, config=config))).partitions
-        appended = partition.append_as_leader(make_batch([b"squeezed" * 1000] * 3))
+        appended = partition.log.append_as_leader(make_batch([b"squeezed" * 1000] * 3))
         assert not isinstance(appended, AppendResult)
         assert (await appended).last_offset == 2
-        found = partition.read(0, 10_000, Isolation.READ_UNCOMMITTED)
+        found = partition.log.read(0, 10_000, Isolation.READ_UNCOMMITTED)
         batch = b"".join(map(region_bytes, found.regions))
         header = parse_header(batch)
         assert (header.codec, batch[61:65]) == (5, b"BZh1")
         assert [record.value for record in iter_records(batch, header)] == [b"squeezed" * 1000] * 3
-        squeezed = partition.append_as_leader(bytearray(batch))
+        squeezed = partition.log.append_as_leader(bytearray(batch))
         kept = squeezed if isinstance(squeezed, AppendResult) else await squeezed
-        again = partition.read(kept.base_offset, 10_000, Isolation.READ_UNCOMMITTED)
+        again = partition.log.read(kept.base_offset, 10_000, Isolation.READ_UNCOMMITTED)
         # It is stored as it is.
         assert b"".join(map(region_bytes, again.regions))[61:] == batch[61:]
 
@@ -363,8 +363,8 @@ async def test_tidelog_sinks(installed: Example, caplog: pytest.LogCaptureFixtur
     async with running_broker(settings) as broker:
         for topic in ("flights", "planes"):
             (partition,) = (await broker.topics.ensure(topic)).partitions
-            partition.append_nowait(make_batch([b"a", b"b"]))
-            partition.append_nowait(make_batch([b"c"]))
+            partition.log.append_nowait(make_batch([b"a", b"b"]))
+            partition.log.append_nowait(make_batch([b"c"]))
         await trio.testing.wait_all_tasks_blocked()
         found = broker.sinks.statistics()["tally.flights"]
         assert (found.lag, found.read_batches, found.partitions) == (0, 2, 1)
@@ -417,7 +417,7 @@ def test_tidelog_kafka_apis(installed: Example) -> None:
         trio.from_thread.run(running.broker.topics.ensure, "t", trio_token=running.token)
         (partition,) = running.broker.topics.get("t").partitions
         trio.from_thread.run_sync(
-            partition.append_as_leader, make_batch([b"a", b"b"]), trio_token=running.token
+            partition.log.append_as_leader, make_batch([b"a", b"b"]), trio_token=running.token
         )
         module = sys.modules[plugin]
         served = client.request(ApiVersionsRequest(client_software_name="tests", client_software_version="1"))

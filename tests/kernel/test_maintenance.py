@@ -12,7 +12,7 @@ from tidelog.kernel.topics import NewTopic, Topic
 
 
 def waiting(*topics: Topic) -> list[str]:
-    return [topic.name for topic in topics if topic.partitions[0].has_unflushed]
+    return [topic.name for topic in topics if topic.partitions[0].log.has_unflushed]
 
 
 async def test_timed_flush_flushes_only_what_waited_for_flush_ms() -> None:
@@ -22,7 +22,7 @@ async def test_timed_flush_flushes_only_what_waited_for_flush_ms() -> None:
         untimed = await broker.topics.create(NewTopic("untimed"))
         task = TimedFlush(broker.topics, clock)
         for topic in (timed, untimed):
-            topic.partitions[0].append_nowait(make_batch([b"value"], timestamps=clock()))
+            topic.partitions[0].log.append_nowait(make_batch([b"value"], timestamps=clock()))
         await task.run()
         assert waiting(timed, untimed) == ["timed", "untimed"]
         clock.advance(4999)

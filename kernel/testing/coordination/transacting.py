@@ -42,7 +42,7 @@ async def begin(harness: CoordinatorHarness, version: int = EPOCH_PER_TRANSACTIO
             transactional=True,
         )
         verified = transactions.includes_partition(*producer, place)
-        harness.broker.topics.get(TOPIC).partitions[place.partition].append_nowait(
+        harness.broker.topics.get(TOPIC).partitions[place.partition].log.append_nowait(
             batch, in_transaction=verified
         )
     return producer
@@ -51,7 +51,7 @@ async def begin(harness: CoordinatorHarness, version: int = EPOCH_PER_TRANSACTIO
 def held_back(harness: CoordinatorHarness) -> list[int]:
     """How many records, markers counted, readers of committed data do not get of each partition."""
     partitions = harness.broker.topics.get(TOPIC).partitions
-    return [partition.log_end_offset - partition.last_stable_offset for partition in partitions]
+    return [partition.log.log_end_offset - partition.log.last_stable_offset for partition in partitions]
 
 
 @pytest.mark.trio

@@ -13,7 +13,6 @@ from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import Config
 from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.seams.cleanup import CleanupPolicy, CleanupStatistics
-from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.tasks import BackgroundTask, LifespanTask, PeriodicTask
 from tidelog.kernel.seams.topics import Topics
@@ -22,6 +21,7 @@ from tidelog.plugins.cleaner.execution.policy_execution import PolicyExecution, 
 from tidelog.plugins.cleaner.execution.workers import Workers
 
 if TYPE_CHECKING:
+    from tidelog.kernel.log import UnifiedLog
     from tidelog.plugins.cleaner.execution.rewriting import Observe
 
 _AT_ONCE = {keys.MIN_CLEANABLE_DIRTY_RATIO.name: 0.0}
@@ -41,7 +41,7 @@ class LogCleanup:
     ) -> None:
         """`monotonic()` returns seconds, for back-offs: the wall clock may be set back."""
         self._config = config
-        in_hands: set[Partition] = set()
+        in_hands: set[UnifiedLog] = set()
         self._workers = workers = Workers(config)
         self._executions = {
             name: PolicyExecution(policy, topics, clock, in_hands, workers, monotonic)

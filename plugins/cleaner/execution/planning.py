@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
@@ -14,8 +14,10 @@ from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.kernel.seams.cleanup import NOTHING, BadPlan, CleanupPolicy, LogView, Plan, check_plan
-from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import SegmentView
+
+if TYPE_CHECKING:
+    from tidelog.kernel.log import UnifiedLog
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +40,7 @@ class LogStamp(NamedTuple):
     log_end_offset: int
 
     @classmethod
-    def of(cls, partition: Partition, config: TopicConfig) -> LogStamp:
+    def of(cls, partition: UnifiedLog, config: TopicConfig) -> LogStamp:
         """Return the present stamp of a log whose topic has this configuration."""
         offsets = partition.watermarks
         return cls(
@@ -69,7 +71,7 @@ class Planner:
     def __init__(self, policy: CleanupPolicy) -> None:
         self._policy = policy
 
-    async def plans(self, logs: Sequence[tuple[Partition, TopicConfig]], now_ms: int) -> list[Planned]:
+    async def plans(self, logs: Sequence[tuple[UnifiedLog, TopicConfig]], now_ms: int) -> list[Planned]:
         """Return a plan for each log; one call of a thread makes all of them."""
         # Before the segments are looked at: what changes meanwhile changes the stamp.
         stamps = [LogStamp.of(partition, config) for partition, config in logs]
@@ -84,7 +86,7 @@ class Planner:
 
         return await trio.to_thread.run_sync(make)
 
-    async def wants_active_segment(self, partition: Partition, config: TopicConfig, now_ms: int) -> bool:
+    async def wants_active_segment(self, partition: UnifiedLog, config: TopicConfig, now_ms: int) -> bool:
         """Return whether the policy would rewrite the active segment as well if another one followed it.
 
         An error is no answer: the next plan has it, too, and reports it.
@@ -111,7 +113,7 @@ class Planner:
         if _described.admit(f"{self._policy.name} {error!r:.200}") is not None:
             _log.warning("the error of cleanup policy %s:", self._policy.name, exc_info=error)
 
-    def _planned(self, partition: Partition, stamp: LogStamp, now_ms: int) -> Planned:
+    def _planned(self, partition: UnifiedLog, stamp: LogStamp, now_ms: int) -> Planned:
         """Blocking: make one plan; an error is the problem of this log alone."""
         try:
             return Planned(self._plan(partition, stamp, now_ms), stamp)
@@ -123,7 +125,7 @@ class Planner:
             self._describe(error)
             return Planned(NOTHING, stamp, f"no plan: {type(error).__name__}: {error}")
 
-    def _plan(self, partition: Partition, stamp: LogStamp, now_ms: int) -> Plan:
+    def _plan(self, partition: UnifiedLog, stamp: LogStamp, now_ms: int) -> Plan:
         segments = partition.store.segments()
         if not segments:
             return NOTHING
@@ -132,7 +134,7 @@ class Planner:
         check_plan(plan, log)
         return plan
 
-    def _view(self, partition: Partition, segments: Sequence[SegmentView], stamp: LogStamp) -> LogView:
+    def _view(self, partition: UnifiedLog, segments: Sequence[SegmentView], stamp: LogStamp) -> LogView:
         return LogView(
             partition.topic_partition,
             tuple(segments),
@@ -143,7 +145,7 @@ class Planner:
             first_timestamp=partial(_first_timestamp, partition),
         )
 
-    def _rewritten_until(self, partition: Partition) -> int | None:
+    def _rewritten_until(self, partition: UnifiedLog) -> int | None:
         """Blocking: return how far the policy has rewritten a log; one that ends below it is dirty again.
 
         Its end may have been lost, and what is appended in its place was never looked at.
@@ -164,5 +166,5 @@ class Planner:
         return store.log_start_offset
 
 
-def _first_timestamp(partition: Partition, segment: SegmentView) -> int:
+def _first_timestamp(partition: UnifiedLog, segment: SegmentView) -> int:
     return partition.store.first_timestamp(segment.base_offset)

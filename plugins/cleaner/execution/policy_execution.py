@@ -14,7 +14,6 @@ from tidelog.kernel.config import TopicConfig, keys
 from tidelog.kernel.errors import BrokerError, TidelogError
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.cleanup import CleanupPolicy, CleanupStatistics, Plan, Rewrite
-from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.topics import Topic, Topics
 from tidelog.plugins.cleaner.errors import LogCorrupt, RewriteAborted, RewriteFailed, WorkerDied
@@ -23,6 +22,7 @@ from tidelog.plugins.cleaner.execution.planning import LogStamp, Planned, Planne
 from tidelog.plugins.cleaner.execution.workers import Workers
 
 if TYPE_CHECKING:
+    from tidelog.kernel.log import UnifiedLog
     from tidelog.plugins.cleaner.execution.rewriting import Observe, Rewritten, Worker
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class RewriteOutcome(NamedTuple):
 class _Wanted(NamedTuple):
     """A rewrite that a policy wants; without `deletes` nothing else is done to the log."""
 
-    partition: Partition
+    partition: UnifiedLog
     config: TopicConfig
     rewrite: Rewrite
     deletes: bool = True
@@ -55,7 +55,7 @@ class PolicyExecution:
         policy: CleanupPolicy,
         topics: Topics,
         clock: Clock,
-        in_hands: set[Partition],
+        in_hands: set[UnifiedLog],
         workers: Workers,
         monotonic: Callable[[], float] = trio.current_time,
     ) -> None:
@@ -69,8 +69,8 @@ class PolicyExecution:
         self._clock = clock
         self._in_hands = in_hands
         self._planner = Planner(policy)
-        self._states: dict[Partition, LogState] = {}
-        self._failing: dict[Partition, LogState] = {}
+        self._states: dict[UnifiedLog, LogState] = {}
+        self._failing: dict[UnifiedLog, LogState] = {}
         """Those whose last rewrite failed."""
         self._workers = workers
         self._monotonic = monotonic
@@ -96,20 +96,20 @@ class PolicyExecution:
             wanted += [_Wanted(each, configs[each], rewrite) for each, rewrite in rewrites.items()]
         return wanted
 
-    async def _due(self) -> list[tuple[Partition, Topic]]:
+    async def _due(self) -> list[tuple[UnifiedLog, Topic]]:
         """Return the logs for which the policy may have something to do; what is known of others stays.
 
         A broker may have tens of thousands of logs, of which nearly all are idle: here is no thread, and no
         checkpoint but by time.
         """
-        states: dict[Partition, LogState] = {}
-        due: list[tuple[Partition, Topic]] = []
+        states: dict[UnifiedLog, LogState] = {}
+        due: list[tuple[UnifiedLog, Topic]] = []
         now_ms = self._clock()
         pace = Pace()
         for topic in tuple(self._topics):
             config = topic.config
             applies = self.policy.name in config[keys.CLEANUP_POLICY]
-            for partition in tuple(topic.partitions) if applies else ():
+            for partition in [each.log for each in topic.partitions] if applies else ():
                 if partition.offline is None:
                     state = states[partition] = self._states.get(partition) or LogState()
                     if not state.is_idle(LogStamp.of(partition, config), now_ms):
@@ -120,12 +120,12 @@ class PolicyExecution:
         self._states = states
         return due
 
-    def _state(self, partition: Partition) -> LogState:
+    def _state(self, partition: UnifiedLog) -> LogState:
         return self._states.setdefault(partition, LogState())
 
     async def _clean(
-        self, logs: Sequence[tuple[Partition, TopicConfig]], *, deletes: bool = True
-    ) -> dict[Partition, Rewrite]:
+        self, logs: Sequence[tuple[UnifiedLog, TopicConfig]], *, deletes: bool = True
+    ) -> dict[UnifiedLog, Rewrite]:
         """Carry out the plans for some logs but rewrites, return those; without `deletes` nothing is deleted.
 
         A log that is in the hands of another policy is passed over.
@@ -137,7 +137,7 @@ class PolicyExecution:
         ]
         held = {partition for partition, _ in logs}
         self._in_hands |= held
-        wanted: dict[Partition, Rewrite] = {}
+        wanted: dict[UnifiedLog, Rewrite] = {}
         try:
             planned = await self._planner.plans(logs, self._clock())
             for (partition, _), each in zip(logs, planned, strict=True):
@@ -151,7 +151,7 @@ class PolicyExecution:
         return wanted
 
     async def _carry_out_but_rewrite(
-        self, partition: Partition, planned: Planned, *, deletes: bool
+        self, partition: UnifiedLog, planned: Planned, *, deletes: bool
     ) -> Rewrite | None:
         """Carry out a plan and note what comes of it; return its rewrite if that may be tried now."""
         plan, state = planned.plan, self._state(partition)
@@ -174,7 +174,7 @@ class PolicyExecution:
             return None
         return plan.rewrite
 
-    async def _carry_out(self, plan: Plan, partition: Partition) -> None:
+    async def _carry_out(self, plan: Plan, partition: UnifiedLog) -> None:
         if plan.roll and await partition.roll():
             self.statistics.rolled_segments += 1
         if plan.delete_before is None:
@@ -213,7 +213,7 @@ class PolicyExecution:
         for topic in tuple(self._topics):
             if self.policy.name in topic.config[keys.CLEANUP_POLICY] and (topic.name in topics or not topics):
                 config = topic.config | overrides
-                for partition in topic.partitions:
+                for partition in [each.log for each in topic.partitions]:
                     failures = self.statistics.failures
                     if with_active_segments:
                         await self._roll_what_is_wanted(partition, config)
@@ -227,7 +227,7 @@ class PolicyExecution:
         failed += [each.partition.topic_partition for each in wanted if not self._is_done(each)]
         return RewriteOutcome(done, failed)
 
-    async def _roll_what_is_wanted(self, partition: Partition, config: TopicConfig) -> None:
+    async def _roll_what_is_wanted(self, partition: UnifiedLog, config: TopicConfig) -> None:
         """Begin a new segment if the policy would rewrite the active one then."""
         if await self._planner.wants_active_segment(partition, config, self._clock()):
             roll = Planned(Plan(roll=True), LogStamp.of(partition, config))
@@ -278,7 +278,7 @@ class PolicyExecution:
             reached = until
         return True
 
-    def _note_rewritten(self, partition: Partition, rewritten: Rewritten) -> None:
+    def _note_rewritten(self, partition: UnifiedLog, rewritten: Rewritten) -> None:
         done, statistics = rewritten.done, self.statistics
         self._state(partition).note_rewritten()
         self._failing.pop(partition, None)
@@ -307,7 +307,7 @@ class PolicyExecution:
             "".join(f"; {name}: {count:g}" for name, count in sorted(done.counts.items())),
         )
 
-    def _note_failed(self, partition: Partition, config: TopicConfig, error: Exception) -> None:
+    def _note_failed(self, partition: UnifiedLog, config: TopicConfig, error: Exception) -> None:
         """Note why a rewrite did not come to its end, and when it is tried again.
 
         Only what cannot be read is given up. Everything else may pass, as a full disk does, or be corrected
@@ -340,11 +340,11 @@ class PolicyExecution:
         self.statistics.postponed_partitions = len(postponed)
         self.statistics.longest_backoff_seconds = max(postponed, default=0)
 
-    def _fail(self, partition: Partition, message: str) -> None:
+    def _fail(self, partition: UnifiedLog, message: str) -> None:
         self.statistics.failures += 1
         self._note(partition, message, logging.ERROR)
 
-    def _note(self, partition: Partition, message: str, level: int = logging.WARNING) -> None:
+    def _note(self, partition: UnifiedLog, message: str, level: int = logging.WARNING) -> None:
         """Log a message about a partition, unless it was the last one already."""
         state = self._state(partition)
         if message and message != state.message:

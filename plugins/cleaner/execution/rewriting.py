@@ -19,7 +19,6 @@ from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.errors import LogBusy, TidelogError
 from tidelog.kernel.seams.cleanup import Rewrite
 from tidelog.kernel.seams.compression import registered_codecs
-from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import SegmentDraft, SegmentView, StaleDraft, TopicPartition
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES
 from tidelog.plugins.cleaner import keys
@@ -38,6 +37,7 @@ from tidelog.plugins.cleaner.worker.messages import (
 )
 
 if TYPE_CHECKING:
+    from tidelog.kernel.log import UnifiedLog
     from tidelog.plugins.cleaner.worker.process import WorkerProcess
 
 CHUNK_BYTES: Final = 3 * 1024 * 1024
@@ -82,7 +82,7 @@ class Worker:
 
     async def rewrite(
         self,
-        partition: Partition,
+        partition: UnifiedLog,
         rewrite: Rewrite,
         config: TopicConfig,
         now_ms: int,
@@ -149,7 +149,7 @@ class Worker:
 class _ReadBytes:
     """How much of a rewrite's segments was read, for an observer."""
 
-    def __init__(self, partition: Partition, job: RewriteJob, observe: Observe | None) -> None:
+    def __init__(self, partition: UnifiedLog, job: RewriteJob, observe: Observe | None) -> None:
         self._partition = partition.topic_partition
         self._observe = observe
         self._total = _bytes_to_read(job)
@@ -165,7 +165,7 @@ class _ReadBytes:
 class _Groups:
     """The drafts of one rewrite, of which one at most is begun at a time."""
 
-    def __init__(self, partition: Partition, job: RewriteJob) -> None:
+    def __init__(self, partition: UnifiedLog, job: RewriteJob) -> None:
         self._partition = partition
         self._sources = {source.base_offset: source.size_bytes for source in job.sources}
         """Base offset → size of the segments that were not replaced yet."""
@@ -257,7 +257,7 @@ def _bytes_to_read(job: RewriteJob) -> int:
 
 
 def _job(
-    partition: Partition,
+    partition: UnifiedLog,
     rewrite: Rewrite,
     topic: TopicConfig,
     config: Config,

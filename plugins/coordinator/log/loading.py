@@ -13,8 +13,8 @@ from tidelog.kernel.seams.storage import region_bytes
 from tidelog.plugins.coordinator.log.batches import LoadedBatch, decode_batches
 
 if TYPE_CHECKING:
+    from tidelog.kernel.log import UnifiedLog
     from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
-    from tidelog.kernel.seams.partition import Partition
     from tidelog.plugins.coordinator.log.state_log import LogReader
 
 Steps: TypeAlias = Generator[None, None, None]
@@ -26,13 +26,13 @@ class PartitionLoader:
     def __init__(
         self,
         number: int,
-        partition: Partition,
+        log: UnifiedLog,
         reader: LogReader,
         progress: CoordinatorLoadCounts,
         load_bytes: int,
     ) -> None:
         self.number = number
-        self.partition = partition
+        self.log = log
         self.stopped = False
         self._reader = reader
         self._progress = progress
@@ -48,8 +48,8 @@ class PartitionLoader:
         Raises:
             BrokerError: it cannot be read.
         """
-        partition = self.partition
-        offset, end = partition.log_start_offset, partition.log_end_offset
+        log = self.log
+        offset, end = log.log_start_offset, log.log_end_offset
         while offset < end and not self.stopped:
             start = offset
             batches, offset, size = await trio.to_thread.run_sync(self._read, start)
@@ -67,7 +67,7 @@ class PartitionLoader:
 
     def _read(self, offset: int) -> tuple[list[LoadedBatch], int, int]:
         """Return batches from `offset` on, the offset behind them, and their size in bytes; blocking."""
-        found = self.partition.read(offset, self._load_bytes, Isolation.READ_UNCOMMITTED, wait=True)
+        found = self.log.read(offset, self._load_bytes, Isolation.READ_UNCOMMITTED, wait=True)
         data = b"".join(region_bytes(region) for region in found.regions)
         batches, next_offset = decode_batches(memoryview(data), offset)
         return batches, next_offset, len(data)
@@ -82,6 +82,6 @@ class PartitionLoader:
                     return
 
 
-def has_records(partition: Partition) -> bool:
+def has_records(log: UnifiedLog) -> bool:
     """Return whether there is anything to load."""
-    return partition.log_end_offset > partition.log_start_offset
+    return log.log_end_offset > log.log_start_offset

@@ -17,6 +17,7 @@ from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorLoadInProgress,
     NotCoordinator,
+    NotLeaderOrFollower,
     StorageError,
     UnknownTopicOrPartition,
 )
@@ -30,8 +31,10 @@ from tidelog.plugins.coordinator.log.batches import encode_batch
 from tidelog.plugins.coordinator.log.loading import PartitionLoader, has_records
 
 if TYPE_CHECKING:
+    from tidelog.kernel.log import UnifiedLog
+    from tidelog.kernel.replica import Partition
     from tidelog.kernel.seams.coordination.backend import CoordinatorContext
-    from tidelog.kernel.seams.partition import AppendResult, Partition
+    from tidelog.kernel.seams.partition import AppendResult
     from tidelog.kernel.seams.topics import Topic
     from tidelog.plugins.coordinator.log.batches import StateRecord
     from tidelog.plugins.coordinator.log.state_log import LogReader
@@ -40,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
-LOST: Final = (StorageError, UnknownTopicOrPartition)
+LOST: Final = (NotLeaderOrFollower, StorageError, UnknownTopicOrPartition)
 """A partition that refuses with one of these is no longer this broker's to coordinate."""
 REFUSAL_INTERVAL_SECONDS: Final = 60.0
 """How often it is logged that a partition cannot be written."""
@@ -62,7 +65,7 @@ class TopicLog:
         self._load_bytes = load_bytes
         self._codec = codec
         self._topic: Topic | None = None
-        self._active: dict[int, Partition] = {}
+        self._active: dict[int, UnifiedLog] = {}
         self._loading: dict[int, PartitionLoader] = {}
         self._failed: dict[int, BrokerError] = {}
         self._queue: deque[PartitionLoader] = deque()
@@ -156,18 +159,18 @@ class TopicLog:
         self._topic = topic = self._topics.find(self._spec.name)
         if topic is None:
             return
-        led = [number for number, partition in enumerate(topic.partitions) if not partition.follows]
+        led = [partition.log for partition in topic.partitions if partition.is_leader]
         # What needs no reading is active at once, and before all others.
-        for number in sorted(led, key=lambda number: has_records(topic.partitions[number])):
-            self._load(number, topic.partitions[number], reader)
+        for log in sorted(led, key=has_records):
+            self._load(log.topic_partition.partition, log, reader)
 
-    def _load(self, number: int, partition: Partition, reader: LogReader) -> None:
+    def _load(self, number: int, log: UnifiedLog, reader: LogReader) -> None:
         """Load a partition that this broker leads from now on."""
-        if not has_records(partition):
-            self._active[number] = partition
+        if not has_records(log):
+            self._active[number] = log
             reader.loaded(number)
             return
-        loader = PartitionLoader(number, partition, reader, self.progress, self._load_bytes)
+        loader = PartitionLoader(number, log, reader, self.progress, self._load_bytes)
         self._loading[number] = loader
         self._queue.append(loader)
         self.progress.partitions += 1
@@ -200,11 +203,11 @@ class TopicLog:
 
     def _leadership_changed(self, number: int, partition: Partition, reader: LogReader) -> None:
         held = number in self._active or number in self._loading
-        if partition.follows:
+        if not partition.is_leader:
             self._unload(number, reader)
         elif not held:
             self._failed.pop(number, None)
-            self._load(number, partition, reader)
+            self._load(number, partition.log, reader)
 
     async def _load_queued(self) -> None:
         began = trio.current_time()
@@ -235,7 +238,7 @@ class TopicLog:
             return
         del self._loading[number]
         if failure is None:
-            self._active[number] = loader.partition
+            self._active[number] = loader.log
             self._reader.loaded(number)
         else:
             _log.error("%s cannot be read: %s", name, failure)

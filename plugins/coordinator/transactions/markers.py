@@ -17,8 +17,9 @@ from tidelog.kernel.errors import (
 from tidelog.plugins.coordinator.log.topic_log import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
+    from tidelog.kernel.log import UnifiedLog
+    from tidelog.kernel.replica import ReplicaManager
     from tidelog.kernel.seams.coordination.transactions import EndOfTransaction
-    from tidelog.kernel.seams.partition import Partition
     from tidelog.kernel.seams.storage import TopicPartition
     from tidelog.kernel.seams.topics import Topics
     from tidelog.plugins.coordinator.log import StateLog
@@ -40,8 +41,11 @@ class OffsetsToComplete(Protocol):
 class Markers:
     """Writes markers, and waits for the disk where one may not be acknowledged at once."""
 
-    def __init__(self, topics: Topics, group_log: StateLog, offsets: OffsetsToComplete) -> None:
+    def __init__(
+        self, topics: Topics, replicas: ReplicaManager, group_log: StateLog, offsets: OffsetsToComplete
+    ) -> None:
         self._topics = topics
+        self._replicas = replicas
         self._group_log = group_log
         self._offsets = offsets
 
@@ -79,11 +83,11 @@ class Markers:
         """
         due = self._append(place, end)
         if due is not None:
-            partition, offset = due
-            await partition.wait_flushed(offset)
+            log, offset = due
+            await log.wait_flushed(offset)
 
-    def _append(self, place: TopicPartition, end: EndOfTransaction) -> tuple[Partition, int] | None:
-        """Append a marker; return the partition and the offset to wait for, None if it is durable."""
+    def _append(self, place: TopicPartition, end: EndOfTransaction) -> tuple[UnifiedLog, int] | None:
+        """Append a marker; return the log and the offset to wait for, None if it is durable."""
         of_offsets = place.topic == OFFSETS_TOPIC
         if of_offsets:
             # A log that is still being loaded would miss the marker.
@@ -93,27 +97,24 @@ class Markers:
             self._offsets.complete_transaction(place.partition, end.producer.producer_id, end.commit)
         return due
 
-    def _append_to_log(self, place: TopicPartition, end: EndOfTransaction) -> tuple[Partition, int] | None:
-        topic = self._topics.find(place.topic)
-        if topic is None and place.topic == OFFSETS_TOPIC:
+    def _append_to_log(self, place: TopicPartition, end: EndOfTransaction) -> tuple[UnifiedLog, int] | None:
+        if place.topic == OFFSETS_TOPIC and self._topics.find(place.topic) is None:
             # Offsets that are kept in memory alone have no log.
             return None
-        if topic is None or not 0 <= place.partition < len(topic.partitions):
-            raise UnknownTopicOrPartition(f"{place} does not exist")
-        partition = topic.partitions[place.partition]
-        result = partition.append_marker(
+        log = self._replicas.log_of(*place)
+        result = log.append_marker(
             end.producer.producer_id,
             end.producer.epoch,
             end.coordinator_epoch,
             commit=end.commit,
             transaction_version=end.version,
         )
-        return (partition, result.last_offset) if result.flush_due else None
+        return (log, result.last_offset) if result.flush_due else None
 
 
-async def _flush(partition: Partition, offset: int, failed: set[TopicPartition]) -> None:
+async def _flush(log: UnifiedLog, offset: int, failed: set[TopicPartition]) -> None:
     try:
-        await partition.wait_flushed(offset)
+        await log.wait_flushed(offset)
     except BrokerError as error:
-        _log.warning("%s: a marker is not on disk: %s", partition.topic_partition, error)
-        failed.add(partition.topic_partition)
+        _log.warning("%s: a marker is not on disk: %s", log.topic_partition, error)
+        failed.add(log.topic_partition)

@@ -37,22 +37,25 @@ def find_topic(topics: Topics, name: str | None, topic_id: Uuid, *, by_id: bool)
 
 def is_offline(topic: Topic, index: int) -> bool:
     """Return whether no replica of a partition is available, since its log directory failed."""
-    return isinstance(topic.partitions[index].offline, StorageError)
+    return isinstance(topic.partitions[index].log.offline, StorageError)
 
 
 def describe_partition(
     make: Callable[..., P], context: RequestContext, topic: Topic, index: int, **others: object
 ) -> P:
     """Return `make` of the fields in which Metadata and DescribeTopicPartitions describe a partition."""
-    leader, offline = context.broker.cluster.leader_of(topic.name, index), is_offline(topic, index)
+    partition, offline = topic.partitions[index], is_offline(topic, index)
+    node_id = context.broker.cluster.node_id
+    # As in Kafka, a leader that is no broker of the cluster is none: clients could not reach it.
+    is_led = partition.is_leader and not offline
     return make(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if offline else 0,
+        error_code=0 if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=index,
-        leader_id=NO_LEADER if offline else leader,
-        leader_epoch=topic.partitions[index].leader_epoch,
-        replica_nodes=[leader],
-        isr_nodes=[leader],
-        offline_replicas=[leader] if offline else [],
+        leader_id=node_id if is_led else NO_LEADER,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=[node_id],
+        isr_nodes=[*partition.isr],
+        offline_replicas=[node_id] if offline else [],
         **others,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from tidelog.kernel.errors import BrokerError, InvalidTopic, UnknownTopicOrPartition
+from tidelog.kernel.errors import BrokerError, InvalidTopic
 from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -67,9 +67,7 @@ def _low_watermark(context: RequestContext, name: str, asked: DeleteRecordsParti
         raise InvalidTopic(
             f"the broker keeps its own state in {name}; its records are not deleted by request"
         )
-    if not 0 <= asked.partition_index < len(topic.partitions):
-        raise UnknownTopicOrPartition(f"topic {name!r} has no partition {asked.partition_index}")
-    partition = topic.partitions[asked.partition_index]
-    offset = partition.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
-    partition.delete_records_before(offset)
-    return partition.log_start_offset
+    log = context.broker.replicas.log_of(name, asked.partition_index)
+    offset = log.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
+    log.delete_records_before(offset)
+    return log.log_start_offset

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import TYPE_CHECKING
 
-from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
+from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.pace import each_in_steps
-from tidelog.kernel.seams.partition import ProducerView
 from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -17,6 +17,9 @@ from tidelog.plugins.protocol_kafka.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+
+if TYPE_CHECKING:
+    from tidelog.kernel.log.producers import ProducerEntry
 
 
 @in_steps
@@ -45,9 +48,8 @@ def _topic(described: tuple[str, dict[int, PartitionResponse]]) -> TopicResponse
 
 def _describe(context: RequestContext, name: str, index: int) -> Generator[None, None, PartitionResponse]:
     try:
-        topic = context.broker.topics.get(name)
-        if not 0 <= index < len(topic.partitions):
-            raise UnknownTopicOrPartition(f"topic {name!r} has no partition {index}")
+        # As in Kafka any replica knows the producers.
+        partition = context.broker.replicas.get(name, index)
     except BrokerError as error:
         return PartitionResponse(
             partition_index=index,
@@ -56,13 +58,13 @@ def _describe(context: RequestContext, name: str, index: int) -> Generator[None,
             active_producers=[],
         )
     producers: list[ProducerState] = []
-    for producer_id, entry in tuple(topic.partitions[index].producers.entries.items()):
+    for producer_id, entry in tuple(partition.log.producers.entries.items()):
         producers.append(_producer(producer_id, entry))
         yield
     return PartitionResponse(partition_index=index, error_code=0, active_producers=producers)
 
 
-def _producer(producer_id: int, entry: ProducerView) -> ProducerState:
+def _producer(producer_id: int, entry: ProducerEntry) -> ProducerState:
     return ProducerState(
         producer_id=producer_id,
         producer_epoch=entry.epoch,

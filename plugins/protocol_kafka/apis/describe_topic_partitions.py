@@ -98,8 +98,7 @@ def _first_partition(cursor: Cursor | None, name: str) -> int:
 def _partition(context: RequestContext, topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition:
     """Describe a partition; one without a leader has its only replica as the eligible one (KIP-966)."""
     has_elr = context.broker.features.level(ELR_VERSION) > DISABLED
-    replica = context.broker.cluster.leader_of(topic.name, index)
-    eligible = [replica] if has_elr and is_offline(topic, index) else []
+    eligible = [context.broker.cluster.node_id] if has_elr and is_offline(topic, index) else []
     return describe_partition(
         DescribeTopicPartitionsResponsePartition,
         context,

@@ -19,7 +19,7 @@ import logging
 import struct
 import weakref
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
@@ -28,9 +28,11 @@ from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.records.batch import HEADER_BYTES, TIMESTAMP_TYPE_BIT, BatchHeader
 from tidelog.kernel.records.message_set import MAGIC_V0, MAGIC_V1, MessageContent, encode_message
 from tidelog.kernel.records.stored import iter_stored, iter_stored_contents, unpacking_memory
-from tidelog.kernel.seams.partition import Unpacking
 from tidelog.kernel.seams.storage import LogSlice, Region, region_bytes
 from tidelog.kernel.seams.wire import Part, StreamedBytes
+
+if TYPE_CHECKING:
+    from tidelog.kernel.log.memory_budget import Unpacking
 
 FORMAT_1_SINCE = 2
 BATCHES_SINCE = 4

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
-from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
+from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.pace import ThreadPace
-from tidelog.kernel.seams.partition import Isolation, Partition
+from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.storage import EMPTY_SLICE, LogSlice, WouldBlock
 from tidelog.kernel.seams.topics import Topic
 from tidelog.plugins.protocol_kafka.apis.common_fields import isolation_of
@@ -33,9 +33,13 @@ from tidelog.plugins.protocol_kafka.messages.fetch import (
     PartitionData,
 )
 
+if TYPE_CHECKING:
+    from tidelog.kernel.log import UnifiedLog
+
 T = TypeVar("T")
 
 TOPIC_IDS_SINCE = 13
+FROM_FOLLOWERS_SINCE = 11
 NO_PARTITION = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -55,16 +59,19 @@ class PartitionReads:
         # All partitions get their share of what is converted before a response is sent.
         self._first_bytes = min(PIECE_BYTES, MAX_FIRST_BYTES // min(max(count, 1), FEW_ELEMENTS))
         self.pace: ThreadPace | None = None
-        self.topics = context.broker.topics
+        self.topics, self._replicas = context.broker.topics, context.broker.replicas
         self._max_bytes = min(request.max_bytes, context.fetch_max_bytes)
         self._max_idle_ms = context.max_idle_ms
         self.version = context.api_version
+        # Consumers of KIP-392 may read from followers.
+        follower_id = max(request.replica_id, request.replica_state.replica_id)
+        self._leader_only = self.version < FROM_FOLLOWERS_SINCE or follower_id >= 0
         self._max_wait_ms = request.max_wait_ms
         self._min_bytes = request.min_bytes
         self.isolation = isolation_of(request.isolation_level)
         self.is_final = False
         self.size = self._held_bytes = 0
-        self.partitions: list[Partition] = []
+        self.partitions: list[UnifiedLog] = []
 
     def start_pass(self) -> None:
         """Read all partitions again."""
@@ -103,10 +110,9 @@ class PartitionReads:
         if self.pace is not None:
             self.pace.turn()
         try:
-            if not 0 <= asked.partition < len(topic.partitions):
-                raise UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {asked.partition}")
-            partition = topic.partitions[asked.partition]
-            partition.check_leader_epoch(asked.current_leader_epoch)
+            partition = self._replicas.log_of(
+                topic.name, asked.partition, asked.current_leader_epoch, leader_only=self._leader_only
+            )
             # Before the read, so that data appended while a thread reads does not count as read.
             watermarks = partition.watermarks
             high_watermark, last_stable = watermarks.high_watermark, watermarks.last_stable_offset
@@ -141,7 +147,7 @@ class PartitionReads:
         )
 
     def _read(
-        self, partition: Partition, asked: FetchPartition, *, wait: bool
+        self, partition: UnifiedLog, asked: FetchPartition, *, wait: bool
     ) -> LogSlice | ConvertedRecords:
         """Read up to the request's limit; the first partition with data returns its first batch whole."""
         left = self._max_bytes - self.size
@@ -154,7 +160,7 @@ class PartitionReads:
         return EMPTY_SLICE if self.size and records.size > allowed else records
 
     def _read_message_set(
-        self, partition: Partition, offset: int, allowed: int, *, wait: bool
+        self, partition: UnifiedLog, offset: int, allowed: int, *, wait: bool
     ) -> ConvertedRecords:
         if not wait:
             raise WouldBlock
@@ -174,7 +180,7 @@ class PartitionReads:
 
 
 def _aborted(
-    partition: Partition, offset: int, records: LogSlice, *, wait: bool
+    partition: UnifiedLog, offset: int, records: LogSlice, *, wait: bool
 ) -> list[FetchAbortedTransaction]:
     """Return the aborted transactions that a read-committed consumer has to skip in this data."""
     return [

@@ -215,7 +215,7 @@ class _SessionRead(PartitionReads):
             cached.name = topic.name
             before = self.size
             data = self.read_partition(wait, topic, asked)
-            partition = None if data.error_code else topic.partitions[asked.partition]
+            partition = None if data.error_code else topic.partitions[asked.partition].log
             read.append(ReadPartition(cached, partition, data, self.size - before))
         if is_missing:
             read.sort(key=lambda each: place_of_error(each.data.error_code))

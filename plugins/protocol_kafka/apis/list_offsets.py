@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import (
     BrokerError,
     InvalidRequest,
     StorageError,
-    UnknownTopicOrPartition,
     UnsupportedVersion,
 )
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.seams.partition import NO_LEADER_EPOCH, Isolation, Partition, TimestampOffset
+from tidelog.kernel.seams.partition import NO_LEADER_EPOCH, Isolation, TimestampOffset
 from tidelog.plugins.protocol_kafka.apis.common_fields import isolation_of
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -24,6 +24,9 @@ from tidelog.plugins.protocol_kafka.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+
+if TYPE_CHECKING:
+    from tidelog.kernel.log import UnifiedLog
 
 LATEST = -1
 EARLIEST = -2
@@ -38,6 +41,8 @@ NO_TIME = -1
 LEADER_EPOCH_SINCE = 4
 CONSUMER = -1
 """The `replica_id` of consumers."""
+DEBUGGING = -2
+"""The `replica_id` of tools that ask a certain replica, whether it leads or not."""
 
 
 async def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -74,6 +79,7 @@ class _Asker:
         self._version = context.api_version
         self._isolation = isolation
         self._is_consumer = replica_id == CONSUMER
+        self._leader_only = replica_id != DEBUGGING
 
     async def answer(
         self, name: str, asked: ListOffsetsPartition, times_asked: int
@@ -83,14 +89,15 @@ class _Asker:
         try:
             if times_asked > 1 and version:
                 raise InvalidRequest(f"{name}-{index} is asked for {times_asked} times in one request")
-            partition = _find(self._context, name, index)
-            partition.check_leader_epoch(asked.current_leader_epoch)
+            log = self._context.broker.replicas.log_of(
+                name, index, asked.current_leader_epoch, leader_only=self._leader_only
+            )
             if not version:
-                offsets = await self._old_style_offsets(partition, asked)
+                offsets = await self._old_style_offsets(log, asked)
                 return ListOffsetsPartitionResponse(
                     partition_index=index, error_code=0, old_style_offsets=offsets
                 )
-            found = await _look_up(partition, asked.timestamp, self._isolation, version)
+            found = await _look_up(log, asked.timestamp, self._isolation, version)
         except BrokerError as error:
             return ListOffsetsPartitionResponse(partition_index=index, error_code=error_code(error))
         return ListOffsetsPartitionResponse(
@@ -101,53 +108,46 @@ class _Asker:
             leader_epoch=found.leader_epoch if version >= LEADER_EPOCH_SINCE else NO_LEADER_EPOCH,
         )
 
-    async def _old_style_offsets(self, partition: Partition, asked: ListOffsetsPartition) -> list[int]:
+    async def _old_style_offsets(self, log: UnifiedLog, asked: ListOffsetsPartition) -> list[int]:
         if asked.timestamp < EARLIEST:
             raise UnsupportedVersion(f"version 0 of ListOffsets has no special time {asked.timestamp}")
         now_ms = self._context.broker.clock()
-        found = await partition.unpacking.read(
-            partial(segment_offsets_before, partition, asked.timestamp, asked.max_num_offsets, now_ms)
+        found = await log.unpacking.read(
+            partial(segment_offsets_before, log, asked.timestamp, asked.max_num_offsets, now_ms)
         )
-        high_watermark = partition.high_watermark
+        high_watermark = log.high_watermark
         if self._is_consumer and found and found[0] > high_watermark:
             return [high_watermark, *(offset for offset in found if offset <= high_watermark)]
         return found
 
 
-def _find(context: RequestContext, name: str, index: int) -> Partition:
-    topic = context.broker.topics.get(name)
-    if not 0 <= index < len(topic.partitions):
-        raise UnknownTopicOrPartition(f"topic {name!r} has no partition {index}")
-    return topic.partitions[index]
-
-
-async def _look_up(partition: Partition, time: int, isolation: Isolation, version: int) -> TimestampOffset:
+async def _look_up(log: UnifiedLog, time: int, isolation: Isolation, version: int) -> TimestampOffset:
     if version < FIRST_VERSION_OF.get(time, 0):
         raise UnsupportedVersion(
             f"the special time {time} needs version {FIRST_VERSION_OF[time]} of ListOffsets"
         )
     if time == LATEST:
-        return TimestampOffset(NO_TIME, partition.readable_end(isolation), partition.leader_epoch)
+        return TimestampOffset(NO_TIME, log.readable_end(isolation), log.leader_epoch)
     if time in (EARLIEST, EARLIEST_LOCAL):
-        start = partition.log_start_offset
-        return TimestampOffset(NO_TIME, start, partition.epochs.epoch_for(start))
+        start = log.log_start_offset
+        return TimestampOffset(NO_TIME, start, log.epochs.epoch_for(start))
     if time in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING_FOUND
     if time < 0 and time != MAX_TIMESTAMP:
         raise UnsupportedVersion(f"{time} is neither a time nor one of the special times")
-    found = await partition.unpacking.read(_search(partition, time))
-    if found is None or found.offset >= partition.readable_end(isolation):
+    found = await log.unpacking.read(_search(log, time))
+    if found is None or found.offset >= log.readable_end(isolation):
         return NOTHING_FOUND
     return found
 
 
-def _search(partition: Partition, time: int) -> Callable[[], TimestampOffset | None]:
+def _search(log: UnifiedLog, time: int) -> Callable[[], TimestampOffset | None]:
     if time == MAX_TIMESTAMP:
-        return partition.offset_of_max_timestamp
-    return partial(partition.offset_for_timestamp, time)
+        return log.offset_of_max_timestamp
+    return partial(log.offset_for_timestamp, time)
 
 
-def segment_offsets_before(partition: Partition, time: int, max_offsets: int, now_ms: int) -> list[int]:
+def segment_offsets_before(log: UnifiedLog, time: int, max_offsets: int, now_ms: int) -> list[int]:
     """Blocking: return base offsets of segments, and the log end, newest first.
 
     Each segment counts with the time when its file was last changed, the log end with `now_ms` unless the
@@ -160,13 +160,13 @@ def segment_offsets_before(partition: Partition, time: int, max_offsets: int, no
     Source: Apache Kafka 3.9, `UnifiedLog.legacyFetchOffsetsBefore`.
     """
     try:
-        segments = partition.store.segments()
+        segments = log.store.segments()
     except OSError as error:
-        raise StorageError(f"{partition.topic_partition} cannot be read: {error}") from error
-    start = partition.log_start_offset
+        raise StorageError(f"{log.topic_partition} cannot be read: {error}") from error
+    start = log.log_start_offset
     known = [(max(segment.base_offset, start), segment.last_modified_ms) for segment in segments]
     if segments[-1].size_bytes:
-        known.append((partition.watermarks.log_end_offset, now_ms))
+        known.append((log.watermarks.log_end_offset, now_ms))
     if time == EARLIEST:
         del known[1:]
     while time >= 0 and known and known[-1][1] > time:

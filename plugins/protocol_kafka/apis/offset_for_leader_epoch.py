@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import TYPE_CHECKING
 
-from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
-from tidelog.kernel.seams.partition import Partition
+from tidelog.kernel.errors import BrokerError
 from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -16,6 +16,9 @@ from tidelog.plugins.protocol_kafka.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+
+if TYPE_CHECKING:
+    from tidelog.kernel.log import UnifiedLog
 
 
 @in_steps
@@ -36,19 +39,15 @@ def handle(
 
 def _answer(context: RequestContext, name: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        topic = context.broker.topics.get(name)
-        if not 0 <= asked.partition < len(topic.partitions):
-            raise UnknownTopicOrPartition(f"topic {name!r} has no partition {asked.partition}")
-        partition = topic.partitions[asked.partition]
-        partition.check_leader_epoch(asked.current_leader_epoch)
+        log = context.broker.replicas.log_of(name, asked.partition, asked.current_leader_epoch)
     except BrokerError as error:
         return EpochEndOffset(error_code=error_code(error), partition=asked.partition)
-    epoch, end_offset = _end(partition, asked.leader_epoch)
+    epoch, end_offset = _end(log, asked.leader_epoch)
     return EpochEndOffset(error_code=0, partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
 
 
-def _end(partition: Partition, epoch: int) -> tuple[int, int]:
-    if partition.epochs.latest < epoch <= partition.leader_epoch:
+def _end(log: UnifiedLog, epoch: int) -> tuple[int, int]:
+    if log.epochs.latest < epoch <= log.leader_epoch:
         # Nothing was written since that epoch began, so it ends where it begins.
-        return epoch, partition.log_end_offset
-    return partition.epochs.end_offset_for(epoch, partition.log_end_offset)
+        return epoch, log.log_end_offset
+    return log.epochs.end_offset_for(epoch, log.log_end_offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
@@ -25,7 +25,7 @@ from tidelog.kernel.pace import Pace
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, is_message_set
 from tidelog.kernel.records.message_set import is_cut
 from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
-from tidelog.kernel.seams.partition import AppendResult, Partition
+from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.topics import Topic
 from tidelog.kernel.seams.wire import ProtocolViolation
@@ -48,6 +48,9 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
     TopicProduceResponse,
 )
 
+if TYPE_CHECKING:
+    from tidelog.kernel.log import UnifiedLog
+
 TOPIC_IDS_SINCE = 13
 BATCHES_V2_SINCE = 3
 ZSTD_SINCE = 7
@@ -68,7 +71,7 @@ CODEC_AT = 22
 class DueFlush(NamedTuple):
     """Response that waits until the record at `offset` is flushed."""
 
-    partition: Partition
+    log: UnifiedLog
     offset: int
     answer: PartitionProduceResponse
 
@@ -80,7 +83,7 @@ class DelayedAppend(NamedTuple):
     batches come before this one.
     """
 
-    partition: Partition
+    log: UnifiedLog
     records: memoryview
     answer: PartitionProduceResponse
     appending: Awaitable[AppendResult] | None
@@ -178,7 +181,7 @@ class _Appends:
         self._context = context
         self._acks = acks
         self._verification = verification
-        self._delayed_partitions: set[Partition] = set()
+        self._delayed_partitions: set[UnifiedLog] = set()
         self.delayed: list[DelayedAppend] = []
         self.flushes: list[DueFlush] = []
         self._at_once = APPENDS_AT_ONCE
@@ -205,7 +208,8 @@ class _Appends:
 
     def _append_partition(self, topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
         index, records, version = data.index, data.records, self._context.api_version
-        if not 0 <= index < len(topic.partitions):
+        partition = self._context.broker.replicas.find(topic.name, index)
+        if partition is None:
             unknown = UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {index}")
             return self._failed(topic.name, index, unknown)
         if records is None or (not records and version >= BATCHES_V2_SINCE):
@@ -216,63 +220,60 @@ class _Appends:
                 f"zstd needs version {ZSTD_SINCE} of Produce, this is version {version}"
             )
             return self._failed(topic.name, index, too_old)
-        partition = topic.partitions[index]
+        log = partition.log
         answer = PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
-        if version < BATCHES_V2_SINCE and self._is_empty_set(partition, records, answer):
+        if version < BATCHES_V2_SINCE and self._is_empty_set(log, records, answer):
             return answer
-        if self._has_to_wait(partition):
-            self._delay(DelayedAppend(partition, records, answer, None))
+        # The first batch never waits, however late it is.
+        if self._at_once != APPENDS_AT_ONCE and self._has_to_wait(log):
+            self._delay(DelayedAppend(log, records, answer, None))
             return answer
         self._at_once -= 1
         try:
             if version < BATCHES_V2_SINCE and is_message_set(records):
-                appended = partition.append_message_set(records)
+                appended = log.append_message_set(records)
             else:
-                verify = self._verify(partition, records) if self._verification else None
-                appended = partition.append_as_leader(records, verify)
+                verify = self._verify(log, records) if self._verification else None
+                appended = log.append_as_leader(records, verify)
         except BrokerError as error:
-            self._refuse(partition, answer, error)
+            self._refuse(log, answer, error)
             return answer
         if isinstance(appended, AppendResult):
-            self._accept(partition, answer, appended)
+            self._accept(log, answer, appended)
         else:
-            self._delay(DelayedAppend(partition, records, answer, appended))
+            self._delay(DelayedAppend(log, records, answer, appended))
         return answer
 
-    def _has_to_wait(self, partition: Partition) -> bool:
-        """Return whether this step has appended enough; the first batch never waits, however late."""
-        if self._at_once == APPENDS_AT_ONCE:
-            return False
-        return self._at_once <= 0 or partition in self._delayed_partitions or self._pace.is_over()
+    def _has_to_wait(self, log: UnifiedLog) -> bool:
+        """Return whether this step has appended enough."""
+        return self._at_once <= 0 or log in self._delayed_partitions or self._pace.is_over()
 
-    def _is_empty_set(
-        self, partition: Partition, records: memoryview, answer: PartitionProduceResponse
-    ) -> bool:
+    def _is_empty_set(self, log: UnifiedLog, records: memoryview, answer: PartitionProduceResponse) -> bool:
         """Return whether there is nothing to append: no message, or a part of one, is no error in Kafka."""
         try:
             return is_cut(records)
         except BrokerError as error:
-            self._refuse(partition, answer, error)
+            self._refuse(log, answer, error)
             return True
 
-    def _verify(self, partition: Partition, records: memoryview) -> Callable[[], int] | None:
+    def _verify(self, log: UnifiedLog, records: memoryview) -> Callable[[], int] | None:
         """Return what verifies a batch that may be transactional."""
         if self._verification is None:
             return None
-        return partial(self._verification.verify, partition.topic_partition, records)
+        return partial(self._verification.verify, log.topic_partition, records)
 
-    def _accept(self, partition: Partition, answer: PartitionProduceResponse, result: AppendResult) -> None:
+    def _accept(self, log: UnifiedLog, answer: PartitionProduceResponse, result: AppendResult) -> None:
         answer.base_offset = result.base_offset
         self._context.records_received += result.last_offset - result.base_offset + 1
         answer.log_append_time_ms = result.log_append_time_ms
-        answer.log_start_offset = partition.watermarks.log_start_offset
+        answer.log_start_offset = log.watermarks.log_start_offset
         if result.flush_due:
-            self.flushes.append(DueFlush(partition, result.last_offset, answer))
+            self.flushes.append(DueFlush(log, result.last_offset, answer))
 
     def _delay(self, batch: DelayedAppend) -> None:
         """Append a batch in `finish`, and behind it all others for its partition."""
         self.delayed.append(batch)
-        self._delayed_partitions.add(batch.partition)
+        self._delayed_partitions.add(batch.log)
 
     async def finish(self) -> None:
         """Append what was delayed, then wait for the flushes that `flush.messages` requires."""
@@ -286,42 +287,42 @@ class _Appends:
             await self._wait_flushed(flush)
 
     async def _append_delayed(self, batch: DelayedAppend) -> None:
-        partition, records, answer, appending = batch
+        log, records, answer, appending = batch
         try:
-            appended = appending or self._begin(partition, records)
+            appended = appending or self._begin(log, records)
             result = appended if isinstance(appended, AppendResult) else await appended
         except BrokerError as error:
-            self._refuse(partition, answer, error)
+            self._refuse(log, answer, error)
         else:
-            self._accept(partition, answer, result)
+            self._accept(log, answer, result)
 
-    def _begin(self, partition: Partition, records: memoryview) -> AppendResult | Awaitable[AppendResult]:
+    def _begin(self, log: UnifiedLog, records: memoryview) -> AppendResult | Awaitable[AppendResult]:
         if self._context.api_version < BATCHES_V2_SINCE and is_message_set(records):
-            return partition.append_message_set(records)
-        return partition.append_as_leader(records, self._verify(partition, records))
+            return log.append_message_set(records)
+        return log.append_as_leader(records, self._verify(log, records))
 
     async def _wait_flushed(self, due: DueFlush) -> None:
-        partition, offset, answer = due
+        log, offset, answer = due
         context = self._context
         try:
-            await partition.wait_flushed(offset)
+            await log.wait_flushed(offset)
         except BrokerError as error:
-            context.warn(f"not acknowledging {partition.topic_partition} for", error)
+            context.warn(f"not acknowledging {log.topic_partition} for", error)
             answer.error_code, answer.error_message = error_code(error), context.error_message(error)
             answer.base_offset = NO_OFFSET
 
-    def _refuse(self, partition: Partition, answer: PartitionProduceResponse, error: BrokerError) -> None:
+    def _refuse(self, log: UnifiedLog, answer: PartitionProduceResponse, error: BrokerError) -> None:
         """Set the error of a refused batch, and of its invalid records (KIP-467)."""
         context = self._context
-        context.warn(f"refusing to append to {partition.topic_partition} for", error)
+        context.warn(f"refusing to append to {log.topic_partition} for", error)
         if isinstance(error, UnsupportedMessageFormat) and context.api_version >= BATCHES_V2_SINCE:
             error = InvalidRecord(str(error))
         answer.error_code, answer.error_message = error_code(error), context.error_message(error)
         answer.base_offset = NO_OFFSET
         if isinstance(error, OutOfOrderSequence | InvalidProducerEpoch):
-            answer.log_start_offset = partition.log_start_offset
+            answer.log_start_offset = log.log_start_offset
         if isinstance(error, RecordsRefused) and error.record_errors:
-            answer.log_start_offset = partition.log_start_offset
+            answer.log_start_offset = log.log_start_offset
             answer.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
                 for index, message in error.record_errors[: self._record_errors]

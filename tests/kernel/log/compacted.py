@@ -20,7 +20,7 @@ from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.record import Record, encode_record
 from tidelog.kernel.testing import make_batch
 
-from .parts import open_partition
+from .parts import follow, open_partition
 
 LeftKind = Literal["create time", "append time", "control"]
 LEFT_KINDS: tuple[LeftKind, ...] = get_args(LeftKind)
@@ -75,7 +75,7 @@ class LeftBatch:
 def append_left(partition: UnifiedLog, batches: Sequence[LeftBatch]) -> list[FoundRecord]:
     """Put batches at the log's end as they are, and let readers see them; the records in them."""
     records: list[FoundRecord] = []
-    partition.follow()
+    follow(partition)
     for left in batches:
         records += left.records(partition.log_end_offset)
         partition.append_as_follower(left.encode(partition.log_end_offset))

@@ -8,6 +8,7 @@ from uuid import UUID
 import trio
 
 from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.errors import NotLeaderOrFollower
 from tidelog.kernel.log import AppendResult, UnifiedLog
 from tidelog.kernel.log.flush_threads import FlushThreads
 from tidelog.kernel.log.loading import load_log
@@ -87,9 +88,14 @@ def open_partition(
     )
     partition.leader_epoch = leader_epoch
     if follows:
-        partition.follow()
+        follow(partition)
     load_log(partition, clean_start=clean_start)
     return partition
+
+
+def follow(log: UnifiedLog) -> None:
+    """Let another broker lead."""
+    log.follow(log.leader_epoch, NotLeaderOrFollower("another broker leads"))
 
 
 async def append_as_client(

@@ -11,6 +11,7 @@ from tests.kernel.log.parts import (
     batch_of,
     changed,
     content,
+    follow,
     new_store,
     offsets_in,
     open_partition,
@@ -91,7 +92,7 @@ def test_follower_append_keeps_messages_of_old_formats_as_they_are() -> None:
         plain_set([(TIME, None, None)], 0, 7),
     ]
     following = open_partition()
-    following.follow()
+    follow(following)
     following.append_as_follower(bytearray(b"".join(messages[:-1]) + messages[-1][:-1]))
     assert following.log_end_offset == 7
     following.append_as_follower(bytearray(messages[-1]))
@@ -113,7 +114,7 @@ def test_follower_append_keeps_messages_of_old_formats_as_they_are() -> None:
 def test_a_segment_that_begins_with_a_compressed_message_begins_with_the_first_offset_in_it() -> None:
     config = TopicConfig({"segment.bytes": 200})
     following = open_partition(new_store(config), config)
-    following.follow()
+    follow(following)
     for first in (0, 2, 4):
         inner = plain_set([(TIME, b"key", bytes(range(70)))] * 2, 1)
         following.append_as_follower(bytearray(wrapper(inner, 1, GZIP, first + 1, TIME)))
@@ -157,11 +158,10 @@ def test_load_log_keeps_last_stable_offset_at_or_above_the_log_start() -> None:
 
 async def test_follower_high_watermark_is_moved_by_nothing_but_the_leader() -> None:
     following = open_partition()
-    following.follow()
+    follow(following)
     following.commit.durable_offset = 0
     following.append_as_follower(batch_of(3))
     await following.flush()
-    await following.wait_flushed(2)
     assert (following.has_unflushed, following.high_watermark) == (False, 0)
 
 

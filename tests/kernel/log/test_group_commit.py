@@ -13,7 +13,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.deadlines import DEADLINE_S
-from tests.kernel.log.parts import batch_of, new_store, open_partition
+from tests.kernel.log.parts import batch_of, follow, new_store, open_partition
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.log import Isolation, UnifiedLog
@@ -252,19 +252,19 @@ async def test_a_flush_that_a_truncation_overlaps_makes_nothing_durable_that_was
 async def test_truncate_to_ends_the_wait_for_the_flush_of_what_it_dropped() -> None:
     partition, disk = partition_on(flush_messages=100)
     partition.append_nowait(batch_of(5))
-    partition.follow()
+    follow(partition)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partition.flush)
         await disk.wait_begun()
         partition.truncate_to(0)
-        partition.append_nowait(batch_of(2))
+        partition.append_as_follower(batch_of(2))
         disk.may_end.release(3)
     assert disk.flushes <= 2
 
 
 async def test_a_flush_moves_no_high_watermark_where_another_broker_leads() -> None:
     partition, disk = partition_on(flush_messages=100)
-    partition.follow()
+    follow(partition)
     partition.append_as_follower(batch_of(5))
     disk.may_end.release()
     await partition.flush()

@@ -6,7 +6,7 @@ import pytest
 
 from tests.tables import for_each
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch
+from tidelog.kernel.errors import OffsetOutOfRange
 from tidelog.kernel.log import Isolation, UnifiedLog
 
 from .parts import batch_of, content, offsets_in, open_partition
@@ -94,21 +94,3 @@ def test_read_between_readable_end_and_log_end_offset_is_empty() -> None:
         assert partition.read(offset, PLENTY, UNCOMMITTED).size == 0
     with pytest.raises(OffsetOutOfRange):
         partition.read(51, PLENTY, UNCOMMITTED)
-
-
-@pytest.mark.parametrize("epoch", [-1, 5])
-def test_check_leader_epoch_that_is_right_or_not_given(epoch: int) -> None:
-    partition = open_partition()
-    partition.leader_epoch = 5
-    partition.check_leader_epoch(epoch)
-
-
-@pytest.mark.parametrize(
-    ("epoch", "error"),
-    [(4, FencedLeaderEpoch), (0, FencedLeaderEpoch), (6, UnknownLeaderEpoch), (-2, FencedLeaderEpoch)],
-)
-def test_check_leader_epoch_that_is_wrong(epoch: int, error: type[Exception]) -> None:
-    partition = open_partition()
-    partition.leader_epoch = 5
-    with pytest.raises(error, match=f"leader epoch 5, the client says {epoch}"):
-        partition.check_leader_epoch(epoch)

@@ -12,7 +12,7 @@ from tidelog.kernel.log.transactions import LogTransactions
 from tidelog.kernel.log.watermarks import Watermarks
 from tidelog.kernel.testing import make_batch
 
-from .parts import batch_of, open_partition
+from .parts import batch_of, follow, open_partition
 
 BATCH_BYTES = len(batch_of(1))
 
@@ -206,7 +206,7 @@ def test_append_of_a_duplicate_wakes_no_waiter() -> None:
 def test_advance_high_watermark_in_two_steps_wakes_at_each_of_them() -> None:
     """A flush, or a leader, commits a part of what was appended; the rest wakes who waits for it."""
     partition = open_partition()
-    partition.follow()
+    follow(partition)
     for _ in range(3):
         partition.append_as_follower(make_batch([b"value"], base_offset=partition.log_end_offset))
     for committed in (1, 2, 3):
@@ -222,7 +222,7 @@ def test_advance_high_watermark_in_two_steps_wakes_at_each_of_them() -> None:
 
 def test_advance_high_watermark_that_changes_nothing_wakes_no_waiter() -> None:
     partition = open_partition()
-    partition.follow()
+    follow(partition)
     waiting = Waiting(1, partition)
     for offset in range(3):
         partition.append_as_follower(make_batch([b"value"], base_offset=offset))

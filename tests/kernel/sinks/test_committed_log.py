@@ -18,6 +18,7 @@ from tests.log_cleanup import log_cleanup_of
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import (
     CorruptBatch,
+    NotLeaderOrFollower,
     OffsetBelowLogStart,
     OffsetOutOfRange,
     UnknownTopicOrPartition,
@@ -75,7 +76,7 @@ async def a_log(storage: str, folder: Path, **config: str) -> AsyncGenerator[Log
         settings["log.dirs"] = str(folder / "data")
     async with running_broker(settings) as broker:
         topic = await broker.topics.create(NewTopic("t", 1, config=config))
-        yield Log(broker, topic.partitions[0], SinkStatistics())
+        yield Log(broker, topic.partitions[0].log, SinkStatistics())
 
 
 @pytest.fixture(params=STORAGES)
@@ -124,7 +125,7 @@ async def test_read_yields_messages_of_old_formats_as_batches(log: Log) -> None:
         wrapper(plain_set(rows, 0, 4), 0, LZ4, 6),
         bytes(make_batch([b"new"], 7)),
     ]
-    log.partition.follow()
+    log.partition.follow(0, NotLeaderOrFollower("another broker leads"))
     log.partition.append_as_follower(bytearray(b"".join(messages)))
     log.partition.advance_high_watermark(8)
     (chunk,) = await chunks_of(log.of(), 2)

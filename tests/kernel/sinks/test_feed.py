@@ -51,8 +51,8 @@ async def is_quiet(sink: RunningSink) -> bool:
 async def test_a_new_topic_is_reported_and_what_is_committed_in_it(sink: RunningSink) -> None:
     topic = await sink.broker.topics.create(NewTopic("t", 2))
     assert short(await sink.changes()) == ["+t-0", "+t-1"]
-    append(topic.partitions[1], 3)
-    append(topic.partitions[0])
+    append(topic.partitions[1].log, 3)
+    append(topic.partitions[0].log)
     assert short(await sink.changes()) == ["t-1 0..3", "t-0 0..1"]
     assert await is_quiet(sink)
     assert {str(name) for name in sink.feed.logs} == {"t-0", "t-1"}
@@ -62,7 +62,7 @@ async def test_appends_of_one_turn_are_one_range(sink: RunningSink) -> None:
     topic = await sink.broker.topics.create(NewTopic("t", 1))
     assert short(await sink.changes()) == ["+t-0"]
     for _ in range(10):
-        append(topic.partitions[0])
+        append(topic.partitions[0].log)
     assert short(await sink.changes()) == ["t-0 0..10"]
 
 
@@ -70,7 +70,7 @@ async def test_what_a_slow_sink_has_not_taken_becomes_one_range(sink: RunningSin
     topic = await sink.broker.topics.create(NewTopic("t", 1))
     (partition,) = topic.partitions
     for _ in range(5):
-        append(partition)
+        append(partition.log)
         await trio.testing.wait_all_tasks_blocked()
     assert short(await sink.changes()) == ["+t-0", "t-0 0..5"]
 
@@ -79,9 +79,9 @@ async def test_an_append_costs_nothing_while_the_sink_is_behind(sink: RunningSin
     topic = await sink.broker.topics.create(NewTopic("t", 1))
     (partition,) = topic.partitions
     await sink.changes()
-    assert len(partition.watermarks.committed_waiters) == 1
-    append(partition)
-    assert not partition.watermarks.committed_waiters
+    assert len(partition.log.watermarks.committed_waiters) == 1
+    append(partition.log)
+    assert not partition.log.watermarks.committed_waiters
 
 
 def calls_of(partition: UnifiedLog, batches: int) -> int:
@@ -109,11 +109,11 @@ async def test_the_calls_of_an_append(sink: RunningSink) -> None:
     without = (await sink.broker.topics.create(NewTopic("other", 1))).partitions[0]
     (partition,) = topic.partitions
     for each in (without, partition):
-        calls_of(each, 1)
-    plain = calls_of(without, 10)
-    assert calls_of(partition, 10) == plain  # the sink has not taken the news of the first one
+        calls_of(each.log, 1)
+    plain = calls_of(without.log, 10)
+    assert calls_of(partition.log, 10) == plain  # the sink has not taken the news of the first one
     await sink.changes()
-    assert calls_of(partition, 10) - plain <= 7  # for ten appends of one turn together
+    assert calls_of(partition.log, 10) - plain <= 7  # for ten appends of one turn together
 
 
 async def test_topics_that_the_sink_does_not_receive_are_not_reported(sink_with: StartSink) -> None:
@@ -140,9 +140,9 @@ async def test_partitions_that_are_added_to_a_topic_are_reported(sink: RunningSi
 
 async def test_a_deleted_topic_is_reported_and_its_logs_are_gone(sink: RunningSink) -> None:
     topic = await sink.broker.topics.create(NewTopic("t", 1))
-    append(topic.partitions[0])
+    append(topic.partitions[0].log)
     await sink.changes()
-    append(topic.partitions[0])
+    append(topic.partitions[0].log)
     await sink.broker.topics.delete("t")
     assert short(await sink.changes()) == ["-t-0"]
     assert sink.feed.logs == {}
@@ -153,7 +153,7 @@ async def test_a_topic_that_is_created_again_is_another_one(sink: RunningSink) -
     await sink.broker.topics.create(NewTopic("t", 1))
     (first,) = await sink.changes()
     await sink.broker.topics.delete("t")
-    append((await sink.broker.topics.create(NewTopic("t", 1))).partitions[0])
+    append((await sink.broker.topics.create(NewTopic("t", 1))).partitions[0].log)
     changes = await sink.changes()
     assert short(changes) == ["-t-0", "+t-0", "t-0 0..1"]
     assert changes[0].log is first.log
@@ -179,7 +179,7 @@ async def test_a_partition_that_goes_offline_is_reported(sink: RunningSink) -> N
 
 async def test_a_partition_that_is_offline_is_not_added(sink: RunningSink) -> None:
     topic = await sink.broker.topics.create(NewTopic("t", 2))
-    topic.partitions[0].take_offline()
+    topic.partitions[0].log.take_offline()
     sink.feed.close()  # type: ignore[attr-defined]  # pyright: ignore
     sink.feed.add_topic(topic)  # type: ignore[attr-defined]  # pyright: ignore
     assert short(await sink.changes()) == ["+t-1"]
@@ -188,17 +188,17 @@ async def test_a_partition_that_is_offline_is_not_added(sink: RunningSink) -> No
 async def test_a_range_ends_at_the_last_stable_offset(sink: RunningSink) -> None:
     topic = await sink.broker.topics.create(NewTopic("t", 1))
     (partition,) = topic.partitions
-    append(partition, 2)
+    append(partition.log, 2)
     open_one = make_batch([b"x"], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
-    partition.append_nowait(open_one, in_transaction=True)
-    append(partition)
+    partition.log.append_nowait(open_one, in_transaction=True)
+    append(partition.log)
     changes = await sink.changes()
     assert short(changes) == ["+t-0", "t-0 0..2"]
     log = changes[0].log
     assert (log.end_offset, log.last_stable_offset, log.high_watermark) == (2, 2, 4)
-    append(partition)
+    append(partition.log)
     assert await is_quiet(sink)
-    partition.append_marker(5, 0, 0, commit=True)
+    partition.log.append_marker(5, 0, 0, commit=True)
     assert short(await sink.changes()) == ["t-0 2..6"]
 
 
@@ -206,7 +206,7 @@ async def test_a_range_ends_at_the_high_watermark_with_read_uncommitted(sink_wit
     async with sink_with({"topics": "t", "isolation.level": "read_uncommitted"}) as sink:
         topic = await sink.broker.topics.create(NewTopic("t", 1))
         open_one = make_batch([b"x"], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
-        topic.partitions[0].append_nowait(open_one, in_transaction=True)
+        topic.partitions[0].log.append_nowait(open_one, in_transaction=True)
         assert short(await sink.changes()) == ["+t-0", "t-0 0..1"]
 
 
@@ -214,10 +214,10 @@ async def test_a_log_start_that_is_raised_lets_go_of_a_transaction(sink: Running
     topic = await sink.broker.topics.create(NewTopic("t", 1))
     (partition,) = topic.partitions
     open_one = make_batch([b"x"], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
-    partition.append_nowait(open_one, in_transaction=True)
-    append(partition)
+    partition.log.append_nowait(open_one, in_transaction=True)
+    append(partition.log)
     assert short(await sink.changes()) == ["+t-0"]
-    partition.raise_log_start(1)
+    partition.log.raise_log_start(1)
     assert short(await sink.changes()) == ["t-0 0..1"]
 
 
@@ -231,11 +231,11 @@ def test_ranges_follow_each_other_whatever_happens(steps: list[str]) -> None:
 async def test_what_is_left_comes_before_the_end(sink_with: StartSink) -> None:
     async with sink_with() as sink:
         topic = await sink.broker.topics.create(NewTopic("t", 1))
-        append(topic.partitions[0])
+        append(topic.partitions[0].log)
         stopping = [sink.feed.stopping]
         sink.feed.stop()  # type: ignore[attr-defined]  # pyright: ignore
         assert [*stopping, sink.feed.stopping] == [False, True]
-        append(topic.partitions[0])
+        append(topic.partitions[0].log)
         assert short(await sink.changes()) == ["+t-0", "t-0 0..2"]
         with pytest.raises(StopAsyncIteration):
             await sink.changes()

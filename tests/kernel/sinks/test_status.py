@@ -56,7 +56,7 @@ async def test_the_status_of_sinks_is_in_a_file_while_the_broker_runs(tmp_path: 
             found = read_status(file)["probe.test"]
             assert (found["state"], found["failures"], found["lag"]) == ("running", 0, 0)
             assert broker.sinks.statistics()["probe.test"].details == busy
-            partition.append_nowait(make_batch([b"x"] * 3))
+            partition.log.append_nowait(make_batch([b"x"] * 3))
             await trio.to_thread.run_sync(wait_until, lambda: details() != busy, "the next report")
             assert read_status(file)["probe.test"]["lag"] == 3
     assert not file.exists()

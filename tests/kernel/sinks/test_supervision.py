@@ -39,8 +39,8 @@ def state_of(broker: Broker, name: str = "test") -> SinkState:
 async def appended(broker: Broker, name: str = "t") -> int:
     """Create a topic, append a record to it; its high watermark."""
     topic = await broker.topics.ensure(name)
-    topic.partitions[0].append_nowait(make_batch([b"x"]))
-    return topic.partitions[0].high_watermark
+    topic.partitions[0].log.append_nowait(make_batch([b"x"]))
+    return topic.partitions[0].log.high_watermark
 
 
 async def test_the_sink_gets_its_name_its_configuration_and_its_broker() -> None:
@@ -181,7 +181,7 @@ async def test_a_sink_that_ends_by_itself_is_logged_and_not_run_again(
             assert state_of(broker) is SinkState.ENDED
             assert len(kind.contexts) == 1
             # Nothing of its feed is left.
-            assert not partition.watermarks.committed_waiters
+            assert not partition.log.watermarks.committed_waiters
     assert "sink probe.test has ended by itself" in caplog.text
 
 
@@ -251,7 +251,7 @@ async def test_the_lag_is_what_is_not_delivered() -> None:
     with plugin_with(running(run)) as plugin:
         async with running_broker(settings(plugin)) as broker:
             (partition,) = (await broker.topics.ensure("t")).partitions
-            partition.append_nowait(make_batch([b"x"] * 5))
+            partition.log.append_nowait(make_batch([b"x"] * 5))
             await trio.testing.wait_all_tasks_blocked()
             assert broker.sinks.statistics()["probe.test"].lag == 1
 
@@ -332,5 +332,5 @@ def test_two_kinds_of_one_name_are_refused() -> None:
 async def test_a_broker_without_sinks_loads_nothing_of_them() -> None:
     async with running_broker() as broker:
         topic = await broker.topics.create(NewTopic("t", 1))
-        assert not topic.partitions[0].watermarks.committed_waiters
+        assert not topic.partitions[0].log.watermarks.committed_waiters
         assert broker.sinks.statistics() == {}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import trio
 
-from tidelog.kernel.seams.partition import Isolation, Partition
+from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.sinks import Committed, CommittedLog, PartitionAdded, PartitionRemoved, SinkChange
 from tidelog.kernel.sinks.committed_log import PartitionLog
 from tidelog.kernel.sinks.feed import Feed
@@ -15,6 +16,9 @@ from tidelog.kernel.sinks.statistics import SinkStatistics
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
+
+if TYPE_CHECKING:
+    from tidelog.kernel.log import UnifiedLog
 
 
 class Book:
@@ -39,7 +43,7 @@ class Book:
                     del self.ends[log]
 
 
-def key_of(log: CommittedLog | Partition) -> tuple[UUID, int]:
+def key_of(log: CommittedLog | UnifiedLog) -> tuple[UUID, int]:
     """What tells a log from all others."""
     return log.topic_id, log.topic_partition.partition
 
@@ -49,7 +53,7 @@ async def walk(steps: Sequence[str]) -> None:
     threads, statistics, book = trio.CapacityLimiter(1), SinkStatistics(), Book()
     async with running_broker() as broker:
 
-        def log_of(partition: Partition) -> PartitionLog:
+        def log_of(partition: UnifiedLog) -> PartitionLog:
             return PartitionLog(partition, Isolation.READ_COMMITTED, threads, statistics)
 
         feed = Feed(lambda _: True, Isolation.READ_COMMITTED, log_of, statistics)
@@ -64,7 +68,7 @@ async def walk(steps: Sequence[str]) -> None:
                 case "grow" if topic is not None:
                     await broker.topics.grow("t", len(topic.partitions) + 1)
                 case "append" if topic is not None:
-                    topic.partitions[-1].append_nowait(make_batch([b"x"] * 2))
+                    topic.partitions[-1].log.append_nowait(make_batch([b"x"] * 2))
                 case "take" if feed.untaken:
                     book.take(await feed.__anext__())
                 case _:
@@ -74,6 +78,6 @@ async def walk(steps: Sequence[str]) -> None:
         feed.stop()
         async for changes in feed:
             book.take(changes)
-        assert book.ends == {key_of(each): each.high_watermark for each in broker.topics.partitions()}
+        assert book.ends == {key_of(each.log): each.log.high_watermark for each in broker.topics.partitions()}
         feed.close()
-        assert not any(each.watermarks.committed_waiters for each in broker.topics.partitions())
+        assert not any(each.log.watermarks.committed_waiters for each in broker.topics.partitions())

@@ -37,12 +37,12 @@ async def test_alter_config_takes_effect_immediately_and_after_a_restart(tmp_pat
     topic = await core.create("orders", 2)
     await core.topics.alter_config("orders", replaced_by(SETTINGS))
     assert topic.overrides == dict(SETTINGS)
-    assert [store_config(partition).segment_bytes for partition in topic.partitions] == [2000000] * 2
-    assert topic.partitions[0].append_nowait(make_batch([b"x"])).flush_due
+    assert [store_config(partition.log).segment_bytes for partition in topic.partitions] == [2000000] * 2
+    assert topic.partitions[0].log.append_nowait(make_batch([b"x"])).flush_due
     core.abandon()
     await core.open()
     assert core.topics.get("orders").overrides == dict(SETTINGS)
-    assert core.topics.get("orders").partitions[1].config.flush_messages == 1
+    assert core.topics.get("orders").partitions[1].log.config.flush_messages == 1
     await core.close()
 
 
@@ -139,10 +139,10 @@ async def test_create_partitions_survives_a_restart(tmp_path: Path) -> None:
     await core.open()
     await core.create("orders", 1)
     await core.topics.grow("orders", 3)
-    core.topics.get("orders").partitions[2].append_nowait(make_batch([b"x"]))
+    core.topics.get("orders").partitions[2].log.append_nowait(make_batch([b"x"]))
     core.abandon()
     await core.open()
-    ends = [partition.log_end_offset for partition in core.topics.get("orders").partitions]
+    ends = [partition.log.log_end_offset for partition in core.topics.get("orders").partitions]
     assert ends == [0, 0, 1]
     await core.close()
 
@@ -153,15 +153,15 @@ async def test_delete_records_before_survives_a_restart(tmp_path: Path) -> None:
     topic: Topic = await core.create("orders", 1)
     (partition,) = topic.partitions
     for _ in range(20):
-        partition.append_nowait(make_batch([b"x" * 500]))
-    before = len(partition.store.segments())
-    partition.delete_records_before(16)
-    assert 16 not in [segment.base_offset for segment in partition.store.segments()]
+        partition.log.append_nowait(make_batch([b"x" * 500]))
+    before = len(partition.log.store.segments())
+    partition.log.delete_records_before(16)
+    assert 16 not in [segment.base_offset for segment in partition.log.store.segments()]
     core.tasks.run_jobs()
-    assert len(partition.store.segments()) < before
+    assert len(partition.log.store.segments()) < before
     await core.close()
     await core.open()
     (again,) = core.topics.get("orders").partitions
-    assert again.log_start_offset == 16
-    assert again.read(16, 10_000, Isolation.READ_UNCOMMITTED, wait=True).size > 0
+    assert again.log.log_start_offset == 16
+    assert again.log.read(16, 10_000, Isolation.READ_UNCOMMITTED, wait=True).size > 0
     await core.close()

@@ -38,8 +38,8 @@ async def create(broker: Broker, count: int = 0) -> UnifiedLog:
     await broker.topics.create(NewTopic("t", 1, config=SMALL))
     (partition,) = broker.topics.get("t").partitions
     for number in range(count):
-        partition.append_nowait(make_batch([bytes([number]) * BATCH_BYTES]))
-    return partition
+        partition.log.append_nowait(make_batch([bytes([number]) * BATCH_BYTES]))
+    return partition.log
 
 
 async def test_delete_of_a_topic_with_queued_work_and_a_new_one_of_its_name(

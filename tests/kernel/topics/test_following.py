@@ -65,7 +65,7 @@ def check(core: Core) -> None:
     for topic in core.topics:
         text = topic.overrides.get("flush.messages", default)
         assert text is None or topic.config[keys.FLUSH_MESSAGES] == int(text)
-        assert {partition.config.flush_messages for partition in topic.partitions} == {
+        assert {partition.log.config.flush_messages for partition in topic.partitions} == {
             topic.config[keys.FLUSH_MESSAGES]
         }
     on_disk = {path.name for path in core.data.glob("?-*") if path.name.count("-") == 1}
@@ -108,7 +108,7 @@ async def test_follow_replaces_a_topic_of_the_same_name_and_opens_what_was_not_r
     core = Core(tmp_path)
     await core.open()
     old = await core.create("t", 2)
-    old.partitions[0].append_as_leader(make_batch([b"old"]))
+    old.partitions[0].log.append_as_leader(make_batch([b"old"]))
     # As another controller may commit it, which knows nothing of this broker's storage.
     await core.metadata.commit(MetadataDelta.of_topics(topic_image("t", uuid4(), 1)))
     await core.metadata.commit(MetadataDelta.of_topics(topic_image("u", uuid4(), 1)))
@@ -118,7 +118,7 @@ async def test_follow_replaces_a_topic_of_the_same_name_and_opens_what_was_not_r
     check(core)
     new = core.topics.get("t")
     assert new is not old
-    assert new.partitions[0].log_end_offset == 0
+    assert new.partitions[0].log.log_end_offset == 0
     with pytest.raises(BrokerError):
-        old.partitions[0].read(0, 1000, Isolation.READ_UNCOMMITTED)
+        old.partitions[0].log.read(0, 1000, Isolation.READ_UNCOMMITTED)
     await core.close()

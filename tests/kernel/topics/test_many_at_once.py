@@ -190,7 +190,7 @@ async def test_a_topic_of_many_partitions_is_configured_in_steps(
         await refreshed(core, "log.roll.ms")
     assert turns.count >= 5
     partitions = core.topics.get("many").partitions
-    assert {each.config.flush_messages for each in partitions} == {7}
+    assert {each.log.config.flush_messages for each in partitions} == {7}
     await core.close()
 
 

@@ -31,13 +31,14 @@ from tidelog.kernel.log import AppendWaiter, Isolation, UnifiedLog
 from tidelog.kernel.log.loading import load_log
 from tidelog.kernel.log.validation import PartitionConfig
 from tidelog.kernel.metadata import MetadataDelta, MetadataImage, PartitionImage, topic_image
+from tidelog.kernel.replica import replica_manager
 from tidelog.kernel.seams.metadata import MetadataContext
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, StorageContext, TopicPartition
 from tidelog.kernel.stores import close_stores
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topic_names import check_topic_name
-from tidelog.kernel.topics import NewTopic, Topics, partitions
+from tidelog.kernel.topics import NewTopic, Topics
 from tidelog.plugins.metadata_memory.store import MemoryMetadata
 from tidelog.plugins.storage_memory import plugin as storage_memory
 from tidelog.plugins.storage_memory.storage import MemoryStorage
@@ -206,9 +207,9 @@ async def test_create_of_a_new_topic() -> None:
     assert [partition.topic_partition for partition in topic.partitions] == [
         TopicPartition("flights", index) for index in range(3)
     ]
-    assert {partition.topic_id for partition in topic.partitions} == {topic.topic_id}
+    assert {partition.log.topic_id for partition in topic.partitions} == {topic.topic_id}
     assert topic.config[keys.MAX_MESSAGE_BYTES] == 1000
-    assert topic.partitions[2].config == PartitionConfig.of(topic.config)
+    assert topic.partitions[2].log.config == PartitionConfig.of(topic.config)
     assert dict(topic.overrides) == {"max.message.bytes": "1000"}
     assert harness.topics.find("flights") is harness.topics.get("flights") is topic
     assert (
@@ -286,7 +287,7 @@ async def test_create_has_the_defaults_that_were_set_while_its_storage_was_reser
         gate.set()
     topic = harness.topics.get("flights")
     assert topic.config[keys.FLUSH_MESSAGES] == 7
-    assert [partition.config.flush_messages for partition in topic.partitions] == [7, 7]
+    assert [partition.log.config.flush_messages for partition in topic.partitions] == [7, 7]
 
 
 async def test_check_names_the_limit_of_partitions(harness: TopicsHarness) -> None:
@@ -422,17 +423,17 @@ async def test_create_and_delete_cancelled_while_they_wait_change_nothing(harnes
 async def test_delete_wakes_waiters_and_ends_reading(harness: TopicsHarness) -> None:
     topic = await harness.topics.create(NewTopic("flights", 2))
     for partition in topic.partitions:
-        partition.append_nowait(make_batch())
+        partition.log.append_nowait(make_batch())
     woken: list[int] = []
     for index, partition in enumerate(topic.partitions):
-        partition.add_waiter(AppendWaiter(10**9, partial(woken.append, index)))
+        partition.log.add_waiter(AppendWaiter(10**9, partial(woken.append, index)))
     await harness.topics.delete("flights")
     assert sorted(woken) == [0, 1]
     for partition in topic.partitions:
         with pytest.raises(UnknownTopicOrPartition):
-            partition.read(0, 100, Isolation.READ_UNCOMMITTED)
+            partition.log.read(0, 100, Isolation.READ_UNCOMMITTED)
         with pytest.raises(UnknownTopicOrPartition):
-            partition.append_nowait(make_batch())
+            partition.log.append_nowait(make_batch())
 
 
 async def test_delete_removes_the_topic_before_its_files(harness: TopicsHarness) -> None:
@@ -451,7 +452,7 @@ async def test_delete_changes_nothing_when_the_disk_fails(harness: TopicsHarness
     with pytest.raises(StorageError, match=r"topic 'flights' cannot be deleted: .*No space left"):
         await harness.topics.delete("flights")
     assert harness.names() == (["flights"], ["flights"])
-    topic.partitions[0].append_nowait(make_batch())
+    topic.partitions[0].log.append_nowait(make_batch())
 
 
 async def test_delete_succeeds_when_files_cannot_be_removed(
@@ -506,8 +507,8 @@ async def test_load_restores_all_topics_after_a_restart(harness: TopicsHarness) 
 
 async def test_high_watermarks_that_a_thread_looks_up_are_there_after_a_close(harness: TopicsHarness) -> None:
     (partition,) = (await harness.topics.create(NewTopic("flights", 1))).partitions
-    partition.append_nowait(make_batch([b"x"]))
-    known = harness.topics.high_watermarks()
+    partition.log.append_nowait(make_batch([b"x"]))
+    known = harness.followers.replicas.high_watermarks()
     await harness.topics.close()
     assert known.get(partition.topic_partition) == 1
     assert known.get(TopicPartition("planes", 0)) is None
@@ -526,10 +527,10 @@ async def test_load_takes_a_partition_offline_that_finds_the_disk_full_and_serve
             raise refusal
         load_log(partition, clean_start=clean_start)
 
-    monkeypatch.setattr(partitions, "load_log", refused_once)
+    monkeypatch.setattr(replica_manager, "load_log", refused_once)
     topics = harness.again()
     await topics.load()
-    assert [each.offline is None for each in topics.get("flights").partitions] == [True, False, True]
+    assert [each.log.offline is None for each in topics.get("flights").partitions] == [True, False, True]
     assert "flights-1 is offline until a restart with room: [Errno 28] No space left" in caplog.text
     await topics.close()
     await harness.close()
@@ -558,7 +559,7 @@ async def test_wake_all_waiters_of_all_topics(harness: TopicsHarness) -> None:
     woken: list[str] = []
     for name in ("flights", "planes"):
         topic = await harness.topics.create(NewTopic(name))
-        topic.partitions[0].add_waiter(AppendWaiter(10**9, partial(woken.append, name)))
+        topic.partitions[0].log.add_waiter(AppendWaiter(10**9, partial(woken.append, name)))
     harness.topics.wake_all_waiters()
     assert sorted(woken) == ["flights", "planes"]
 
@@ -574,7 +575,7 @@ async def test_close_of_a_partition_that_fails_closes_the_others(
 
     for index, partition in enumerate(topic.partitions):
         close = fail if index == 1 else partial(closed.append, index)
-        partition.store.close = close  # type: ignore[method-assign]
+        partition.log.store.close = close  # type: ignore[method-assign]
     await harness.topics.close()
     assert sorted(closed) == [0, 2]
     warned = [(each.levelno, each.message) for each in caplog.records if each.levelno > logging.INFO]

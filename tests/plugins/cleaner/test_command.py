@@ -30,7 +30,7 @@ async def fill(data: Path | str) -> None:
         for name in ("prices", "orders"):
             topic = await broker.topics.create(NewTopic(name, 1, config={"cleanup.policy": "compact"}))
             for _ in range(10):
-                topic.partitions[0].append_nowait(make_batch([b"x" * 1000], keys=[b"k"]))
+                topic.partitions[0].log.append_nowait(make_batch([b"x" * 1000], keys=[b"k"]))
 
 
 def sizes(data: Path) -> dict[str, int]:
@@ -93,8 +93,8 @@ async def create(data: Path, name: str, config: dict[str, str], batches: int = 0
     async with running_broker({"storage": "file", "log.dirs": str(data)}) as broker:
         topic = await broker.topics.create(NewTopic(name, 1, config=config))
         for _ in range(batches):
-            topic.partitions[0].append_nowait(make_batch([b"x"], keys=[b"k"], timestamps=1))
-            await topic.partitions[0].roll()
+            topic.partitions[0].log.append_nowait(make_batch([b"x"], keys=[b"k"], timestamps=1))
+            await topic.partitions[0].log.roll()
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])

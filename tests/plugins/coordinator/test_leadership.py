@@ -12,6 +12,7 @@ import trio.testing
 from tests.plugins.coordinator.test_reading_back import HISTORIES, INTERNAL, TOPIC, play
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import BrokerError, CoordinatorLoadInProgress, NotCoordinator
+from tidelog.kernel.replica import Leadership
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest, SyncRequest
 from tidelog.kernel.seams.coordination.offsets import (
     CommittedOffset,
@@ -20,7 +21,6 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetToCommit,
 )
 from tidelog.kernel.seams.coordination.transactions import ProducerIdentity, TransactionFilter
-from tidelog.kernel.seams.events import LeadershipChanged
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.coordinator.log.topic_log import TRANSACTION_TOPIC
@@ -44,9 +44,10 @@ async def broker() -> AsyncGenerator[Broker]:
 
 def change_leadership(broker: Broker, topic: str, *, leads: bool) -> None:
     partitions = broker.topics.get(topic).partitions
-    for partition in partitions:
-        partition.watermarks.follows = not leads
-    broker.events.publish(LeadershipChanged(partitions))
+    leader_id = broker.cluster.node_id + (not leads)
+    broker.replicas.apply_leadership(
+        {each.topic_partition: Leadership(leader_id, each.leader_epoch + 1) for each in partitions}
+    )
 
 
 async def loaded(broker: Broker, of: str) -> None:

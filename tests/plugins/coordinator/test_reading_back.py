@@ -109,11 +109,11 @@ def play(broker: Broker, group: str, number: int, steps: Iterable[Step]) -> None
         assert topic is not None
         (partition,) = topic.partitions
         if what in ("committed", "aborted"):
-            partition.append_marker(producer_id, 0, 0, commit=what == "committed")
+            partition.log.append_marker(producer_id, 0, 0, commit=what == "committed")
         else:
             identity = None if producer is None else (producer_id, 0)
             batch = encode_batch([record_of(group, what, offset)], broker.clock(), producer=identity)
-            partition.append_nowait(
+            partition.log.append_nowait(
                 batch, in_transaction=identity is not None, origin=AppendOrigin.COORDINATOR
             )
 
@@ -210,7 +210,7 @@ async def test_group_replay_logs_an_unreadable_record_and_loses_nothing_else(
         topic = broker.topics.find(INTERNAL)
         assert topic is not None
         batch = encode_batch([garbage], broker.clock(), producer=producer)
-        bad = topic.partitions[0].append_nowait(
+        bad = topic.partitions[0].log.append_nowait(
             batch, in_transaction=producer is not None, origin=AppendOrigin.COORDINATOR
         )
         offsets.commit(OffsetCommit("h", [OffsetToCommit(TOPIC, 0, 2)]))
@@ -245,11 +245,11 @@ async def test_records_of_groups_of_other_kinds_stay_and_are_named_once(
         topic = broker.topics.find(INTERNAL)
         assert topic is not None
         batch = encode_batch(records, broker.clock(), producer=producer)
-        topic.partitions[0].append_nowait(
+        topic.partitions[0].log.append_nowait(
             batch, in_transaction=producer is not None, origin=AppendOrigin.COORDINATOR
         )
         broker.coordinator.offsets.commit(OffsetCommit("g", [OffsetToCommit(TOPIC, 0, 1)]))
-        end = topic.partitions[0].log_end_offset
+        end = topic.partitions[0].log.log_end_offset
     caplog.clear()
     async with running_broker(settings) as broker:
         while not broker.coordinator.loading["groups"].done:  # noqa: ASYNC110 nobody is told, it is a figure
@@ -257,7 +257,7 @@ async def test_records_of_groups_of_other_kinds_stay_and_are_named_once(
         assert {group.group_id for group in broker.coordinator.groups.list()} == {"g"}
         topic = broker.topics.find(INTERNAL)
         assert topic is not None
-        assert topic.partitions[0].log_end_offset == end
+        assert topic.partitions[0].log.log_end_offset == end
     unknown = [record.getMessage() for record in caplog.records if "records of type" in record.getMessage()]
     assert len(unknown) == len(kinds)
     assert not [record for record in caplog.records if record.levelname == "ERROR"]

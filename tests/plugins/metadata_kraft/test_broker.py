@@ -30,7 +30,7 @@ def remembered_epoch(broker: Broker) -> int:
 
 
 def only_partition(broker: Broker) -> UnifiedLog:
-    return broker.topics.get("t").partitions[0]
+    return broker.topics.get("t").partitions[0].log
 
 
 async def test_partitions_are_led_in_the_epochs_of_the_log(
@@ -80,4 +80,4 @@ async def test_an_adopted_topic_is_served_and_marked(tmp_path: Path, settings: d
     async with running_broker(settings) as broker:
         topic = broker.topics.get("t")
         assert topic.adopted
-        assert topic.partitions[0].log_end_offset == 1
+        assert topic.partitions[0].log.log_end_offset == 1

@@ -38,9 +38,9 @@ async def write_logs(place: Path) -> dict[TopicPartition, dict[int, tuple[int, i
     answers: dict[TopicPartition, dict[int, tuple[int, int]]] = {}
     for partition in topic.partitions:
         # Kafka looks into one segment only.
-        configure(partition, {"segment.bytes": 1 << 20, "segment.ms": LONG_MAX})
-        append_left(partition, [random_batch(choose) for _ in range(choose.randrange(20))])
-        answers[partition.topic_partition] = {time: answer(partition, time) for time in TIMES}
+        configure(partition.log, {"segment.bytes": 1 << 20, "segment.ms": LONG_MAX})
+        append_left(partition.log, [random_batch(choose) for _ in range(choose.randrange(20))])
+        answers[partition.topic_partition] = {time: answer(partition.log, time) for time in TIMES}
     await core.close()
     return answers
 

@@ -169,7 +169,7 @@ async def consumer_heartbeat(broker: Broker) -> bytes:
 
 @pytest.mark.parametrize(
     ("prepare", "functions", "files"),
-    [(produce, 36, 17), (fetch, 48, 16), (classic_heartbeat, 25, 12), (consumer_heartbeat, 40, 16)],
+    [(produce, 35, 17), (fetch, 46, 17), (classic_heartbeat, 25, 12), (consumer_heartbeat, 40, 16)],
 )
 async def test_call_path_of_a_warm_request(
     broker: Broker, exchange: Exchange, prepare: Prepare, functions: int, files: int

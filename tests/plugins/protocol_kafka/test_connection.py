@@ -115,7 +115,7 @@ async def test_next_step_answers_requests_that_arrive_byte_by_byte(broker: Broke
     stream = session()
     pieces = await talk(broker, [stream[at : at + 1] for at in range(len(stream))])
     assert numbers(pieces) == numbers(whole)
-    assert broker.topics.get("flights").partitions[0].log_end_offset == 2 * 4
+    assert broker.topics.get("flights").partitions[0].log.log_end_offset == 2 * 4
 
 
 async def test_next_step_gives_the_same_answers_for_reads_of_any_size(broker: Broker) -> None:
@@ -214,7 +214,7 @@ async def test_next_step_raises_protocol_violation_on_a_truncated_request_body(
         client.receive(struct.pack(">i", end - 4) + whole[4:end])
         with pytest.raises(ProtocolViolation):
             client.wire.next_step()
-    assert broker.topics.get("flights").partitions[0].log_end_offset == 0
+    assert broker.topics.get("flights").partitions[0].log.log_end_offset == 0
 
 
 async def test_next_step_ignores_bytes_behind_a_request(broker: Broker) -> None:

@@ -138,7 +138,7 @@ async def test_produce_adds_the_partition_to_the_transaction_after_the_client_le
 ) -> None:
     producer = await begun_transaction(broker)
     await ask_and_leave(broker, PRODUCE, 12, transactional(producer, acks))
-    assert broker.topics.get(NAMES[0]).partitions[0].log_end_offset == 1
+    assert broker.topics.get(NAMES[0]).partitions[0].log.log_end_offset == 1
 
 
 async def test_end_txn_writes_all_markers_after_the_client_left(broker: Broker) -> None:
@@ -152,7 +152,7 @@ async def test_end_txn_writes_all_markers_after_the_client_left(broker: Broker) 
         committed=True,
     )
     await leave_before(client.start(END_TXN, 3, request))
-    assert broker.topics.get(NAMES[0]).partitions[0].last_stable_offset == 2
+    assert broker.topics.get(NAMES[0]).partitions[0].log.last_stable_offset == 2
     assert broker.coordinator.transactions.describe(TRANSACTION).state is TransactionState.COMPLETE_COMMIT
 
 

@@ -159,7 +159,7 @@ async def test_a_stage_refuses_with_the_error_code_of_kafka(error: BrokerError, 
         response: ProduceResponse = await client.ask(PRODUCE, 9, batches(acks=1))
         (result,) = response.responses[0].partition_responses
         assert (result.index, result.error_code, result.error_message) == (0, code, "no")
-        assert topic.partitions[0].high_watermark == 0
+        assert topic.partitions[0].log.high_watermark == 0
         assert (await client.ask(METADATA, 9, MetadataRequest(topics=[]))).topics == []
 
 

@@ -43,8 +43,8 @@ async def filled(broker: Broker, clock: FakeClock, config: dict[str, str] | None
     for index in range(SEGMENTS):
         if index:
             clock.advance(HOUR_MS // 2)
-        partition.append_nowait(make_batch([b"x" * 50], timestamps=clock()))
-    return partition
+        partition.log.append_nowait(make_batch([b"x" * 50], timestamps=clock()))
+    return partition.log
 
 
 def bases(partition: UnifiedLog) -> list[int]:
@@ -61,13 +61,13 @@ async def test_retention_ms_outlives_a_restart(tmp_path: Path) -> None:
         await check_all_logs(broker)
         assert (bases(partition), partition.log_start_offset) == ([2, 3], 2)
     async with running_broker(settings(tmp_path), clock=clock) as broker:
-        (partition,) = broker.topics.get(TOPIC).partitions
+        partition = broker.topics.get(TOPIC).partitions[0].log
         assert (bases(partition), partition.log_start_offset, partition.log_end_offset) == ([2, 3], 2, 4)
         clock.advance(HOUR_MS)
         await check_all_logs(broker)
         assert (bases(partition), partition.log_start_offset, partition.log_end_offset) == ([4], 4, 4)
     async with running_broker(settings(tmp_path), clock=clock) as broker:
-        (partition,) = broker.topics.get(TOPIC).partitions
+        partition = broker.topics.get(TOPIC).partitions[0].log
         assert (partition.log_start_offset, partition.log_end_offset) == (4, 4)
         assert partition.append_nowait(make_batch([b"new"], timestamps=clock())).base_offset == 4
 
@@ -92,10 +92,10 @@ async def test_retention_leaves_a_topic_alone_that_is_only_compacted(tmp_path: P
         config = CONFIG | {"cleanup.policy": "compact"}
         (partition,) = (await broker.topics.create(KernelTopic(TOPIC, 1, config=config))).partitions
         for _ in range(3):
-            partition.append_nowait(make_batch([b"x"], keys=[b"k"], timestamps=clock()))
+            partition.log.append_nowait(make_batch([b"x"], keys=[b"k"], timestamps=clock()))
             clock.advance(10 * HOUR_MS)
         await check_all_logs(broker)
-        assert bases(partition) == [0, 1, 2]
+        assert bases(partition.log) == [0, 1, 2]
 
 
 async def test_a_reader_in_flight_finishes_a_deleted_segment(

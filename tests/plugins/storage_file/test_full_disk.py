@@ -56,8 +56,8 @@ async def with_topic(broker: Broker, name: str = "t") -> UnifiedLog:
     """A topic with three records."""
     await broker.topics.create(NewTopic(name, 1))
     partition = broker.topics.get(name).partitions[0]
-    append(partition, FILLED)
-    return partition
+    append(partition.log, FILLED)
+    return partition.log
 
 
 def append(partition: UnifiedLog, count: int = 1) -> None:
@@ -115,7 +115,7 @@ async def test_side_writes_that_a_full_disk_refuses_are_written_later(
         partition = broker.topics.get("t").partitions[0]
         written = tmp_path / "d" / "t-0" / CHECKPOINT_NAME
         failing.refuse(errno.ENOSPC, ["open_file"], paths=lambda path: CHECKPOINT_NAME in path)
-        append(partition)
+        append(partition.log)
         await eventually(lambda: failing.refused > 0)
         assert not written.exists()
         failing.recover()
@@ -135,16 +135,16 @@ async def test_a_stop_and_a_start_need_no_room(
     failing.refuse(errno.ENOSPC, TAKES_ROOM)
     async with running_broker(settings) as broker:
         partition = broker.topics.get("t").partitions[0]
-        assert partition.log_end_offset == FILLED
-        assert readable(partition)
-        assert refused(partition)
+        assert partition.log.log_end_offset == FILLED
+        assert readable(partition.log)
+        assert refused(partition.log)
         with pytest.raises(StorageError, match="No space"):
             await broker.producer_ids.allocate()
         failing.recover()
         if not clean:
             # In a new leader epoch nothing is appended before it is on the disk.
             assert partition.leader_epoch > 0
-        await eventually(lambda: not refused(partition))
+        await eventually(lambda: not refused(partition.log))
         assert await broker.allocate_producer_id() >= 0
         assert broker.metadata.broker_epoch > 0
         (topic,) = topics_of(broker.metadata)
@@ -162,9 +162,9 @@ async def test_begin_durably_on_a_full_disk_refuses_appends_until_the_epoch_is_w
     async with running_broker(settings) as broker:
         partition = broker.topics.get("t").partitions[0]
         with pytest.raises(StorageError, match="No space left on device: there was no room for leader-epoch"):
-            append(partition)
+            append(partition.log)
         failing.recover()
-        await eventually(lambda: not refused(partition))
+        await eventually(lambda: not refused(partition.log))
         assert (tmp_path / "d" / "t-0" / CHECKPOINT_NAME).read_text() == "0\n2\n0 0\n2 3\n"
 
 
@@ -178,11 +178,11 @@ async def test_a_partition_that_cannot_be_opened_for_want_of_room_leaves_the_oth
     failing.refuse(errno.ENOSPC, ["open_file"], paths=lambda path: "/t-0/" in path and "index" in path)
     async with running_broker(settings) as broker:
         offline, served = (broker.topics.get(name).partitions[0] for name in "tu")
-        assert offline.offline is not None
-        append(served)
+        assert offline.log.offline is not None
+        append(served.log)
         failing.recover()
     async with running_broker(settings) as broker:
-        assert broker.topics.get("t").partitions[0].log_end_offset == FILLED
+        assert broker.topics.get("t").partitions[0].log.log_end_offset == FILLED
 
 
 async def test_an_index_that_cannot_be_rebuilt_for_want_of_room_is_rebuilt_by_the_next_start(
@@ -199,7 +199,7 @@ async def test_an_index_that_cannot_be_rebuilt_for_want_of_room_is_rebuilt_by_th
         (tmp_path / "d" / CLEAN_MARK).unlink()
         failing.refuse(errno.ENOSPC, ["pwrite"], paths=lambda path: "index" in path)
         async with running_broker(settings) as broker:
-            partition = broker.topics.get("t").partitions[0]
+            partition = broker.topics.get("t").partitions[0].log
             assert partition.offset_for_timestamp(0) == found
             assert partition.log_end_offset == FILLED
             assert index.stat().st_size == 0

@@ -31,7 +31,7 @@ async def broker_on(place: Path, interval_ms: int) -> AsyncGenerator[Broker]:
 
 def append(broker: Broker, partition: int, count: int) -> None:
     for _ in range(count):
-        broker.topics.get("t").partitions[partition].append_nowait(make_batch([b"value"]))
+        broker.topics.get("t").partitions[partition].log.append_nowait(make_batch([b"value"]))
 
 
 async def test_high_watermarks_are_written_periodically(tmp_path: Path) -> None:
@@ -59,9 +59,9 @@ async def test_checkpointed_high_watermark_is_read_at_start(
     (tmp_path / CHECKPOINT).write_text("0\n2\nt 0 1\nt 1 9\n")
     async with broker_on(tmp_path, NEVER_MS) as broker:
         first, second = broker.topics.get("t").partitions
-        assert [each.store.checkpointed_high_watermark for each in (first, second)] == [1, 9]
+        assert [each.log.store.checkpointed_high_watermark for each in (first, second)] == [1, 9]
         # This broker leads, and there is no other replica that would have to have anything.
-        assert [each.high_watermark for each in (first, second)] == [3, 3]
+        assert [each.log.high_watermark for each in (first, second)] == [3, 3]
     lost = [message for message in caplog.messages if "readers had been shown" in message]
     assert len(lost) == 1
     assert "ends at offset 3, and readers had been shown what is below 9" in lost[0]

@@ -48,8 +48,8 @@ async def test_remaining_segments_of_a_log_decrease(tmp_path: Path, monkeypatch:
     async with running_broker(settings) as broker:
         topic = await broker.topics.create(NewTopic("t", config={"segment.ms": "1"}))
         for number in range(5):
-            topic.partitions[0].append_nowait(make_batch(timestamps=START_MS + 10 * number))
-        assert len(topic.partitions[0].store.segments()) == 5
+            topic.partitions[0].log.append_nowait(make_batch(timestamps=START_MS + 10 * number))
+        assert len(topic.partitions[0].log.store.segments()) == 5
     told: list[tuple[str, int]] = []
     monkeypatch.setattr(
         LogLoadProgress, "set_segments", lambda _, thread, count: told.append((thread, count))

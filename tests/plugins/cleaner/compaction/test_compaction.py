@@ -43,7 +43,7 @@ async def new_partition(broker: Broker, **config: str) -> UnifiedLog:
     named = {name.replace("_", "."): value for name, value in config.items()}
     topic = await broker.topics.create(KernelTopic(TOPIC, 1, config=CONFIG | named))
     (partition,) = topic.partitions
-    return partition
+    return partition.log
 
 
 def left(partition: UnifiedLog) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -65,7 +65,7 @@ async def test_compaction_keeps_the_newest_record_of_each_key_and_goes_on_after_
         assert left(partition) == newest
     assert (tmp_path / "cleaner-offset-checkpoint").read_text().splitlines()[-1] == f"{TOPIC} 0 4"
     async with running_broker(settings(tmp_path)) as broker:
-        (partition,) = broker.topics.get(TOPIC).partitions
+        partition = broker.topics.get(TOPIC).partitions[0].log
         assert left(partition) == newest
         await compact(broker)
         assert log_cleanup_of(broker).statistics()["compact"].rewrites == 0

@@ -83,9 +83,9 @@ async def filled(broker: Broker, name: str = TOPIC, policies: str = "delete", ba
     (partition,) = topic.partitions
     for index in range(batches):
         if index and not index % 2:
-            assert await partition.roll()
-        partition.append_nowait(make_batch([b"x" * 100]))
-    return partition
+            assert await partition.log.roll()
+        partition.log.append_nowait(make_batch([b"x" * 100]))
+    return partition.log
 
 
 def bases(partition: UnifiedLog) -> list[int]:
@@ -154,13 +154,14 @@ async def test_run_keeps_what_was_appended_between_a_plan_and_its_roll() -> None
         assert bases(partition) == [4, 7]
 
 
-def topic_of(broker: Broker, partition: Any) -> Any:
-    """The topic with another partition."""
+def topic_of(broker: Broker, log: Any) -> Any:
+    """The topic with another log."""
+    partition = types.SimpleNamespace(log=log)
     return [types.SimpleNamespace(config=broker.topics.get(TOPIC).config, partitions=[partition])]
 
 
 def _with(partition: UnifiedLog, **changed: Any) -> Any:
-    """A partition that differs in some attributes."""
+    """A log that differs in some attributes."""
 
     class Changed:
         def __getattr__(self, name: str) -> Any:
@@ -435,7 +436,7 @@ async def test_run_asks_nothing_of_idle_logs(monkeypatch: pytest.MonkeyPatch) ->
         config = {"cleanup.policy": "compact,delete"}
         topic = await broker.topics.create(NewTopic(TOPIC, 200, config=config))
         for partition in topic.partitions[::2]:
-            partition.append_nowait(make_batch([b"x"], keys=[b"k"]))
+            partition.log.append_nowait(make_batch([b"x"], keys=[b"k"]))
         run = cleanup_of(broker, *policies)
         await run()
         for policy in policies:
@@ -490,20 +491,20 @@ async def test_run_deletes_by_age_what_compaction_has_left() -> None:
         topic = await broker.topics.create(NewTopic(TOPIC, 1, config=config))
         (partition,) = topic.partitions
         for key, timestamp in ((b"old", clock()), (b"new", clock() + 90_000)):
-            partition.append_nowait(make_batch([b"x" * 400_000], keys=[key], timestamps=timestamp))
-        await partition.roll()
+            partition.log.append_nowait(make_batch([b"x" * 400_000], keys=[key], timestamps=timestamp))
+        await partition.log.roll()
         clock.advance(90_000)
         # So large that it is not put together with the segment before.
-        partition.append_nowait(make_batch([b"x" * 800_000], keys=[b"new"], timestamps=clock()))
-        await partition.roll()
-        partition.append_nowait(make_batch([b"x"], keys=[b"active"], timestamps=clock()))
+        partition.log.append_nowait(make_batch([b"x" * 800_000], keys=[b"new"], timestamps=clock()))
+        await partition.log.roll()
+        partition.log.append_nowait(make_batch([b"x"], keys=[b"active"], timestamps=clock()))
         run_retention = cleanup_of(broker, RetentionPolicy())
         await run_retention()
         await cleanup_of(broker, CompactionPolicy())()
-        assert partition.log_start_offset == 0
+        assert partition.log.log_start_offset == 0
         clock.advance(10_001)
         assert (await run_retention())["delete"].deleted_segments == 1
-        assert partition.log_start_offset > 0
+        assert partition.log.log_start_offset > 0
 
 
 async def test_run_keeps_no_promise_about_a_topic_that_is_gone() -> None:

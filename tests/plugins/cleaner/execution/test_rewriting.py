@@ -113,9 +113,9 @@ async def filled(broker: Broker, name: str = TOPIC, batches: int = 6) -> Unified
     (partition,) = topic.partitions
     for index in range(batches):
         if index and not index % 2:
-            assert await partition.roll()
-        partition.append_nowait(make_batch([b"a", b"b", b"c"]))
-    return partition
+            assert await partition.log.roll()
+        partition.log.append_nowait(make_batch([b"a", b"b", b"c"]))
+    return partition.log
 
 
 def offsets(partition: UnifiedLog) -> list[int]:
@@ -452,7 +452,7 @@ async def rewrite_meanwhile(
         def observe(*_: object) -> None:
             begun.set()
 
-        return await worker.rewrite(topic.partitions[0], planned, topic.config, broker.clock(), observe)
+        return await worker.rewrite(topic.partitions[0].log, planned, topic.config, broker.clock(), observe)
 
     with trio.fail_after(DEADLINE_S):
         async with Workers(broker.config).worker() as worker, trio.open_nursery() as nursery:
@@ -636,9 +636,9 @@ async def test_rewrite_is_cancelled_when_the_broker_stops(tmp_path: Path) -> Non
             await Cleanup(broker, Rewriting(EvenOffsets)).run()
     async with running(tmp_path, "file") as broker:
         (partition,) = broker.topics.get(TOPIC).partitions
-        assert offsets(partition) == [*range(18)]
+        assert offsets(partition.log) == [*range(18)]
         assert (await Cleanup(broker, Rewriting(EvenOffsets)).run()).rewrites == 1
-        assert offsets(partition)[:6] == [0, 2, 4, 6, 8, 10]
+        assert offsets(partition.log)[:6] == [0, 2, 4, 6, 8, 10]
 
 
 async def test_worker_that_is_left_before_its_first_message_still_has_its_job(
@@ -667,13 +667,13 @@ async def test_a_worker_has_the_codecs_of_the_broker(tmp_path: Path, codec: int)
     async with running(tmp_path, "file") as broker:
         topic = await broker.topics.create(NewTopic(TOPIC, 1, config={"cleanup.policy": "delete"}))
         (partition,) = topic.partitions
-        partition.append_nowait(compressed(make_batch([b"value"] * 6), codec))
-        assert await partition.roll()
-        partition.append_nowait(make_batch())
+        partition.log.append_nowait(compressed(make_batch([b"value"] * 6), codec))
+        assert await partition.log.roll()
+        partition.log.append_nowait(make_batch())
         statistics = await Cleanup(broker, Rewriting(EvenOffsets)).run()
         assert statistics.failures == 0
-        assert offsets(partition) == [0, 2, 4, 6]
-        first = next(iter(partition.store.headers(0)))
+        assert offsets(partition.log) == [0, 2, 4, 6]
+        first = next(iter(partition.log.store.headers(0)))
         assert (first.codec, first.record_count) == (codec, 3)
 
 
@@ -689,10 +689,10 @@ async def test_rewrite_leaves_out_aborted_records_of_every_segment(tmp_path: Pat
                 base_sequence=0,
                 transactional=True,
             )
-            partition.append_nowait(batch, in_transaction=True)
-            partition.append_marker(producer_id, 0, 0, commit=False)
-            partition.append_nowait(make_batch([b"plain"]))
-            assert await partition.roll()
-        partition.append_nowait(make_batch([b"active"]))
+            partition.log.append_nowait(batch, in_transaction=True)
+            partition.log.append_marker(producer_id, 0, 0, commit=False)
+            partition.log.append_nowait(make_batch([b"plain"]))
+            assert await partition.log.roll()
+        partition.log.append_nowait(make_batch([b"active"]))
         assert (await Cleanup(broker, Rewriting(Filter)).run()).rewrites == 1
-        assert b"aborted" not in [record.value for record in stored_records(partition)]
+        assert b"aborted" not in [record.value for record in stored_records(partition.log)]

@@ -123,7 +123,7 @@ async def test_a_running_broker_keeps_its_workers(tmp_path: Path, monkeypatch: p
         (partition,) = topic.partitions
         for _ in range(2):
             for value in (b"older", b"newer"):
-                partition.append_nowait(make_batch([value], keys=[b"key"]))
+                partition.log.append_nowait(make_batch([value], keys=[b"key"]))
             outcome = await log_cleanup_of(broker).rewrite_now((), lambda *_: None)
             assert outcome.done == [partition.topic_partition]
         (pid,) = started

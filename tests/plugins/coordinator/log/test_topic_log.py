@@ -11,7 +11,8 @@ import trio
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config.keys import STORAGE
 from tidelog.kernel.errors import CoordinatorLoadInProgress, NotCoordinator, StorageError
-from tidelog.kernel.seams.events import LeadershipChanged
+from tidelog.kernel.replica import Leadership
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
@@ -98,7 +99,7 @@ async def test_append_logs_once_a_minute_for_each_partition_that_it_is_refused(
     log, _ = new_log(broker)
     await log.ensure()
     for partition in broker.topics.get("__state").partitions[:2]:
-        partition.take_offline(StorageError("no space left"))
+        partition.log.take_offline(StorageError("no space left"))
     for number in range(20):
         with pytest.raises(NotCoordinator):
             log.append(number % 2, [record(number)])
@@ -118,7 +119,7 @@ async def test_open_loads_what_was_appended_in_order(broker: Broker) -> None:
     await log.ensure()
     for number in range(300):
         log.append(number % 2, [record(number), record(-number)], producer=(7, 0) if number == 299 else None)
-    broker.topics.get("__state").partitions[1].append_marker(7, 0, 0, commit=True)
+    broker.topics.get("__state").partitions[1].log.append_marker(7, 0, 0, commit=True)
     later, reader = new_log(broker)
     for partition in (0, 1):
         with pytest.raises(CoordinatorLoadInProgress):
@@ -233,7 +234,7 @@ async def test_check_active_refuses_a_partition_that_cannot_be_read(broker: Brok
     await log.ensure()
     log.append(0, [record(0)])
     log.append(1, [record(1)])
-    broker.topics.get("__state").partitions[0].take_offline()
+    broker.topics.get("__state").partitions[0].log.take_offline()
     later, reader = new_log(broker)
     await read_to_its_end(later)
     with pytest.raises(NotCoordinator, match="cannot be read"):
@@ -251,9 +252,10 @@ async def test_append_is_refused_after_close(broker: Broker) -> None:
 
 
 def change_leadership(broker: Broker, number: int, *, leads: bool) -> None:
-    partition = broker.topics.get("__state").partitions[number]
-    partition.watermarks.follows = not leads
-    broker.events.publish(LeadershipChanged([partition]))
+    name = TopicPartition("__state", number)
+    epoch = broker.replicas.get(*name).leader_epoch
+    leader_id = broker.cluster.node_id if leads else broker.cluster.node_id + 1
+    broker.replicas.apply_leadership({name: Leadership(leader_id, epoch + 1)})
 
 
 async def test_partition_that_another_broker_leads_is_unloaded_and_loaded_when_it_returns(
@@ -326,7 +328,7 @@ async def test_open_loads_no_partition_that_another_broker_leads(broker: Broker)
     log, _ = new_log(broker)
     await log.ensure()
     log.append(0, [record(0)])
-    broker.topics.get("__state").partitions[0].watermarks.follows = True
+    change_leadership(broker, 0, leads=False)
     later, reader = new_log(broker)
     await read_to_its_end(later)
     assert (reader.is_loaded, reader.replayed) == ([1, 2], [])

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
-from uuid import UUID
 
 import attrs
 
 from tests.kernel.log.parts import open_partition
 from tests.kernel.log.transaction_model import read_as_client
-from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.errors import NotCoordinator
+from tidelog.kernel.errors import NotCoordinator, UnknownTopicOrPartition
 from tidelog.kernel.log import Isolation, UnifiedLog
 from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
@@ -28,6 +26,7 @@ from tidelog.plugins.coordinator.transactions.markers import Markers
 from tidelog.plugins.coordinator.transactions.service import Transactions
 
 if TYPE_CHECKING:
+    from tidelog.kernel.replica import ReplicaManager
     from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
 
 TOPIC = "data"
@@ -125,6 +124,19 @@ class CrashingPartition:
         return result
 
 
+@attrs.frozen
+class Replicas:
+    """The logs of the topic."""
+
+    places: Sequence[CrashingPartition]
+
+    def log_of(self, topic: str, number: int) -> CrashingPartition:
+        """As `ReplicaManager`."""
+        if topic != TOPIC or number >= len(self.places):
+            raise UnknownTopicOrPartition(f"there is no {topic}-{number}")
+        return self.places[number]
+
+
 class NoOffsets:
     """No group takes part."""
 
@@ -152,11 +164,10 @@ class CrashingCoordinator:
     def start(self) -> None:
         """Start the coordinator with what its log has."""
         places = [CrashingPartition(self.writes, partition) for partition in self.partitions]
-        topic = Topic(TOPIC, UUID(int=1), {}, TopicConfig(), cast("list[UnifiedLog]", places))
-        finder = FakeTopics(lambda name: topic if name == TOPIC else None)
+        finder = FakeTopics(lambda name: None)
         self.transactions = Transactions(
             self.log,
-            Markers(cast("Topics", finder), self.log, NoOffsets()),
+            Markers(cast("Topics", finder), cast("ReplicaManager", Replicas(places)), self.log, NoOffsets()),
             TransactionContext(
                 clock=self.clock,
                 allocate=self.allocate,

@@ -75,7 +75,8 @@ async def test_complete_writes_the_marker_that_a_partition_refused(coordinator: 
         await coordinator.transactions.add_partitions("orders", ProducerIdentity(*producer), (HERE,))
     await coordinator.transactions.complete()
     assert coordinator.partitions[HERE.partition].log_end_offset == end_offset, "its marker is not repeated"
-    coordinator.partitions[THERE.partition].availability.reason = None
+    availability = coordinator.partitions[THERE.partition].availability
+    availability.reason = availability.append_refusal = None
     await coordinator.transactions.complete()
     assert coordinator.transactions.describe("orders").state is TransactionState.COMPLETE_COMMIT
     assert coordinator.committed() == [[b"1"], [b"2"], []]

@@ -99,7 +99,7 @@ async def test_incremental_alter_configs_sets_and_deletes_keys_in_every_version(
     assert topic.overrides == {"max.message.bytes": "1000"}
     assert await told(client, "max.message.bytes") == ("1000", TOPIC_SOURCE)
     with pytest.raises(MessageTooLarge):
-        topic.partitions[0].append_nowait(make_batch([b"x" * 1000]))
+        topic.partitions[0].log.append_nowait(make_batch([b"x" * 1000]))
 
 
 @pytest.mark.parametrize("version", versions_of(ALTER_CONFIGS))
@@ -110,7 +110,7 @@ async def test_alter_configs_removes_the_keys_that_are_not_named_in_every_versio
     result = await replace(client, version, max_message_bytes="1000")
     assert result.error_code == 0
     assert topic.overrides == {"max.message.bytes": "1000"}
-    assert topic.partitions[0].config.max_message_bytes == 1000
+    assert topic.partitions[0].log.config.max_message_bytes == 1000
 
 
 @pytest.mark.parametrize(
@@ -168,15 +168,15 @@ async def test_incremental_alter_configs_of_all_brokers_sets_the_defaults_of_top
     topic, own = await new_topic(broker), await new_topic(broker, "own", config={"max.message.bytes": "777"})
     change = ("message.max.bytes", SET, "1000")
     assert (await increment(client, change, kind=BROKER_RESOURCE, name=name)).error_code == 0
-    assert topic.partitions[0].config.max_message_bytes == 1000
-    assert own.partitions[0].config.max_message_bytes == 777
+    assert topic.partitions[0].log.config.max_message_bytes == 1000
+    assert own.partitions[0].log.config.max_message_bytes == 777
     assert (await new_topic(broker, "later")).config[keys.MAX_MESSAGE_BYTES] == 1000
     assert await told(client, "max.message.bytes") == ("1000", source)
     assert await told(client, "message.max.bytes", BROKER_RESOURCE, "1") == ("1000", source)
     undo = ("message.max.bytes", DELETE, None)
     assert (await increment(client, undo, kind=BROKER_RESOURCE, name=name)).error_code == 0
     assert await told(client, "max.message.bytes") == ("1048588", DEFAULT_SOURCE)
-    assert topic.partitions[0].config.max_message_bytes == 1048588
+    assert topic.partitions[0].log.config.max_message_bytes == 1048588
 
 
 async def test_incremental_alter_configs_of_this_broker_overrides_that_of_all_brokers(

@@ -54,8 +54,8 @@ async def test_create_partitions_adds_partitions_in_every_version(
     fill(topic, 0, [3])
     answer = await client.ask(CREATE_PARTITIONS, version, request(("flights", 4, None), ("own", 2, None)))
     assert codes(answer) == [("flights", 0), ("own", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
-    assert [partition.log_end_offset for partition in topic.partitions] == [3, 0, 0, 0]
-    assert topic.partitions[3].append_nowait(make_batch([b"new"])).base_offset == 0
+    assert [partition.log.log_end_offset for partition in topic.partitions] == [3, 0, 0, 0]
+    assert topic.partitions[3].log.append_nowait(make_batch([b"new"])).base_offset == 0
 
 
 @pytest.mark.parametrize("validate_only", [False, True])

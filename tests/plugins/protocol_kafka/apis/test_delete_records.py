@@ -40,9 +40,9 @@ async def test_delete_records_raises_the_log_start_offset_in_every_version(
         fill(topic, index, [2, 2, 2])
     found = await delete(client, version, "flights", (0, 3), (1, HIGH_WATERMARK), (2, 0))
     assert found == [(0, 3, 0), (1, 6, 0), (2, 0, 0)]
-    assert [partition.log_start_offset for partition in topic.partitions] == [3, 6, 0]
+    assert [partition.log.log_start_offset for partition in topic.partitions] == [3, 6, 0]
     with pytest.raises(OffsetOutOfRange):
-        topic.partitions[0].read(2, 1000, Isolation.READ_UNCOMMITTED)
+        topic.partitions[0].log.read(2, 1000, Isolation.READ_UNCOMMITTED)
     assert await delete(client, version, "flights", (0, 1)) == [(0, 3, 0)]
 
 
@@ -61,7 +61,7 @@ async def test_delete_records_of_unknown_partitions_and_offsets_out_of_range(
     topic = await new_topic(broker)
     fill(topic, 0, [6])
     assert await delete(client, 2, "flights", (partition, offset)) == [(partition, -1, code)]
-    assert topic.partitions[0].log_start_offset == 0
+    assert topic.partitions[0].log.log_start_offset == 0
 
 
 async def test_delete_records_of_unknown_and_internal_topics(client: Client, broker: Broker) -> None:

@@ -76,7 +76,7 @@ async def test_delete_topics_by_topic_id_keeps_a_new_topic_of_the_same_name(
         ErrorCode.UNKNOWN_TOPIC_ID
     ]
     assert broker.topics.get("flights") is new
-    assert new.partitions[0].log_end_offset == 0
+    assert new.partitions[0].log.log_end_offset == 0
 
 
 async def test_delete_topics_refuses_neither_name_nor_id_or_both(client: Client, broker: Broker) -> None:

@@ -151,7 +151,7 @@ async def test_describe_topic_partitions_of_a_failed_log_directory_has_the_eligi
     async with running_broker({"storage": "file", "log.dirs": str(tmp_path)}) as broker:
         await broker.controller.update_features([FeatureUpdate(ELR_VERSION, level, UpgradeType(2 - level))])
         await new_topic(broker, "flights")
-        broker.topics.take_offline([TopicPartition("flights", 0)], "the disk failed")
+        broker.replicas.take_offline([TopicPartition("flights", 0)], "the disk failed")
         (found,) = (await described(Client(broker), "flights")).topics
         (part,) = found.partitions
         assert (part.error_code, part.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)

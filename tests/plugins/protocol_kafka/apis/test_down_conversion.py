@@ -506,7 +506,7 @@ async def test_fetch_returns_messages_of_all_of_many_partitions(version: int) ->
         topic = await broker.topics.create(NewTopic("many", 50, config={"max.message.bytes": "1000000"}))
         for partition in topic.partitions:
             for _ in range(5):
-                partition.append_nowait(make_batch([value] * 2))
+                partition.log.append_nowait(make_batch([value] * 2))
         wanted = [FetchPartition(partition=n, fetch_offset=0, partition_max_bytes=MIB) for n in range(50)]
         request = FetchRequest(
             max_wait_ms=0,
@@ -540,7 +540,7 @@ async def test_a_fetch_of_50_megabytes_takes_little_memory() -> None:
         (partition,) = topic.partitions
         value = bytes(range(250)) * 400
         for _ in range(100):
-            partition.append_nowait(make_batch([value] * 5))
+            partition.log.append_nowait(make_batch([value] * 5))
         wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 30)
         request = FetchRequest(
             max_wait_ms=0,

@@ -72,7 +72,7 @@ async def test_elect_leaders_of_a_partition_whose_log_directory_failed(
     client: Client, broker: Broker, election_type: int, code: str
 ) -> None:
     await new_topic(broker, "flights", 2)
-    broker.topics.take_offline([TopicPartition("flights", 1)], "the disk failed")
+    broker.replicas.take_offline([TopicPartition("flights", 1)], "the disk failed")
     answer = await elect(client, 2, None, election_type)
     assert codes(answer) == {"flights": [(1, code)]}
     (result,) = answer.replica_election_results

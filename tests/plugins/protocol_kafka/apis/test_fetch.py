@@ -145,7 +145,7 @@ async def test_fetch_of_unknown_topics_partitions_and_offsets(
 async def test_fetch_checks_the_leader_epoch(client: Client, broker: Broker, version: int) -> None:
     topic = await new_topic(broker)
     fill(topic, 0, [1])
-    topic.partitions[0].leader_epoch = 5
+    topic.partitions[0].log.leader_epoch = 5
     codes: list[int] = []
     for epoch in (-1, 4, 5, 6):
         request = fetch(topic, {0: 0}, max_wait_ms=60_000, current_leader_epoch=epoch)
@@ -187,7 +187,7 @@ async def test_fetch_with_an_unknown_isolation_level_closes_the_connection(
 async def test_fetch_by_isolation_level(client: Client, broker: Broker, level: int, found: list[int]) -> None:
     topic = await new_topic(broker)
     fill(topic, 0, [1, 1, 1])
-    topic.partitions[0].watermarks.last_stable_offset = 1
+    topic.partitions[0].log.watermarks.last_stable_offset = 1
     (part,) = parts_of(await client.ask(FETCH, 11, fetch(topic, {0: 0}, isolation_level=level)))
     assert offsets_of(part) == found
     assert (part.high_watermark, part.last_stable_offset) == (3, 1)
@@ -513,7 +513,7 @@ async def test_fetch_ends_its_wait_when_the_client_disconnects(
 
 def make_slow(topic: Topic) -> list[bool]:
     """Let the partition's store refuse to wait; how it was asked is noted."""
-    store = topic.partitions[0].store
+    store = topic.partitions[0].log.store
     read, waited = store.read, list[bool]()
 
     def slow(offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
@@ -553,7 +553,7 @@ async def test_fetch_sees_an_append_during_a_read_in_a_thread(
     topic = await new_topic(broker)
     fill(topic, 0, [1])
     make_slow(topic)
-    store = topic.partitions[0].store
+    store = topic.partitions[0].log.store
     read, late = store.read, [True]
 
     def read_and_append(offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
@@ -580,7 +580,7 @@ async def test_fetch_returns_kafka_storage_error_when_the_disk_fails(client: Cli
     def fail(*_: object, **__: object) -> LogSlice:
         raise OSError(5, "Input/output error")
 
-    topic.partitions[0].store.read = fail  # type: ignore[method-assign]
+    topic.partitions[0].log.store.read = fail  # type: ignore[method-assign]
     parts = parts_of(await client.ask(FETCH, 12, fetch(topic, {0: 0, 1: 0})))
     assert [part.error_code for part in parts] == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
     assert offsets_of(parts[1]) == [0]
@@ -589,7 +589,7 @@ async def test_fetch_returns_kafka_storage_error_when_the_disk_fails(client: Cli
 async def test_fetch_returns_the_bytes_of_the_log(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     batch = make_batch([b"one", b"two"])
-    topic.partitions[0].append_nowait(batch)
+    topic.partitions[0].log.append_nowait(batch)
     step = client.start(FETCH, 12, fetch(topic, {0: 0}))
     assert isinstance(step, list)
     assert bytes(batch) in [bytes(part) for part in step if isinstance(part, bytes | memoryview)]

@@ -31,11 +31,11 @@ async def with_transactions(broker: Broker) -> Topic:
     """A topic with records 0 and 6 outside, 1 and 2 aborted by 3, 4 committed by 5, and 7 undecided."""
     topic = await new_topic(broker)
     partition = topic.partitions[0]
-    partition.append_nowait(make_batch())
+    partition.log.append_nowait(make_batch())
     for producer_id, count, commit in ((1, 2, False), (2, 1, True)):
         write(topic, producer_id, count)
-        partition.append_marker(producer_id, 0, 0, commit=commit)
-    partition.append_nowait(make_batch())
+        partition.log.append_marker(producer_id, 0, 0, commit=commit)
+    partition.log.append_nowait(make_batch())
     write(topic, 3, 1)
     return topic
 
@@ -44,7 +44,7 @@ def write(topic: Topic, producer_id: int, count: int) -> None:
     batch = make_batch(
         [b"value"] * count, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True
     )
-    topic.partitions[0].append_nowait(batch, in_transaction=True)
+    topic.partitions[0].log.append_nowait(batch, in_transaction=True)
 
 
 async def ask(
@@ -94,10 +94,10 @@ async def test_fetch_committed_is_woken_by_the_marker_and_not_before(client: Cli
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait)
             await wait_all_tasks_blocked()
-            topic.partitions[0].append_nowait(make_batch())
+            topic.partitions[0].log.append_nowait(make_batch())
             await wait_all_tasks_blocked()
             assert answers == []
-            topic.partitions[0].append_marker(3, 0, 0, commit=False)
+            topic.partitions[0].log.append_marker(3, 0, 0, commit=False)
     assert offsets_of(answers[0]) == [7, 8, 9]
     assert answers[0].aborted_transactions == [FetchAbortedTransaction(producer_id=3, first_offset=7)]
 

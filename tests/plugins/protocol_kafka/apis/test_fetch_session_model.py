@@ -151,15 +151,15 @@ class World:
         return {}, []
 
     def _read_on(self, index: int) -> dict[int, int]:
-        end = self.topic.partitions[index].readable_end(self.isolation)
+        end = self.topic.partitions[index].log.readable_end(self.isolation)
         return {index: end}
 
     def _write(self, kind: str, index: int) -> None:
         part = self.topic.partitions[index]
         if kind == "append":
-            part.append_nowait(make_batch([b"value"]))
+            part.log.append_nowait(make_batch([b"value"]))
         elif kind == "trim":
-            part.delete_records_before(part.high_watermark)
+            part.log.delete_records_before(part.log.high_watermark)
         elif kind == "begin" and index not in self.open_in:
             self.producers += 1
             self.open_in[index] = self.producers
@@ -170,9 +170,9 @@ class World:
                 base_sequence=0,
                 transactional=True,
             )
-            part.append_nowait(batch, in_transaction=True)
+            part.log.append_nowait(batch, in_transaction=True)
         elif kind in ("commit", "abort") and index in self.open_in:
-            part.append_marker(self.open_in.pop(index), 0, 0, commit=kind == "commit")
+            part.log.append_marker(self.open_in.pop(index), 0, 0, commit=kind == "commit")
 
     async def _change(self, kind: str) -> None:
         if kind == "delete" and self.exists:
@@ -217,7 +217,7 @@ def run(do: Callable[[World], Callable[..., Any]], version: int, steps: list[tup
                 await do(world)(*step)
             watched = [*world.topic.partitions]
             world.client.fetch_sessions.remove(world.session.session_id)
-            assert not any(partition.watermarks.watchers for partition in watched)
+            assert not any(partition.log.watermarks.watchers for partition in watched)
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 

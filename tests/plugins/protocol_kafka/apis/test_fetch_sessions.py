@@ -59,7 +59,7 @@ async def opened(
 
 def watchers_of(topic: Topic) -> int:
     """How often sessions watch the partitions of a topic."""
-    return sum(len(partition.watermarks.watchers or ()) for partition in topic.partitions)
+    return sum(len(partition.log.watermarks.watchers or ()) for partition in topic.partitions)
 
 
 def reads_of(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -68,7 +68,7 @@ def reads_of(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     read = UnifiedLog.read
 
     def note(partition: UnifiedLog, *args: Any, **options: Any) -> LogSlice:
-        if partition in topic.partitions:
+        if any(partition is each.log for each in topic.partitions):
             reads.append(partition.topic_partition.partition)
         return read(partition, *args, **options)
 
@@ -192,7 +192,7 @@ async def test_fetch_session_sees_an_append_during_a_read_in_a_thread(
     topic = session.topic
     fill(topic, 0, [1])
     make_slow(topic)
-    store = topic.partitions[0].store
+    store = topic.partitions[0].log.store
     read, appends = store.read, [2, 1]
 
     def read_and_append(offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
@@ -220,9 +220,9 @@ async def test_fetch_session_of_committed_records_waits_for_the_end_of_a_transac
 
     async def write() -> None:
         await trio.sleep(0.1)
-        partition.append_nowait(batch, in_transaction=True)
+        partition.log.append_nowait(batch, in_transaction=True)
         await trio.sleep(0.2)
-        partition.append_marker(1, 0, 0, commit=True)
+        partition.log.append_marker(1, 0, 0, commit=True)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(write)
@@ -236,7 +236,7 @@ async def test_fetch_session_of_committed_records_reports_a_high_watermark(
 ) -> None:
     session = await opened(client, broker, isolation_level=COMMITTED)
     batch = make_batch([b"v"], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
-    session.topic.partitions[0].append_nowait(batch, in_transaction=True)
+    session.topic.partitions[0].log.append_nowait(batch, in_transaction=True)
     news = await session.news(isolation_level=COMMITTED)
     assert [(part.last_stable_offset, part.high_watermark) for part in news.values()] == [(1, 2)]
     assert await session.news(isolation_level=COMMITTED) == {}
@@ -249,7 +249,7 @@ async def test_fetch_session_reports_a_log_start_without_waking_for_it(
 ) -> None:
     session = await opened(client, broker)
     step = session.start(max_wait_ms=500)
-    session.topic.partitions[2].delete_records_before(1)
+    session.topic.partitions[2].log.delete_records_before(1)
     watch = Stopwatch()
     answer = await session.finish(step)
     assert watch.ms() == 500
@@ -259,7 +259,7 @@ async def test_fetch_session_reports_a_log_start_without_waking_for_it(
 async def test_fetch_session_checks_the_leader_epoch(client: Client, broker: Broker) -> None:
     session = await opened(client, broker)
     assert await session.news({0: 1}, current_leader_epoch=0) == {}
-    session.topic.partitions[0].leader_epoch = 4
+    session.topic.partitions[0].log.leader_epoch = 4
     for _ in range(2):
         assert [part.error_code for part in (await session.news()).values()] == [
             ErrorCode.FENCED_LEADER_EPOCH

@@ -73,8 +73,9 @@ async def filled(broker: Broker) -> Topic:
     """Records 0 to 5 with times 10, 30, 20, 40, 40, 5 after BASE, in three batches of epochs 0, 0 and 3."""
     topic = await new_topic(broker)
     for epoch, times in ((0, (10, 30)), (0, (20, 40)), (3, (40, 5))):
-        topic.partitions[0].leader_epoch = epoch
-        topic.partitions[0].append_nowait(make_batch([b"v"] * 2, timestamps=[BASE + time for time in times]))
+        log = topic.partitions[0].log
+        log.leader_epoch = epoch
+        log.append_nowait(make_batch([b"v"] * 2, timestamps=[BASE + time for time in times]))
     return topic
 
 
@@ -143,8 +144,8 @@ async def test_list_offsets_by_time_shows_committed_readers_nothing_above_the_la
     undecided = make_batch(
         timestamps=BASE + 50, producer_id=5, producer_epoch=0, base_sequence=0, transactional=True
     )
-    partition.append_nowait(undecided, in_transaction=True)
-    partition.append_nowait(make_batch(timestamps=BASE + 60))
+    partition.log.append_nowait(undecided, in_transaction=True)
+    partition.log.append_nowait(make_batch(timestamps=BASE + 60))
 
     async def found(isolation_level: int) -> list[int]:
         times = [BASE + 40, BASE + 41, BASE + 60, *([MAX_TIMESTAMP] if version >= 7 else [])]
@@ -157,7 +158,7 @@ async def test_list_offsets_by_time_shows_committed_readers_nothing_above_the_la
 
 async def test_list_offsets_returns_the_log_start_offset_as_earliest(client: Client, broker: Broker) -> None:
     topic = await filled(broker)
-    topic.partitions[0].raise_log_start(5)
+    topic.partitions[0].log.raise_log_start(5)
     part = await ask(client, 11, EARLIEST_TIMESTAMP)
     assert (part.offset, part.leader_epoch) == (5, 3)
 
@@ -230,7 +231,7 @@ async def test_list_offsets_in_version_0_returns_segment_offsets(
     topic = await new_topic(broker, config={"segment.bytes": str(2**20), "max.message.bytes": str(2**20)})
     start = clock.now_ms
     for _ in range(4):
-        topic.partitions[0].append_nowait(make_batch([b"x" * 800_000]))
+        topic.partitions[0].log.append_nowait(make_batch([b"x" * 800_000]))
         clock.advance(100)
     if time not in (LATEST_TIMESTAMP, EARLIEST_TIMESTAMP):
         time += start
@@ -290,8 +291,8 @@ async def test_list_offsets_in_version_0_shows_consumers_nothing_above_the_high_
 ) -> None:
     topic = await new_topic(broker, config={"segment.bytes": str(2**20), "max.message.bytes": str(2**20)})
     for _ in range(4):
-        topic.partitions[0].append_nowait(make_batch([b"x" * 800_000]))
-    topic.partitions[0].watermarks.high_watermark = 2
+        topic.partitions[0].log.append_nowait(make_batch([b"x" * 800_000]))
+    topic.partitions[0].log.watermarks.high_watermark = 2
     asked = request(LATEST_TIMESTAMP, max_num_offsets=10)
     asked.replica_id = replica_id
     (part,) = parts_of(await client.ask(LIST_OFFSETS, 0, asked))
@@ -332,7 +333,7 @@ async def test_list_offsets_returns_an_error_for_unreadable_batches(client: Clie
     topic = await new_topic(broker)
     header = parse_header(make_batch([b"v"] * 2, timestamps=BASE))
     unreadable = pack_batch(header._replace(attributes=4), b"not zstd at all")
-    topic.partitions[0].append_nowait(unreadable, origin=AppendOrigin.COORDINATOR)
+    topic.partitions[0].log.append_nowait(unreadable, origin=AppendOrigin.COORDINATOR)
     part = await ask(client, 5, BASE)
     assert (part.error_code, part.timestamp, part.offset) == (0, BASE, 0)
 
@@ -346,7 +347,7 @@ async def test_list_offsets_returns_kafka_storage_error_when_the_disk_fails(
     def fail(*_: object) -> bytes:
         raise OSError(errno.EIO, "Input/output error")
 
-    store = topic.partitions[0].store
+    store = topic.partitions[0].log.store
     store.batch_at_timestamp = fail  # type: ignore[method-assign, assignment]
     store.batch_of_max_timestamp = fail  # type: ignore[method-assign]
     assert (await ask(client, 7, time)).error_code == ErrorCode.KAFKA_STORAGE_ERROR

@@ -73,7 +73,7 @@ async def test_describe_log_dirs_in_every_version(client: Client, broker: Broker
     topic = await new_topic(broker, partitions=3)
     for index in range(3):
         fill(topic, index, [2, 2])
-    sizes = [partition.store.size_bytes for partition in topic.partitions]
+    sizes = [partition.log.store.size_bytes for partition in topic.partitions]
     everything = await describe(client, version)
     assert everything == {
         "a": [("flights", 0, sizes[0], False), ("flights", 2, sizes[2], False)],
@@ -97,11 +97,11 @@ async def test_alter_replica_log_dirs_moves_in_every_version(
     topic = await new_topic(broker)
     fill(topic, 0, [2, 2])
     assert await alter(client, version, tmp_path / "b", ("flights", 0)) == [0]
-    size = topic.partitions[0].store.size_bytes
+    size = topic.partitions[0].log.store.size_bytes
     with trio.fail_after(DEADLINE_S):
         while await describe(client, 4) != {"a": [], "b": [("flights", 0, size, False)]}:
             await trio.to_thread.run_sync(time.sleep, 0.01)
-    assert topic.partitions[0].log_end_offset == 4
+    assert topic.partitions[0].log.log_end_offset == 4
 
 
 async def test_alter_replica_log_dirs_refuses_unknown_directories_and_partitions(

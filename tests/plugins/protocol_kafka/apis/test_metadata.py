@@ -77,7 +77,7 @@ async def test_metadata_returns_brokers_and_controller(closed: Broker, version: 
 @pytest.mark.parametrize("version", versions_of(METADATA))
 async def test_metadata_of_a_topic(client: Client, broker: Broker, version: int) -> None:
     topic = await new_topic(broker, partitions=3)
-    topic.partitions[1].leader_epoch = 5
+    topic.partitions[1].log.leader_epoch = 5
     found = only(await client.ask(METADATA, version, by_name("flights")))
     assert (found.error_code, found.name, found.is_internal) == (0, "flights", False)
     assert found.topic_id == (topic.topic_id.bytes if version >= 10 else NO_ID)

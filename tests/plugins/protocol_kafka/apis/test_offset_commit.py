@@ -119,6 +119,6 @@ async def test_offset_commit_when_the_disk_fails(client: Client, broker: Broker)
     topic = await new_topic(broker)
     await broker.coordinator.prepare_groups()
     for partition in broker.topics.get("__consumer_offsets").partitions:
-        partition.take_offline()
+        partition.log.take_offline()
     response = await client.ask(OFFSET_COMMIT, 8, commit_request({0: 1}, topic))
     assert commit_codes(response) == [ErrorCode.NOT_COORDINATOR]

@@ -44,9 +44,9 @@ async def filled(broker: Broker) -> None:
     topic = await new_topic(broker)
     partition = topic.partitions[0]
     for epoch, count in ((0, 2), (3, 3)):
-        partition.leader_epoch = epoch
-        partition.append_nowait(make_batch([b"value"] * count))
-    partition.leader_epoch = CURRENT
+        partition.log.leader_epoch = epoch
+        partition.log.append_nowait(make_batch([b"value"] * count))
+    partition.log.leader_epoch = CURRENT
 
 
 @pytest.mark.parametrize("version", versions_of(OFFSET_FOR_LEADER_EPOCH))

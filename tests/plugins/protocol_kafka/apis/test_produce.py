@@ -80,14 +80,14 @@ async def test_produce_appends_in_every_version(
             assert response.responses[0].topic_id == topic.topic_id.bytes
         else:
             assert response.responses[0].name == "flights"
-    assert topic.partitions[0].log_end_offset == 9
+    assert topic.partitions[0].log.log_end_offset == 9
 
 
 @pytest.mark.parametrize("version", versions_of(PRODUCE))
 async def test_produce_with_acks_0_has_no_response(client: Client, broker: Broker, version: int) -> None:
     topic = await new_topic(broker)
     assert client.start(PRODUCE, version, for_partitions(topic, {0: make_batch()}, acks=0)) == []
-    assert topic.partitions[0].log_end_offset == 1
+    assert topic.partitions[0].log.log_end_offset == 1
 
 
 async def test_the_first_batch_is_appended_at_once_however_late_it_is(
@@ -96,10 +96,10 @@ async def test_the_first_batch_is_appended_at_once_however_late_it_is(
     topic = await new_topic(broker, partitions=2)
     monkeypatch.setattr(pace, "STEP_SECONDS", 0.0)
     step = client.start(PRODUCE, 11, for_partitions(topic, dict.fromkeys((0, 1), make_batch())))
-    assert [each.log_end_offset for each in topic.partitions] == [1, 0]
+    assert [each.log.log_end_offset for each in topic.partitions] == [1, 0]
     response = await client.finish(PRODUCE, 11, step)
     assert [each.error_code for each in response.responses[0].partition_responses] == [0, 0]
-    assert [each.log_end_offset for each in topic.partitions] == [1, 1]
+    assert [each.log.log_end_offset for each in topic.partitions] == [1, 1]
 
 
 @pytest.mark.parametrize("version", versions_of(PRODUCE))
@@ -130,7 +130,7 @@ async def test_produce_refuses_unknown_acks(client: Client, broker: Broker, vers
     topic = await new_topic(broker)
     answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {0: make_batch()}, acks)))
     assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
-    assert topic.partitions[0].log_end_offset == 0
+    assert topic.partitions[0].log.log_end_offset == 0
 
 
 async def test_produce_reports_errors_by_partition(client: Client, broker: Broker) -> None:
@@ -148,7 +148,7 @@ async def test_produce_reports_errors_by_partition(client: Client, broker: Broke
     }
     assert "CRC-32C" in (answers[1].error_message or "")
     assert answers[0].error_message is None
-    assert [partition.log_end_offset for partition in topic.partitions] == [2, 0, 0, 1]
+    assert [partition.log.log_end_offset for partition in topic.partitions] == [2, 0, 0, 1]
 
 
 def old_message(magic: int) -> bytearray:
@@ -196,7 +196,7 @@ async def test_produce_refuses_invalid_batches(
     topic = await new_topic(broker)
     answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {0: make()})))
     assert (answer.error_code, answer.base_offset) == (code, -1)
-    assert topic.partitions[0].log_end_offset == 0
+    assert topic.partitions[0].log.log_end_offset == 0
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -207,7 +207,7 @@ async def test_produce_of_a_set_without_a_whole_message_is_no_error(
     for records in (b"", b"x", old_message(1)[:-1], make_batch()[:40]):
         answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {0: records})))
         assert (answer.error_code, answer.base_offset) == (0, -1)
-    assert topic.partitions[0].log_end_offset == 0
+    assert topic.partitions[0].log.log_end_offset == 0
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -218,7 +218,7 @@ async def test_produce_ignores_a_cut_message_behind_others(
     records = old_message(1) + old_message(1)[:-1]
     answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {0: records})))
     assert (answer.error_code, answer.base_offset) == (0, 0)
-    assert topic.partitions[0].log_end_offset == 1
+    assert topic.partitions[0].log.log_end_offset == 1
 
 
 @pytest.mark.parametrize(("codec", "version"), [(1, 3), (2, 3), (3, 3), (4, 7), (4, 13), (0, 3)])
@@ -229,7 +229,7 @@ async def test_produce_appends_compressed_batches_unchanged(
     batch = packed(make_batch([b"value"] * 100), codec)
     answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {0: batch})))
     assert answer.error_code == 0
-    (region,) = topic.partitions[0].read(0, 10_000, Isolation.READ_UNCOMMITTED).regions
+    (region,) = topic.partitions[0].log.read(0, 10_000, Isolation.READ_UNCOMMITTED).regions
     assert isinstance(region, bytes | memoryview)
     assert bytes(region[HEADER_BYTES:]) == batch[HEADER_BYTES:]
 
@@ -271,7 +271,7 @@ async def test_produce_of_many_topics_in_one_request(client: Client, broker: Bro
     request.topic_data.extend(for_partitions(second, {0: make_batch([b"v"] * 2)}).topic_data)
     response = await client.ask(PRODUCE, 12, request)
     assert [topic.name for topic in response.responses] == ["first", "second"]
-    assert [first.partitions[0].log_end_offset, second.partitions[0].log_end_offset] == [1, 2]
+    assert [first.partitions[0].log.log_end_offset, second.partitions[0].log.log_end_offset] == [1, 2]
 
 
 @pytest.fixture(autouse=True)
@@ -305,7 +305,7 @@ async def test_produce_keeps_the_order_of_large_compressed_batches(
         assert (first.error_code, second.error_code) == (0, 0)
         ends.append(first.base_offset)
     assert ends == [0, 500, 1000, 1500, 2000]
-    assert topic.partitions[1].log_end_offset == 5
+    assert topic.partitions[1].log.log_end_offset == 5
 
 
 async def test_produce_keeps_the_order_of_a_duplicate_partition(client: Client, broker: Broker) -> None:
@@ -333,14 +333,14 @@ async def test_produce_of_a_large_request_does_not_block_other_clients(
 
     async def others() -> None:
         while True:
-            turns.append(sum(partition.log_end_offset for partition in topic.partitions))
+            turns.append(sum(partition.log.log_end_offset for partition in topic.partitions))
             await trio.lowlevel.checkpoint()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(others)
         await client.ask(PRODUCE, 9, for_partitions(topic, dict.fromkeys(range(count), make_batch())))
         nursery.cancel_scope.cancel()
-    assert [partition.log_end_offset for partition in topic.partitions] == [1] * count
+    assert [partition.log.log_end_offset for partition in topic.partitions] == [1] * count
     steps = [after - before for before, after in pairwise(turns)]
     # The order in which tasks take their turn is random.
     assert max(steps[1:]) <= 2 * APPENDS_A_TURN
@@ -370,7 +370,7 @@ async def test_produce_refuses_a_large_compressed_batch_with_invalid_records(
     told = one(await client.ask(PRODUCE, 9, for_partitions(topic, {0: bad})))
     assert (told.error_code, told.base_offset) == (ErrorCode.INVALID_RECORD, -1)
     assert "501 are counted" in (told.error_message or "")
-    assert topic.partitions[0].log_end_offset == 0
+    assert topic.partitions[0].log.log_end_offset == 0
 
 
 async def test_produce_with_acks_0_is_appended_after_the_client_has_disconnected(
@@ -382,7 +382,7 @@ async def test_produce_with_acks_0_is_appended_after_the_client_has_disconnected
     with trio.CancelScope() as left:
         left.cancel()
         await step
-    assert topic.partitions[0].log_end_offset == 500
+    assert topic.partitions[0].log.log_end_offset == 500
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
@@ -391,4 +391,4 @@ async def test_produce_refuses_internal_topics(client: Client, broker: Broker, n
     assert len(topic.partitions) == 50
     answer = one(await client.ask(PRODUCE, 9, for_partitions(topic, {0: make_batch()})))
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert topic.partitions[0].log_end_offset == 0
+    assert topic.partitions[0].log.log_end_offset == 0

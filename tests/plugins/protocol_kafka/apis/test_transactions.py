@@ -137,7 +137,7 @@ async def produce(
 
 def readable(broker: Broker, index: int = 0) -> int:
     """How far readers of committed data get."""
-    return broker.topics.get(TOPIC).partitions[index].last_stable_offset
+    return broker.topics.get(TOPIC).partitions[index].log.last_stable_offset
 
 
 @pytest.mark.parametrize("version", versions_of(INIT_PRODUCER_ID))
@@ -388,9 +388,9 @@ async def test_produce_to_very_many_partitions_adds_all_of_them(client: Client, 
     request = ProduceRequest(transactional_id=NAME, acks=-1, timeout_ms=1000, topic_data=[asked])
     (answer,) = (await client.ask(PRODUCE, 12, request)).responses
     assert {partition.error_code for partition in answer.partition_responses} == {0}
-    assert {partition.log_end_offset for partition in topic.partitions} == {1}
+    assert {partition.log.log_end_offset for partition in topic.partitions} == {1}
     assert (await end(client, 5, producer_id, 0)).error_code == 0
-    assert {partition.last_stable_offset for partition in topic.partitions} == {2}
+    assert {partition.log.last_stable_offset for partition in topic.partitions} == {2}
 
 
 async def test_produce_in_a_transaction_without_its_own_epoch_begins_with_any_sequence(

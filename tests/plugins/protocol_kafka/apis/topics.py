@@ -19,4 +19,4 @@ async def new_topic(
 def fill(topic: Topic, partition: int, counts: Sequence[int], value: bytes = b"value") -> None:
     """Append a batch of each size."""
     for count in counts:
-        topic.partitions[partition].append_nowait(make_batch([value] * count))
+        topic.partitions[partition].log.append_nowait(make_batch([value] * count))

@@ -82,7 +82,7 @@ async def test_the_process_is_told_of_news_and_stopped_with_the_broker(tmp_path:
         async with running(plugin, settings(tmp_path, "serves")) as broker:
             (partition,) = (await broker.topics.ensure("t")).partitions
             assert await until_logged(tmp_path, 2) == ["started", "news"]
-            partition.append_nowait(make_batch([b"x"] * 3))
+            partition.log.append_nowait(make_batch([b"x"] * 3))
             assert (await until_logged(tmp_path, 3))[2:] == ["news"]
             assert statistics(broker).state is SinkState.RUNNING
             # It reports that one record is delivered, before there is a topic or after.
@@ -108,7 +108,7 @@ async def test_a_pipeline_is_starting_until_its_query_runs_and_can_be_stopped_th
     with plugin_with(FakeKind()) as plugin:
         async with running(plugin, settings(tmp_path, "starts")) as broker:
             (partition,) = (await broker.topics.ensure("t")).partitions
-            partition.append_nowait(make_batch([b"x"]))
+            partition.log.append_nowait(make_batch([b"x"]))
             await until(lambda: "process" in statistics(broker).details, "the report")
             found = statistics(broker)
             assert (found.state, found.details["process"], found.failures) == (
@@ -124,7 +124,7 @@ async def test_news_is_only_of_its_topics(tmp_path: Path) -> None:
         async with running(plugin, settings(tmp_path, "serves")) as broker:
             await until_logged(tmp_path, 1)
             (partition,) = (await broker.topics.ensure("other")).partitions
-            partition.append_nowait(make_batch([b"x"]))
+            partition.log.append_nowait(make_batch([b"x"]))
     assert logged(tmp_path) == ["started", "stop"]
 
 

@@ -61,8 +61,8 @@ async def two_directories(place: Path, **more: object) -> AsyncGenerator[Broker]
 
 def in_directory(broker: Broker, place: Path, name: str) -> list[UnifiedLog]:
     """Partitions of the topic that lie in one of the directories."""
-    partitions = broker.topics.get("t").partitions
-    return [each for each in partitions if (place / name / str(each.topic_partition)).exists()]
+    logs = [partition.log for partition in broker.topics.get("t").partitions]
+    return [each for each in logs if (place / name / str(each.topic_partition)).exists()]
 
 
 def append_to(partition: UnifiedLog, count: int = 3) -> None:
@@ -98,7 +98,7 @@ async def test_disk_failed_takes_one_directory_offline_while_the_other_is_served
             with pytest.raises(StorageError):
                 partition.read(0, 1000, Isolation.READ_UNCOMMITTED)
             with pytest.raises(StorageError):
-                partition.check_leader_epoch(-1)
+                partition.availability.check()
             # The disk is well again, and nothing touches it.
             with pytest.raises(OSError, match="a failed"):
                 partition.store.write_side_file("00000000000000000009.snapshot", b"late")
@@ -112,10 +112,10 @@ async def test_disk_failed_takes_one_directory_offline_while_the_other_is_served
     assert not (tmp_path / "a" / CLEAN_MARK).exists()
     assert (tmp_path / "b" / CLEAN_MARK).exists()
     async with two_directories(tmp_path) as broker:
-        ends = sorted(each.log_end_offset for each in broker.topics.get("t").partitions)
+        ends = sorted(each.log.log_end_offset for each in broker.topics.get("t").partitions)
         assert ends == [3, 3, 6, 6]
-        for partition in broker.topics.get("t").partitions:
-            append_to(partition, 1)
+        for each in broker.topics.get("t").partitions:
+            append_to(each.log, 1)
 
 
 def can_be_locked(directory: Path) -> bool:
@@ -300,7 +300,7 @@ async def test_log_directories_open_takes_an_unusable_directory_offline_until_re
 ) -> None:
     async with two_directories(tmp_path) as broker:
         for partition in broker.topics.get("t").partitions:
-            append_to(partition)
+            append_to(partition.log)
     (tmp_path / "a").rename(tmp_path / "elsewhere")
     (tmp_path / "a").write_text("not a directory")
     async with two_directories(tmp_path) as broker:
@@ -308,10 +308,10 @@ async def test_log_directories_open_takes_an_unusable_directory_offline_until_re
         assert len(failed) == PARTITIONS // 2
         for partition in broker.topics.get("t").partitions:
             if partition.topic_partition in failed:
-                assert isinstance(partition.offline, StorageError)
+                assert isinstance(partition.log.offline, StorageError)
             else:
-                assert len(read_all(partition.store)) > 0
-                append_to(partition)
+                assert len(read_all(partition.log.store)) > 0
+                append_to(partition.log)
         views = {view.path: view for view in await log_directories_of(broker.storage).describe()}
         assert "cannot be used" in (views[str(tmp_path / "a")].failure or "")
         assert views[str(tmp_path / "b")].failure is None
@@ -322,15 +322,15 @@ async def test_log_directories_open_takes_an_unusable_directory_offline_until_re
     (tmp_path / "elsewhere").rename(tmp_path / "a")
     async with two_directories(tmp_path) as broker:
         assert not broker.storage.failed_partitions
-        assert sorted(each.log_end_offset for each in broker.topics.get("t").partitions) == [3, 3, 6, 6]
+        assert sorted(each.log.log_end_offset for each in broker.topics.get("t").partitions) == [3, 3, 6, 6]
 
 
 async def test_open_partitions_takes_a_directory_offline_that_fails_during_recovery(
     tmp_path: Path, disk: FailingDisk
 ) -> None:
     async with two_directories(tmp_path) as broker:
-        for partition in broker.topics.get("t").partitions:
-            append_to(partition)
+        for each in broker.topics.get("t").partitions:
+            append_to(each.log)
     (tmp_path / "a" / CLEAN_MARK).unlink()
     logs = (f"{tmp_path}/a/t-",)
     disk.refuse(errno.EIO, ["pread", "preadv", "scandir"], paths=lambda path: path.startswith(logs))
@@ -340,7 +340,7 @@ async def test_open_partitions_takes_a_directory_offline_that_fails_during_recov
             append_to(partition)
         disk.recover()
     async with two_directories(tmp_path) as broker:
-        assert sorted(each.log_end_offset for each in broker.topics.get("t").partitions) == [3, 3, 6, 6]
+        assert sorted(each.log.log_end_offset for each in broker.topics.get("t").partitions) == [3, 3, 6, 6]
 
 
 async def test_delete_partitions_with_failed_directories_is_finished_at_the_next_start(

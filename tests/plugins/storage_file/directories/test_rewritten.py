@@ -160,23 +160,23 @@ async def test_set_rewritten_until_on_a_failing_disk_takes_the_directory_down(tm
             partitions, key=lambda each: (tmp_path / "b" / str(each.topic_partition)).exists()
         )
         for partition in (lost, kept):
-            append_many(partition.store, 20)
-            partition.store.set_rewritten_until("compact", 10)
+            append_many(partition.log.store, 20)
+            partition.log.store.set_rewritten_until("compact", 10)
         with failing.installed():
             failing.refuse(errno.EIO, {"open_file"}, paths=lambda path: f"a/{KAFKAS}" in path)
             with pytest.raises(OSError, match="error"):
-                lost.store.set_rewritten_until("compact", 15)
-            await eventually(lambda: lost.offline is not None)
+                lost.log.store.set_rewritten_until("compact", 15)
+            await eventually(lambda: lost.log.offline is not None)
             failing.recover()
             with pytest.raises(OSError, match="a failed"):
-                lost.store.set_rewritten_until("compact", 16)
+                lost.log.store.set_rewritten_until("compact", 16)
             with pytest.raises(OSError, match="a failed"):
-                lost.store.truncate_to(5)
-        kept.store.set_rewritten_until("compact", 11)
+                lost.log.store.truncate_to(5)
+        kept.log.store.set_rewritten_until("compact", 11)
         assert (tmp_path / "a" / KAFKAS).read_text() == f"0\n1\nt {lost.topic_partition.partition} 10\n"
         assert (tmp_path / "b" / KAFKAS).read_text() == f"0\n1\nt {kept.topic_partition.partition} 11\n"
     async with running_broker(settings) as broker:
-        found = [each.store.rewritten_until("compact") for each in broker.topics.get("t").partitions]
+        found = [each.log.store.rewritten_until("compact") for each in broker.topics.get("t").partitions]
         assert [found[each.topic_partition.partition] for each in (lost, kept)] == [10, 11]
 
 

@@ -243,9 +243,9 @@ async def test_transaction_index_that_lost_entries_is_completed_at_start(tmp_pat
         (partition,) = broker.topics.get("t").partitions
         for producer_id, commit in ((1, False), (2, True), (3, False)):
             batch = make_batch([b"x"], producer_id=producer_id, producer_epoch=0, transactional=True)
-            partition.append_nowait(batch, in_transaction=True, origin=AppendOrigin.COORDINATOR)
-            partition.append_marker(producer_id, 0, 0, commit=commit)
-        expected = list(partition.store.aborted_transactions(0, 100, wait=True))
+            partition.log.append_nowait(batch, in_transaction=True, origin=AppendOrigin.COORDINATOR)
+            partition.log.append_marker(producer_id, 0, 0, commit=commit)
+        expected = list(partition.log.store.aborted_transactions(0, 100, wait=True))
     assert [(each.producer_id, each.first_offset, each.last_offset) for each in expected] == [
         (1, 0, 1),
         (3, 4, 5),
@@ -255,5 +255,5 @@ async def test_transaction_index_that_lost_entries_is_completed_at_start(tmp_pat
     cut(index, 35)
     async with running_broker(values) as broker:
         (partition,) = broker.topics.get("t").partitions
-        assert list(partition.store.aborted_transactions(0, 100, wait=True)) == expected
+        assert list(partition.log.store.aborted_transactions(0, 100, wait=True)) == expected
     assert len(disk.read_file(index) or b"") == 68

@@ -61,7 +61,7 @@ async def two_directories(place: Path) -> AsyncGenerator[Broker]:
 
 
 def the_partition(broker: Broker) -> UnifiedLog:
-    return broker.topics.get("t").partitions[0]
+    return broker.topics.get("t").partitions[0].log
 
 
 def append(partition: UnifiedLog, count: int, size: int = 100) -> None:
@@ -97,7 +97,9 @@ async def test_swap_publishes_partition_moved_once(tmp_path: Path) -> None:
         broker.events.subscribe(events.append)
         await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / "b"))
         await eventually(lambda: bool(events))
-        assert events == [PartitionMoved(partition, str(tmp_path / "b"))]
+        assert events == [
+            PartitionMoved(broker.replicas.get(*partition.topic_partition), str(tmp_path / "b"))
+        ]
         await moved(broker, tmp_path, "b")
     assert len(events) == 1
 
@@ -380,7 +382,7 @@ async def test_release_idle_during_a_move_closes_no_descriptor_that_an_append_us
     async with two_directories(tmp_path) as broker:
         append(the_partition(broker), 80, 100_000)
         other = (await broker.topics.create(NewTopic("other", 1))).partitions[0]
-        append(other, 1)
+        append(other.log, 1)
         meeting = Meeting(segments=5)
         monkeypatch.setattr(system, "open_file", meeting.open_file)
         await log_directories_of(broker.storage).move(
@@ -388,11 +390,11 @@ async def test_release_idle_during_a_move_closes_no_descriptor_that_an_append_us
         )
         await eventually(meeting.copying.is_set)
         monkeypatch.setattr(system, "pwrite", meeting.pwrite)
-        append(other, 1)
+        append(other.log, 1)
         assert meeting.met.is_set()
         await eventually(lambda: not broker.storage.moves_under_way)  # type: ignore[attr-defined]
-        append(other, 1)
-        assert all_offsets(other) == [0, 1, 2]
+        append(other.log, 1)
+        assert all_offsets(other.log) == [0, 1, 2]
         assert not broker.storage.failed_partitions
 
 

@@ -153,20 +153,20 @@ async def test_load_after_a_clean_shutdown_reads_no_batch(
     async with broker_on(tmp_path) as broker:
         config = {"segment.bytes": str(MEGABYTE)}
         (partition,) = (await broker.topics.create(NewTopic("t", 1, config=config))).partitions
-        await history(broker, partition)
-        before = partition.producers.entries, partition.epochs.entries(), partition.log_end_offset
-        stable = partition.last_stable_offset
+        await history(broker, partition.log)
+        before = partition.log.producers.entries, partition.log.epochs.entries(), partition.log.log_end_offset
+        stable = partition.log.last_stable_offset
     for _ in range(2):
         scanned.clear()
         async with broker_on(tmp_path) as broker:
             assert broker.storage.clean_start
             (partition,) = broker.topics.get("t").partitions
             assert scanned == {}
-            assert list(partition.producers.entries) == list(before[0])
-            assert (partition.epochs.entries(), partition.log_end_offset) == before[1:]
-            assert partition.last_stable_offset == stable
-            names = partition.store.side_files()
-        assert snapshot_offsets(names)[-1:] == ([partition.log_end_offset] if before[2] else [])
+            assert list(partition.log.producers.entries) == list(before[0])
+            assert (partition.log.epochs.entries(), partition.log.log_end_offset) == before[1:]
+            assert partition.log.last_stable_offset == stable
+            names = partition.log.store.side_files()
+        assert snapshot_offsets(names)[-1:] == ([partition.log.log_end_offset] if before[2] else [])
 
 
 async def test_load_of_internal_topics_after_a_clean_shutdown_reads_no_batch(
@@ -189,18 +189,18 @@ async def test_load_after_a_kill_reads_only_batches_above_the_newest_snapshot(
         (partition,) = (await core.create(name.replace(" ", "-"), 1)).partitions
         for _ in range(3 if name == "not rolled" else 30):
             if name == "without producers":
-                partition.append_nowait(make_batch([b"x" * 300]))
+                partition.log.append_nowait(make_batch([b"x" * 300]))
             else:
-                send(partition, 1, 1, 300)
+                send(partition.log, 1, 1, 300)
     core.tasks.run_jobs()
     newest = {
-        str(partition.topic_partition): snapshot_offsets(partition.store.side_files())[-1:]
+        str(partition.topic_partition): snapshot_offsets(partition.log.store.side_files())[-1:]
         for partition in core.topics.partitions()
     }
     core.abandon()
     scanned.clear()
     await core.open()
-    ends = {str(each.topic_partition): each.log_end_offset for each in core.topics.partitions()}
+    ends = {str(each.topic_partition): each.log.log_end_offset for each in core.topics.partitions()}
     assert newest["not-rolled-0"] == []
     assert newest["rolled-0"][0] > 0
     assert newest["without-producers-0"][0] > 0
@@ -217,8 +217,8 @@ async def test_load_of_a_log_without_snapshots_reads_its_batches_only_once(
     core = Core(tmp_path)
     await core.open()
     (partition,) = (await core.create("t", 1)).partitions
-    send(partition, 1, 30, 300)
-    known = list(partition.producers.entries)
+    send(partition.log, 1, 30, 300)
+    known = list(partition.log.producers.entries)
     await core.close()
     for path in core.data.glob("t-0/*.snapshot"):
         path.unlink()
@@ -226,7 +226,7 @@ async def test_load_of_a_log_without_snapshots_reads_its_batches_only_once(
     for _ in range(3):
         scanned.clear()
         await core.open()
-        assert list(core.topics.get("t").partitions[0].producers.entries) == known
+        assert list(core.topics.get("t").partitions[0].log.producers.entries) == known
         read.append(len(scanned.get("t-0", [])))
         core.abandon()
     assert read == [30, 0, 0]
@@ -252,6 +252,10 @@ async def test_load_after_a_clean_shutdown_of_kafka_reads_no_batch(tmp_path: Pat
     assert core.storage.clean_start
     assert scanned == {}
     (written,), (trimmed,) = (core.topics.get(name).partitions for name in ("written", "trimmed"))
-    assert len(written.producers.entries) == 1
-    assert (written.log_end_offset, trimmed.log_start_offset, trimmed.log_end_offset) == (10, 4, 10)
+    assert len(written.log.producers.entries) == 1
+    assert (written.log.log_end_offset, trimmed.log.log_start_offset, trimmed.log.log_end_offset) == (
+        10,
+        4,
+        10,
+    )
     await core.close()

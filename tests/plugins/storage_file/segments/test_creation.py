@@ -106,9 +106,9 @@ async def test_spare_segment_lets_produce_requests_roll_without_creating_files(t
         threads = Threads()
         with threads.installed():
             for _ in range(12):
-                partition.append_nowait(make_batch([b"x" * 300_000]))
+                partition.log.append_nowait(make_batch([b"x" * 300_000]))
                 await broker.tasks.wait_for_jobs()
-        assert len(partition.store.segments()) == 4
+        assert len(partition.log.store.segments()) == 4
         allowed = {"rename", "pwrite", "open_file", "ftruncate", "map_writable"}
         assert {what for what, _ in threads.on_loop} == allowed
         assert {what for what, _ in threads.elsewhere} >= {"create", "preallocate", "truncate", "fsync"}

@@ -32,7 +32,7 @@ async def test_batch_at_timestamp_finds_the_first_record_in_any_segment(tmp_path
     await core.open()
     choose = random.Random(seed)
     for number in range(LOGS):
-        (partition,) = (await core.create(f"log-{number}", 1)).partitions
+        partition = (await core.create(f"log-{number}", 1)).partitions[0].log
         records = append_left(partition, [random_batch(choose) for _ in range(choose.randrange(60))])
         partition.raise_log_start(int(partition.log_end_offset * choose.choice([0, 0, choose.random()])))
         for minute in range(-1, 61, 3):
