@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.requests import Request, RequestStage, Throttled
@@ -64,7 +64,7 @@ class StagedHandler(Generic[C_contra]):
         else:
             outcome = self._handle(context, message)
         if isinstance(outcome, Awaitable):
-            return self._finish_later(request, outcome, started)
+            return self._finish_later(request, cast("Awaitable[object]", outcome), started)
         done = self._finish(request, outcome, started)
         return _done(done) if type(done) is Throttled else done
 

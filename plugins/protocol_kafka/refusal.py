@@ -81,7 +81,7 @@ def _elements(name: str, source: Any, version: int) -> Sequence[Any]:
     """Return the array of the request that has this name, else its first one."""
     if isinstance(source, SCALARS):
         return ()
-    arrays = [field.name for field in _fields(type(source), version) if isinstance(field.kind, Array)]
+    arrays = [field.name for field in _fields(source.__class__, version) if isinstance(field.kind, Array)]
     if not arrays:
         return ()
     return getattr(source, name if name in arrays else arrays[0]) or ()
