@@ -69,6 +69,7 @@ class TopicLog:
         self._loading: dict[int, PartitionLoader] = {}
         self._failed: dict[int, BrokerError] = {}
         self._queue: deque[PartitionLoader] = deque()
+        self._is_loading = False
         self._reader: LogReader | None = None
         self._refusals = RateLimit(REFUSAL_INTERVAL_SECONDS)
         broker.topics.register_internal_topic(spec)
@@ -174,7 +175,8 @@ class TopicLog:
         self._loading[number] = loader
         self._queue.append(loader)
         self.progress.partitions += 1
-        if len(self._queue) == 1:
+        if not self._is_loading:
+            self._is_loading = True
             self._tasks.once(f"load {self._spec.name}", self._load_queued)
 
     def _unload(self, number: int, reader: LogReader) -> None:
@@ -211,12 +213,15 @@ class TopicLog:
 
     async def _load_queued(self) -> None:
         began = trio.current_time()
-        while self._queue:
-            loader = self._queue[0]
-            if not loader.stopped:
-                await self._load_one(loader)
-            self._queue.popleft()
-            self.progress.loaded_partitions += 1
+        try:
+            while self._queue:
+                loader = self._queue.popleft()
+                if not loader.stopped:
+                    await self._load_one(loader)
+                self.progress.loaded_partitions += 1
+        finally:
+            # After an error of a kind that nobody expected, the next partition to load begins again.
+            self._is_loading = False
         self.progress.milliseconds += round((trio.current_time() - began) * 1000)
         _log.info(
             "read %d records of %s in %d ms",

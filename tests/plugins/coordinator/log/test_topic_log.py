@@ -7,7 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Generator
 
 import pytest
 import trio
+import trio.testing
 
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config.keys import STORAGE
 from tidelog.kernel.errors import CoordinatorLoadInProgress, NotCoordinator, StorageError
@@ -334,3 +336,29 @@ async def test_open_loads_no_partition_that_another_broker_leads(broker: Broker)
     assert (reader.is_loaded, reader.replayed) == ([1, 2], [])
     with pytest.raises(NotCoordinator):
         later.check_active(0)
+
+
+async def test_partitions_are_loaded_after_one_failed_in_a_way_that_nobody_expected(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, reader = new_log(broker)
+    await log.ensure()
+    log.append(0, [record(0)])
+    log.append(1, [record(1)])
+    replay = reader.replay
+
+    def fail(partition: int, batch: LoadedBatch) -> Generator[None, None, None]:
+        if partition == 0:
+            raise RuntimeError("a defect")
+        return replay(partition, batch)
+
+    monkeypatch.setattr(reader, "replay", fail)
+    for number in (0, 1):
+        change_leadership(broker, number, leads=False)
+    change_leadership(broker, 0, leads=True)
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    change_leadership(broker, 1, leads=True)
+    with trio.fail_after(DEADLINE_S):
+        while 1 not in reader.is_loaded[3:]:
+            await trio.lowlevel.checkpoint()
+    log.check_active(1)
