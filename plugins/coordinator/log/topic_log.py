@@ -220,7 +220,7 @@ class TopicLog:
                     await self._load_one(loader)
                 self.progress.loaded_partitions += 1
         finally:
-            # After an error of a kind that nobody expected, the next partition to load begins again.
+            # After an error that is not one of the log, the next partition to load begins again.
             self._is_loading = False
         self.progress.milliseconds += round((trio.current_time() - began) * 1000)
         _log.info(
