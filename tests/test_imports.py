@@ -31,7 +31,7 @@ LIGHT = {
     "tidelog.plugins.cleaner.compaction.policy": COMMAND_LINE | COMPRESSION | ARRAYS,
     "tidelog.plugins.client.drivers.blocking_driver": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS,
     "tidelog.plugins.client.drivers.trio_client": COMMAND_LINE | COMPRESSION | PLUGINS | ARRAYS,
-    "tidelog.plugins.protocol_kafka.codecs": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS,
+    "tidelog.plugins.schema": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS,
     "tidelog.plugins.protocol_kafka.connection": COMMAND_LINE | COMPRESSION,
     "tidelog.plugins.protocol_kafka.messages": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS,
 }

@@ -18,14 +18,14 @@ from confluent_kafka.cimpl import NewTopic
 from tests.deadlines import wait_until
 from tests.plugins.protocol_kafka.apis.client import framed
 from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
-from tidelog.plugins.protocol_kafka.codecs.declare import spec_of
-from tidelog.plugins.protocol_kafka.codecs.types import Array, Primitive, Struct
 from tidelog.plugins.protocol_kafka.messages.api import APIS
+from tidelog.plugins.schema.declare import spec_of
+from tidelog.plugins.schema.types import Array, Primitive, Struct
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tidelog.plugins.protocol_kafka.codecs.types import Kind
+    from tidelog.plugins.schema.types import Kind
 
 Settings: TypeAlias = dict[str, str | int | float | bool]
 

@@ -15,7 +15,6 @@ from threading import Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.plugins.protocol_kafka.codecs import decoder, encode
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, INIT_PRODUCER_ID, METADATA, PRODUCE
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersion, ApiVersionsResponse
 from tidelog.plugins.protocol_kafka.messages.header import parse_request_header
@@ -31,6 +30,7 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from tidelog.plugins.schema import decoder, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

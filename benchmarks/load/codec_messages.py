@@ -16,8 +16,8 @@ import kafka.protocol.producer.produce as kafka_produce
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from tidelog.plugins.protocol_kafka.codecs import decoder, encode, encoder
 from tidelog.plugins.protocol_kafka.messages import api, fetch, heartbeat, metadata, offset_commit, produce
+from tidelog.plugins.schema import decoder, encode, encoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -37,10 +37,10 @@ from tidelog.plugins.client.requests import (
     version_to_retry,
     versions_request,
 )
-from tidelog.plugins.protocol_kafka.codecs import DecodeError, EncodeError, Part, decode
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, PRODUCE
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.header import encode_request, parse_response_header
+from tidelog.plugins.schema import DecodeError, EncodeError, Part, decode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

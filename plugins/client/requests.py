@@ -13,17 +13,17 @@ import attrs
 
 from tidelog import __version__
 from tidelog.plugins.client.errors import ErrorResponse, UnsupportedByBroker
-from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, Api
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.header import FIRST_FLEXIBLE, NEVER
+from tidelog.plugins.schema.declare import versions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan
     from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsResponse
+    from tidelog.plugins.schema.declare import VersionSpan
 
 _API_OF: Final = {f"{api.name}Request": api for api in APIS.values()}
 

@@ -19,10 +19,10 @@ from tidelog.kernel.records.batch import CONTROL_BIT, NO_PRODUCER_ID, NO_SEQUENC
 from tidelog.kernel.records.record import Record, encode_record
 from tidelog.plugins.metadata_kraft.records.control import CONTROL_TYPES
 from tidelog.plugins.metadata_kraft.records.types import BY_API_KEY, BY_MESSAGE
-from tidelog.plugins.protocol_kafka.codecs.compiled import decode, encode
-from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
-from tidelog.plugins.protocol_kafka.codecs.errors import CodecError, Malformed
-from tidelog.plugins.protocol_kafka.codecs.types import read_uvarint, uvarint
+from tidelog.plugins.schema.compiled import decode, encode
+from tidelog.plugins.schema.declare import versions_of
+from tidelog.plugins.schema.errors import CodecError, Malformed
+from tidelog.plugins.schema.types import read_uvarint, uvarint
 
 _FRAME_VERSION = 1
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         RegisterControllerRecord,
     )
     from tidelog.plugins.metadata_kraft.records.topics import PartitionRecord
-    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+    from tidelog.plugins.schema.types import Uuid
 
 
 def _entry(record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> Hashable:

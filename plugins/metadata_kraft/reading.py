@@ -30,9 +30,9 @@ from tidelog.plugins.metadata_kraft.records.control import (
     VotersRecord,
 )
 from tidelog.plugins.metadata_kraft.replay import apply_record
-from tidelog.plugins.protocol_kafka.codecs.compiled import decode
-from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
-from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID
+from tidelog.plugins.schema.compiled import decode
+from tidelog.plugins.schema.errors import CodecError
+from tidelog.plugins.schema.types import ZERO_UUID
 
 _MESSAGES = {number: message for message, number in CONTROL_TYPES.items()}
 _WITHOUT_EFFECT = (LeaderChangeMessage, SnapshotHeaderRecord, SnapshotFooterRecord)

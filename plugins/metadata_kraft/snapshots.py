@@ -28,8 +28,8 @@ from tidelog.plugins.metadata_kraft.records.control import (
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
 )
-from tidelog.plugins.protocol_kafka.codecs.compiled import decode
-from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
+from tidelog.plugins.schema.compiled import decode
+from tidelog.plugins.schema.errors import CodecError
 
 SUFFIX = ".checkpoint"
 PART_SUFFIX = ".part"

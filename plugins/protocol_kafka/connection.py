@@ -26,14 +26,14 @@ from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnec
 from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.apis import checked_apis
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
-from tidelog.plugins.protocol_kafka.codecs import DecodeError, TooManyElements, large_decoder, large_encoder
-from tidelog.plugins.protocol_kafka.codecs.compiled import is_compiled
-from tidelog.plugins.protocol_kafka.codecs.types import total_size
 from tidelog.plugins.protocol_kafka.context import MAX_MESSAGE_BYTES, RequestContext
 from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
 from tidelog.plugins.protocol_kafka.messages.header import RequestHeader, parse_request_header
 from tidelog.plugins.protocol_kafka.routes import Route, Routes
 from tidelog.plugins.protocol_kafka.wait_timer import WaitTimer
+from tidelog.plugins.schema import DecodeError, TooManyElements, large_decoder, large_encoder
+from tidelog.plugins.schema.compiled import is_compiled
+from tidelog.plugins.schema.types import total_size
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.broker import PluginHooks

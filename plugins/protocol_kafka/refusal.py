@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import attrs
 
-from tidelog.plugins.protocol_kafka.codecs.layout import Field, struct_layout
-from tidelog.plugins.protocol_kafka.codecs.types import BYTES, STRING, UUID, ZERO_UUID, Array, Struct
+from tidelog.plugins.schema.layout import Field, struct_layout
+from tidelog.plugins.schema.types import BYTES, STRING, UUID, ZERO_UUID, Array, Struct
 
 Steps: TypeAlias = Generator[None, None, Any]
 

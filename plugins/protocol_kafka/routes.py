@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.kernel.seams.wire import Part, ProtocolViolation
 from tidelog.plugins.protocol_kafka.apis import Handler, KafkaApi, resolve
-from tidelog.plugins.protocol_kafka.codecs import small_decoder, small_encoder
 from tidelog.plugins.protocol_kafka.context import ServedVersions
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS
 from tidelog.plugins.protocol_kafka.messages.header import NEVER
+from tidelog.plugins.schema import small_decoder, small_encoder
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.requests import RequestStage

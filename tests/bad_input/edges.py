@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import attrs
 
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
-from tidelog.plugins.protocol_kafka.codecs.layout import message_layout
-from tidelog.plugins.protocol_kafka.codecs.types import STRING, Array, Primitive, Struct
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (
@@ -51,6 +49,8 @@ from tidelog.plugins.protocol_kafka.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tidelog.plugins.schema.layout import message_layout
+from tidelog.plugins.schema.types import STRING, Array, Primitive, Struct
 
 from . import batches
 from .groups_requests import Membership, identity, joined, sync
@@ -62,7 +62,7 @@ from .transactions_table import Producer, begun
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tidelog.plugins.protocol_kafka.codecs.layout import Layout
+    from tidelog.plugins.schema.layout import Layout
 
     from .raw_client import RawClient
 

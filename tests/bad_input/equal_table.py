@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.describe_cluster import DescribeClusterRequest
 from tidelog.plugins.protocol_kafka.messages.describe_quorum import (
@@ -25,6 +24,7 @@ from tidelog.plugins.protocol_kafka.messages.elect_leaders import (
 )
 from tidelog.plugins.protocol_kafka.messages.list_config_resources import ListConfigResourcesRequest
 from tidelog.plugins.protocol_kafka.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tidelog.plugins.schema import ZERO_UUID
 
 from .requests import Sent, ask
 

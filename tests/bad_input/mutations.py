@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tidelog.plugins.protocol_kafka.codecs import EncodeError
 from tidelog.plugins.protocol_kafka.messages.fetch import FetchReplicaState
+from tidelog.plugins.schema import EncodeError
 
 from .raw import framed
 from .requests import ask

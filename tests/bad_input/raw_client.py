@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tests.deadlines import DEADLINE_S
-from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.create_topics import (
     CreatableTopic,
@@ -29,6 +28,7 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from tidelog.plugins.schema import ZERO_UUID
 
 from . import batches
 from .case import OK

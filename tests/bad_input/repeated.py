@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import attrs
 
 from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
-from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID, encode
-from tidelog.plugins.protocol_kafka.codecs.declare import spec_of
-from tidelog.plugins.protocol_kafka.codecs.layout import LARGE_REQUEST, struct_layout
-from tidelog.plugins.protocol_kafka.codecs.types import (
+from tidelog.plugins.protocol_kafka.messages.api import APIS
+from tidelog.plugins.protocol_kafka.messages.create_topics import CreateTopicsRequest
+from tidelog.plugins.schema import ZERO_UUID, encode
+from tidelog.plugins.schema.declare import spec_of
+from tidelog.plugins.schema.layout import LARGE_REQUEST, struct_layout
+from tidelog.plugins.schema.types import (
     BYTES,
     INT8,
     RECORDS,
@@ -26,8 +28,6 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
     Primitive,
     Struct,
 )
-from tidelog.plugins.protocol_kafka.messages.api import APIS
-from tidelog.plugins.protocol_kafka.messages.create_topics import CreateTopicsRequest
 
 from .requests import ask
 from .samples import sample
@@ -35,8 +35,8 @@ from .samples import sample
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidelog.plugins.protocol_kafka.codecs.types import Kind
     from tidelog.plugins.protocol_kafka.messages.api import Api
+    from tidelog.plugins.schema.types import Kind
 
     from .raw_client import RawClient
     from .requests import Sent

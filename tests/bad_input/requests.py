@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from tidelog.plugins.protocol_kafka.codecs import decode
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.header import encode_request, parse_response_header
+from tidelog.plugins.schema import decode
 
 from .raw import framed
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.load.codec_messages import CodecMessage, codec_messages
-from tidelog.plugins.protocol_kafka.codecs import decode, encode
+from tidelog.plugins.schema import decode, encode
 
 
 @pytest.mark.parametrize("message", codec_messages(), ids=lambda message: message.name)

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import attrs
 
-from tidelog.plugins.protocol_kafka.codecs import decode, encode
 from tidelog.plugins.protocol_kafka.messages.api import APIS
 from tidelog.plugins.protocol_kafka.messages.header import (
     encode_request_header,
@@ -21,6 +20,7 @@ from tidelog.plugins.protocol_kafka.messages.header import (
     parse_request_header,
     parse_response_header,
 )
+from tidelog.plugins.schema import decode, encode
 
 from .proxy import Exchange
 

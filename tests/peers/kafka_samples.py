@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
-from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
-from tidelog.plugins.protocol_kafka.codecs.layout import message_layout
-from tidelog.plugins.protocol_kafka.codecs.types import (
+from tidelog.plugins.schema.declare import versions_of
+from tidelog.plugins.schema.layout import message_layout
+from tidelog.plugins.schema.types import (
     BOOL,
     BYTES,
     FLOAT64,
@@ -27,8 +27,8 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tidelog.plugins.protocol_kafka.codecs.layout import Field, Layout
-    from tidelog.plugins.protocol_kafka.codecs.types import Kind, Primitive
+    from tidelog.plugins.schema.layout import Field, Layout
+    from tidelog.plugins.schema.types import Kind, Primitive
 
 _TEXTS = ("a", "", "naïve Ж €", "\U0001f30a\0", "x" * 300)
 _CONTENTS = (b"\0\1", b"", bytes(range(256)))

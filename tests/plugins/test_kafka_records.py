@@ -32,8 +32,8 @@ from tidelog.plugins.coordinator.transactions.changes import (
 )
 from tidelog.plugins.metadata_kraft.records.control import CONTROL_TYPES
 from tidelog.plugins.metadata_kraft.records.types import RECORD_TYPES
-from tidelog.plugins.protocol_kafka.codecs import decode, decoder, encode
-from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode, reference_encode
+from tidelog.plugins.schema import decode, decoder, encode
+from tidelog.plugins.schema.reference import reference_decode, reference_encode
 
 GROUP: Final = "org.apache.kafka.coordinator.group.generated"
 TRANSACTION: Final = "org.apache.kafka.coordinator.transaction.generated"

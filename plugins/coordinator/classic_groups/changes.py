@@ -20,7 +20,7 @@ from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMembe
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.log.batches import StateRecord
 from tidelog.plugins.coordinator.log.durable_change import DurableChange, VersionedValue
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.schema.declare import (
     VersionSpan,
     array,
     byte_string,

@@ -45,7 +45,7 @@ from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOC
 from tidelog.plugins.coordinator.groups.group import ExpiryRule, MadeOnDemand
 from tidelog.plugins.coordinator.groups.replies import Durable, ReplyQueue, WaitingReply
 from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
+from tidelog.plugins.schema.errors import CodecError
 
 if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock

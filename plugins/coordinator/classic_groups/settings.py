@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tidelog.plugins.coordinator import keys
-from tidelog.plugins.protocol_kafka.codecs.types import MAX_STRING_BYTES
+from tidelog.plugins.schema.types import MAX_STRING_BYTES
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config

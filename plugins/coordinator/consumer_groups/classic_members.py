@@ -43,7 +43,7 @@ from tidelog.plugins.coordinator.groups.consumer_protocol import (
     protocol_version,
     read_subscription,
 )
-from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
+from tidelog.plugins.schema.errors import CodecError
 
 
 class JoinDecision(NamedTuple):

@@ -21,9 +21,9 @@ from tidelog.plugins.coordinator.consumer_groups.group import (
     ResolvedRegex,
 )
 from tidelog.plugins.coordinator.log.durable_change import TYPE_BYTES, DurableChange, VersionedValue
-from tidelog.plugins.protocol_kafka.codecs import DecodeError, decoder
-from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, array, int32, int64, string, struct
-from tidelog.plugins.protocol_kafka.codecs.types import STRING
+from tidelog.plugins.schema import DecodeError, decoder
+from tidelog.plugins.schema.declare import VersionSpan, array, int32, int64, string, struct
+from tidelog.plugins.schema.types import STRING
 
 KEY: Final = VersionSpan(0, 0)
 VALUE: Final = VersionSpan(0, 0, flexible=0)

@@ -27,7 +27,7 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
 )
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.durable_change import VersionedValue
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.schema.declare import (
     array,
     byte_string,
     int8,
@@ -37,10 +37,10 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     struct,
     uuid,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import INT32, STRING
+from tidelog.plugins.schema.types import INT32, STRING
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+    from tidelog.plugins.schema.types import Uuid
 
 
 @struct(KEY)

@@ -46,7 +46,7 @@ from tidelog.plugins.coordinator.groups.consumer_protocol import (
     read_subscription,
     write_assignment,
 )
-from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
+from tidelog.plugins.schema.errors import CodecError
 
 
 def upgrade(classic: ClassicGroup, context: Context) -> Generator[None, None, Draft]:

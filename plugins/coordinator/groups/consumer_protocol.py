@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-from tidelog.plugins.protocol_kafka.codecs import DecodeError, decoder, encode
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.schema import DecodeError, decoder, encode
+from tidelog.plugins.schema.declare import (
     VersionSpan,
     array,
     byte_string,
@@ -18,7 +18,7 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     string,
     struct,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import INT32, STRING
+from tidelog.plugins.schema.types import INT32, STRING
 
 NEWEST_VERSION: Final = 3
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"

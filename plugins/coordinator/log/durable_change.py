@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 
 from tidelog.kernel.errors import StorageError
 from tidelog.plugins.coordinator.log.batches import StateRecord
-from tidelog.plugins.protocol_kafka.codecs import CodecError, decode, decoder, encode, encode_in_steps
-from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
-from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError
+from tidelog.plugins.schema import CodecError, decode, decoder, encode, encode_in_steps
+from tidelog.plugins.schema.declare import versions_of
+from tidelog.plugins.schema.errors import DecodeError
 
 TYPE_BYTES: Final = 2
 """Size of the type that a key begins with, and of the version that a value begins with."""

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
 from tidelog.kernel.seams.coordination.offsets import NO_TIMESTAMP, CommittedOffset
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.durable_change import TYPE_BYTES, DurableChange
-from tidelog.plugins.protocol_kafka.codecs.compiled import encode
-from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, int32, int64, string, struct, uuid
-from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID
+from tidelog.plugins.schema.compiled import encode
+from tidelog.plugins.schema.declare import VersionSpan, int32, int64, string, struct, uuid
+from tidelog.plugins.schema.types import ZERO_UUID
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+    from tidelog.plugins.schema.types import Uuid
 
 PartitionKey: TypeAlias = tuple[str, int]
 """A topic's name and the number of a partition."""

@@ -8,7 +8,7 @@ from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
 from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.table import OffsetTable
-from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
+from tidelog.plugins.schema.errors import CodecError
 
 
 class OffsetStore:

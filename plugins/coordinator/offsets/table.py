@@ -15,7 +15,7 @@ from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.plugins.coordinator.log.durable_change import TYPE_BYTES
 from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.pending import PendingOffset, PendingOffsets
-from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
+from tidelog.plugins.schema.errors import CodecError
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from tidelog.kernel.seams.coordination.transactions import TransactionState
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.coordinator.log.durable_change import DurableChange, VersionedValue
 from tidelog.plugins.coordinator.transactions.transaction import Transaction
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.schema.declare import (
     VersionSpan,
     array,
     int8,
@@ -26,7 +26,7 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     string,
     struct,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import INT32
+from tidelog.plugins.schema.types import INT32
 
 TYPE: Final = b"\0\0"
 """Type at the start of a key."""

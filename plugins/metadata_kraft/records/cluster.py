@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.schema.declare import (
     VersionSpan,
     array,
     boolean,
@@ -20,10 +20,10 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     uint16,
     uuid,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import UUID
+from tidelog.plugins.schema.types import UUID
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+    from tidelog.plugins.schema.types import Uuid
 
 FENCE = 1
 UNFENCE = -1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.schema.declare import (
     VersionSpan,
     array,
     int8,
@@ -22,12 +22,12 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     uint16,
     uuid,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID
+from tidelog.plugins.schema.types import ZERO_UUID
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+    from tidelog.plugins.schema.types import Uuid
 
 
 @struct()

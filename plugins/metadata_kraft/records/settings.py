@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.schema.declare import (
     VersionSpan,
     array,
     boolean,
@@ -20,11 +20,11 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     struct,
     uuid,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import STRING
+from tidelog.plugins.schema.types import STRING
 
 if TYPE_CHECKING:
     from tidelog.kernel.metadata import ResourceScope
-    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+    from tidelog.plugins.schema.types import Uuid
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.schema.declare import (
     VersionSpan,
     array,
     int8,
@@ -17,10 +17,10 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     struct,
     uuid,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import INT32, UUID
+from tidelog.plugins.schema.types import INT32, UUID
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+    from tidelog.plugins.schema.types import Uuid
 
 NO_LEADER = -1
 LEADER_UNCHANGED = -2

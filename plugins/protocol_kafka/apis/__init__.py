@@ -4,7 +4,7 @@ An API is a key, the classes of its request and response, and a handler:
 
     KafkaApi(20_000, "TideLevel", TideLevelRequest, TideLevelResponse, handle)
 
-The messages are declared with `tidelog.plugins.protocol_kafka.codecs.declare`; their versions are those that
+The messages are declared with `tidelog.plugins.schema.declare`; their versions are those that
 are served, and that ApiVersions announces. The built-in APIs are declared in the same way, in `table.py`, and
 come through the same hook.
 """
@@ -19,8 +19,8 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 from tidelog.kernel.errors import PluginError
 from tidelog.kernel.seams.requests import Permission
 from tidelog.kernel.seams.wire import WireContext
-from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, versions_of
 from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.schema.declare import VersionSpan, versions_of
 
 MAX_KEY: Final = 2**15 - 1
 """Largest API key that fits the header of a request."""

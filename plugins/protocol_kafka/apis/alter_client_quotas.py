@@ -7,7 +7,6 @@ from collections import Counter
 from tidelog.kernel.errors import BrokerError, InvalidRequest, StorageError
 from tidelog.kernel.metadata.client_quotas import QuotaEntity
 from tidelog.kernel.pace import Pace
-from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.alter_client_quotas import (
@@ -17,6 +16,7 @@ from tidelog.plugins.protocol_kafka.messages.alter_client_quotas import (
     AlterClientQuotasResponse,
     EntryResponseData,
 )
+from tidelog.plugins.schema.layout import FEW_ELEMENTS
 
 
 async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:

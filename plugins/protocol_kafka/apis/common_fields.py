@@ -13,9 +13,9 @@ from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.requests import Operation
 from tidelog.kernel.seams.topics import Topic, Topics
 from tidelog.kernel.seams.wire import ProtocolViolation
-from tidelog.plugins.protocol_kafka.codecs import Uuid
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.schema import Uuid
 
 P = TypeVar("P")
 

@@ -17,7 +17,6 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.topics import NewTopic
 from tidelog.plugins.protocol_kafka.apis.describe_configs import TopicConfigEntry, topic_config_entries
-from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID, Uuid
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.create_topics import (
@@ -28,6 +27,7 @@ from tidelog.plugins.protocol_kafka.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from tidelog.plugins.schema import ZERO_UUID, Uuid
 
 DEFAULT = -1
 DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5

@@ -8,7 +8,6 @@ from tidelog.kernel.errors import BrokerError, InvalidRequest, TopicDeletionDisa
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.topics import Topic
 from tidelog.plugins.protocol_kafka import keys
-from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.delete_topics import (
@@ -18,6 +17,7 @@ from tidelog.plugins.protocol_kafka.messages.delete_topics import (
     DeleteTopicState,
 )
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.schema import ZERO_UUID
 
 IDS_SINCE = 6
 DISABLED_CODE_SINCE = 3

@@ -7,7 +7,6 @@ from collections.abc import Generator
 from tidelog.kernel.errors import UnknownTopicOrPartition
 from tidelog.kernel.seams.metadata import MetadataQuorum
 from tidelog.plugins.protocol_kafka.apis.steps import in_steps
-from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_quorum import (
@@ -19,6 +18,7 @@ from tidelog.plugins.protocol_kafka.messages.describe_quorum import (
     QuorumPartition,
     QuorumTopic,
 )
+from tidelog.plugins.schema import ZERO_UUID
 
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_PARTITION = 0

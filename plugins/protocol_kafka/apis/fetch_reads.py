@@ -22,7 +22,6 @@ from tidelog.plugins.protocol_kafka.apis.down_conversion import (
     ConvertedRecords,
     converted,
 )
-from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
@@ -32,6 +31,7 @@ from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchRequest,
     PartitionData,
 )
+from tidelog.plugins.schema.layout import FEW_ELEMENTS
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog

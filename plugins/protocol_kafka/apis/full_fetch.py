@@ -14,7 +14,6 @@ from tidelog.kernel.seams.partition import AppendWaiter
 from tidelog.kernel.seams.storage import WouldBlock
 from tidelog.plugins.protocol_kafka.apis.fetch_reads import TOPIC_IDS_SINCE, PartitionReads
 from tidelog.plugins.protocol_kafka.apis.slices import PARTITIONS_PER_SLICE, has_more
-from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.fetch import (
@@ -24,6 +23,7 @@ from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchResponse,
     FetchTopic,
 )
+from tidelog.plugins.schema.layout import FEW_ELEMENTS
 
 
 def fetch_all(context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:

@@ -7,12 +7,12 @@ import uuid
 from tidelog.kernel.records.compression import is_registered
 from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.client_telemetry import MetricsSubscription
-from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
+from tidelog.plugins.schema.types import ZERO_UUID
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 ACCEPTED_CODECS = (ZSTD, LZ4, GZIP, SNAPPY)

@@ -20,7 +20,6 @@ from tidelog.plugins.protocol_kafka.apis.common_fields import isolation_of
 from tidelog.plugins.protocol_kafka.apis.fetch_reads import TOPIC_IDS_SINCE, PartitionReads
 from tidelog.plugins.protocol_kafka.apis.full_fetch import fetch_all
 from tidelog.plugins.protocol_kafka.apis.slices import has_more
-from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.fetch_session import (
     CachedPartition,
@@ -35,6 +34,7 @@ from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
+from tidelog.plugins.schema.layout import FEW_ELEMENTS
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.topics import Topic

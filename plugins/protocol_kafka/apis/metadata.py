@@ -22,7 +22,6 @@ from tidelog.plugins.protocol_kafka.apis.common_fields import (
     describe_partition,
 )
 from tidelog.plugins.protocol_kafka.apis.steps import in_steps
-from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.metadata import (
@@ -33,6 +32,7 @@ from tidelog.plugins.protocol_kafka.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from tidelog.plugins.schema import ZERO_UUID
 
 PARTITIONS_PER_STEP = 8
 IDS_SINCE = 12

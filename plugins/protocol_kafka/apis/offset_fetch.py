@@ -20,7 +20,6 @@ from tidelog.kernel.seams.coordination.offsets import (
 )
 from tidelog.plugins.protocol_kafka.apis.slices import merge, slices
 from tidelog.plugins.protocol_kafka.apis.steps import in_steps
-from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.offset_fetch import (
@@ -35,6 +34,7 @@ from tidelog.plugins.protocol_kafka.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from tidelog.plugins.schema import ZERO_UUID
 
 MANY_GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10

@@ -10,10 +10,10 @@ from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.compression import UnpackedTooLarge, decompress, is_registered
 from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.client_telemetry import PushedMetrics
-from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from tidelog.plugins.schema.types import ZERO_UUID
 
 RESERVED_IDS = frozenset((ZERO_UUID, ZERO_UUID[:-1] + b"\1"))
 """Kafka's ids of no and of the metadata topic, which no client instance has."""

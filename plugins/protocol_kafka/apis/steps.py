@@ -9,8 +9,8 @@ from typing import TypeVar
 import trio
 
 from tidelog.kernel.pace import Pace, run_in_steps
-from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.schema.layout import FEW_ELEMENTS
 
 R = TypeVar("R")
 S = TypeVar("S")

@@ -7,7 +7,6 @@ from collections.abc import Awaitable
 from tidelog.kernel.errors import BrokerError, InconsistentGroupProtocol
 from tidelog.kernel.pace import each_in_steps, run_in_steps
 from tidelog.kernel.seams.coordination.groups import Assignment, Synced, SyncRequest
-from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.sync_group import (
@@ -15,6 +14,7 @@ from tidelog.plugins.protocol_kafka.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from tidelog.plugins.schema.layout import FEW_ELEMENTS
 
 PROTOCOL_SINCE = 5
 

@@ -5,8 +5,8 @@ Clients of transaction version 2 do not send it: TxnOffsetCommit adds them (KIP-
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import int16, int32, int64, string, struct
 from tidelog.plugins.protocol_kafka.messages.api import ADD_OFFSETS_TO_TXN
+from tidelog.plugins.schema.declare import int16, int32, int64, string, struct
 
 
 @struct(ADD_OFFSETS_TO_TXN.versions)

@@ -6,9 +6,9 @@ several transactions at once, and may only verify that they include the partitio
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, boolean, int16, int32, int64, string, struct
-from tidelog.plugins.protocol_kafka.codecs.types import INT32
 from tidelog.plugins.protocol_kafka.messages.api import ADD_PARTITIONS_TO_TXN
+from tidelog.plugins.schema.declare import array, boolean, int16, int32, int64, string, struct
+from tidelog.plugins.schema.types import INT32
 
 
 @struct()

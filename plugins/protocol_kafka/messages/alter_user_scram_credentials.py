@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.protocol_kafka.messages.api import ALTER_USER_SCRAM_CREDENTIALS
+from tidelog.plugins.schema.declare import (
     array,
     byte_string,
     int8,
@@ -11,7 +12,6 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     string,
     struct,
 )
-from tidelog.plugins.protocol_kafka.messages.api import ALTER_USER_SCRAM_CREDENTIALS
 
 
 @struct()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan
+from tidelog.plugins.schema.declare import VersionSpan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

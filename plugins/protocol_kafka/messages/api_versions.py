@@ -5,8 +5,8 @@ A request in a version that the broker does not know is answered in version 0 wi
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, boolean, int16, int32, int64, string, struct
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS
+from tidelog.plugins.schema.declare import array, boolean, int16, int32, int64, string, struct
 
 
 @struct(API_VERSIONS.versions)

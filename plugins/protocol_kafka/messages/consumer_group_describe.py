@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.protocol_kafka.messages.api import CONSUMER_GROUP_DESCRIBE
+from tidelog.plugins.schema.declare import (
     array,
     boolean,
     int8,
@@ -15,11 +16,10 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     struct,
     uuid,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import INT32, STRING
-from tidelog.plugins.protocol_kafka.messages.api import CONSUMER_GROUP_DESCRIBE
+from tidelog.plugins.schema.types import INT32, STRING
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+    from tidelog.plugins.schema.types import Uuid
 
 NO_AUTHORIZED_OPERATIONS: Final = -0x80000000
 """The bit field of authorized operations when it was not requested."""

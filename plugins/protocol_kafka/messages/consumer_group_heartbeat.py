@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, int16, int32, nested, string, struct, uuid
-from tidelog.plugins.protocol_kafka.codecs.types import INT32, STRING
 from tidelog.plugins.protocol_kafka.messages.api import CONSUMER_GROUP_HEARTBEAT
+from tidelog.plugins.schema.declare import array, int16, int32, nested, string, struct, uuid
+from tidelog.plugins.schema.types import INT32, STRING
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+    from tidelog.plugins.schema.types import Uuid
 
 
 @struct()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, int8, int16, int32, string, struct
 from tidelog.plugins.protocol_kafka.messages.api import CREATE_ACLS
+from tidelog.plugins.schema.declare import array, int8, int16, int32, string, struct
 
 LITERAL = 3
 

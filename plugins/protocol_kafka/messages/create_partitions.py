@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, boolean, int16, int32, string, struct
-from tidelog.plugins.protocol_kafka.codecs.types import INT32
 from tidelog.plugins.protocol_kafka.messages.api import CREATE_PARTITIONS
+from tidelog.plugins.schema.declare import array, boolean, int16, int32, string, struct
+from tidelog.plugins.schema.types import INT32
 
 
 @struct()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, int16, int32, int64, string, struct
 from tidelog.plugins.protocol_kafka.messages.api import DELETE_RECORDS
+from tidelog.plugins.schema.declare import array, int16, int32, int64, string, struct
 
 HIGH_WATERMARK: Final = -1
 """In place of an offset: the high watermark."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, int16, int32, string, struct, uuid
-from tidelog.plugins.protocol_kafka.codecs.types import STRING, ZERO_UUID
 from tidelog.plugins.protocol_kafka.messages.api import DELETE_TOPICS
+from tidelog.plugins.schema.declare import array, int16, int32, string, struct, uuid
+from tidelog.plugins.schema.types import STRING, ZERO_UUID
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+    from tidelog.plugins.schema.types import Uuid
 
 
 @struct()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_CLIENT_QUOTAS
+from tidelog.plugins.schema.declare import (
     array,
     boolean,
     float64,
@@ -12,7 +13,6 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     string,
     struct,
 )
-from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_CLIENT_QUOTAS
 
 
 @struct()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, boolean, int8, int16, int32, string, struct
 from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_CLUSTER
+from tidelog.plugins.schema.declare import array, boolean, int8, int16, int32, string, struct
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2

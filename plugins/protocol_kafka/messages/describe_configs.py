@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, boolean, int8, int16, int32, string, struct
-from tidelog.plugins.protocol_kafka.codecs.types import STRING
 from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_CONFIGS
+from tidelog.plugins.schema.declare import array, boolean, int8, int16, int32, string, struct
+from tidelog.plugins.schema.types import STRING
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4

@@ -5,7 +5,8 @@ Version 6 (KIP-1043) reports an unknown group by an error instead of the state D
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_GROUPS
+from tidelog.plugins.schema.declare import (
     array,
     boolean,
     byte_string,
@@ -14,8 +15,7 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     string,
     struct,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import STRING
-from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_GROUPS
+from tidelog.plugins.schema.types import STRING
 
 OPERATIONS_NOT_ASKED_FOR = -(2**31)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_LOG_DIRS
+from tidelog.plugins.schema.declare import (
     array,
     boolean,
     int16,
@@ -11,8 +12,7 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     string,
     struct,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import INT32
-from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_LOG_DIRS
+from tidelog.plugins.schema.types import INT32
 
 
 @struct()

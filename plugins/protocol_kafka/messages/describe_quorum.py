@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_QUORUM
+from tidelog.plugins.schema.declare import (
     array,
     int16,
     int32,
@@ -12,8 +13,7 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     uint16,
     uuid,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID, Uuid
-from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_QUORUM
+from tidelog.plugins.schema.types import ZERO_UUID, Uuid
 
 
 @struct()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_TOPIC_PARTITIONS
+from tidelog.plugins.schema.declare import (
     array,
     boolean,
     int16,
@@ -12,8 +13,7 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     struct,
     uuid,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import INT32, ZERO_UUID, Uuid
-from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_TOPIC_PARTITIONS
+from tidelog.plugins.schema.types import INT32, ZERO_UUID, Uuid
 
 
 @struct()

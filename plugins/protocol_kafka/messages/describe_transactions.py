@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, int16, int32, int64, string, struct
-from tidelog.plugins.protocol_kafka.codecs.types import INT32, STRING
 from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_TRANSACTIONS
+from tidelog.plugins.schema.declare import array, int16, int32, int64, string, struct
+from tidelog.plugins.schema.types import INT32, STRING
 
 
 @struct(DESCRIBE_TRANSACTIONS.versions)

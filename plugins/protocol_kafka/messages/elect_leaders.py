@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, int8, int16, int32, string, struct
-from tidelog.plugins.protocol_kafka.codecs.types import INT32
 from tidelog.plugins.protocol_kafka.messages.api import ELECT_LEADERS
+from tidelog.plugins.schema.declare import array, int8, int16, int32, string, struct
+from tidelog.plugins.schema.types import INT32
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1

@@ -5,8 +5,8 @@ From version 5 on (KIP-890) the response has the producer id and epoch of the ne
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import boolean, int16, int32, int64, string, struct
 from tidelog.plugins.protocol_kafka.messages.api import END_TXN
+from tidelog.plugins.schema.declare import boolean, int16, int32, int64, string, struct
 
 
 @struct(END_TXN.versions)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.protocol_kafka.messages.api import FETCH
+from tidelog.plugins.schema.declare import (
     array,
     int8,
     int16,
@@ -20,11 +21,10 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     struct,
     uuid,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import INT32, ZERO_UUID
-from tidelog.plugins.protocol_kafka.messages.api import FETCH
+from tidelog.plugins.schema.types import INT32, ZERO_UUID
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import RecordRegions, Uuid
+    from tidelog.plugins.schema.types import RecordRegions, Uuid
 
 
 @struct(frozen=True)

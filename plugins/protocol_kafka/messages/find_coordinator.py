@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, int8, int16, int32, string, struct
-from tidelog.plugins.protocol_kafka.codecs.types import STRING
 from tidelog.plugins.protocol_kafka.messages.api import FIND_COORDINATOR
+from tidelog.plugins.schema.declare import array, int8, int16, int32, string, struct
+from tidelog.plugins.schema.types import STRING
 
 GROUP_KEY: Final = 0
 TRANSACTION_KEY: Final = 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, boolean, int16, int32, struct, uuid
-from tidelog.plugins.protocol_kafka.codecs.types import INT8, STRING
 from tidelog.plugins.protocol_kafka.messages.api import GET_TELEMETRY_SUBSCRIPTIONS
+from tidelog.plugins.schema.declare import array, boolean, int16, int32, struct, uuid
+from tidelog.plugins.schema.types import INT8, STRING
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+    from tidelog.plugins.schema.types import Uuid
 
 
 @struct(GET_TELEMETRY_SUBSCRIPTIONS.versions)

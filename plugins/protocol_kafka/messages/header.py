@@ -15,13 +15,13 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.plugins.protocol_kafka.codecs.compiled import encoder
-from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError, EncodeError, Malformed
-from tidelog.plugins.protocol_kafka.codecs.types import skip_tagged_fields, total_size
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS
+from tidelog.plugins.schema.compiled import encoder
+from tidelog.plugins.schema.errors import DecodeError, EncodeError, Malformed
+from tidelog.plugins.schema.types import skip_tagged_fields, total_size
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import Part
+    from tidelog.plugins.schema.types import Part
 
 _REQUEST: Final = struct.Struct(">hhih")
 _RESPONSE: Final = struct.Struct(">i")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import boolean, int16, int32, int64, string, struct
 from tidelog.plugins.protocol_kafka.messages.api import INIT_PRODUCER_ID
+from tidelog.plugins.schema.declare import boolean, int16, int32, int64, string, struct
 
 
 @struct(INIT_PRODUCER_ID.versions)

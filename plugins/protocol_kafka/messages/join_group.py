@@ -7,7 +7,8 @@ version 9 `skip_assignment` for static leaders (KIP-814).
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.protocol_kafka.messages.api import JOIN_GROUP
+from tidelog.plugins.schema.declare import (
     array,
     boolean,
     byte_string,
@@ -16,7 +17,6 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     string,
     struct,
 )
-from tidelog.plugins.protocol_kafka.messages.api import JOIN_GROUP
 
 
 @struct()

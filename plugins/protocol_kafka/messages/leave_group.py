@@ -5,8 +5,8 @@ Up to version 2 one member leaves; from version 3 on (KIP-345) there are several
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, int16, int32, string, struct
 from tidelog.plugins.protocol_kafka.messages.api import LEAVE_GROUP
+from tidelog.plugins.schema.declare import array, int16, int32, string, struct
 
 
 @struct()

@@ -5,10 +5,10 @@ Version 0 is ListClientMetricsResources (KIP-1000), which lists client metrics o
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, int8, int16, int32, string, struct
-from tidelog.plugins.protocol_kafka.codecs.types import INT8
 from tidelog.plugins.protocol_kafka.messages.api import LIST_CONFIG_RESOURCES
 from tidelog.plugins.protocol_kafka.messages.describe_configs import CLIENT_METRICS_RESOURCE
+from tidelog.plugins.schema.declare import array, int8, int16, int32, string, struct
+from tidelog.plugins.schema.types import INT8
 
 
 @struct(LIST_CONFIG_RESOURCES.versions)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, int16, int32, string, struct
-from tidelog.plugins.protocol_kafka.codecs.types import STRING
 from tidelog.plugins.protocol_kafka.messages.api import LIST_GROUPS
+from tidelog.plugins.schema.declare import array, int16, int32, string, struct
+from tidelog.plugins.schema.types import STRING
 
 
 @struct(LIST_GROUPS.versions)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, int8, int16, int32, int64, string, struct
-from tidelog.plugins.protocol_kafka.codecs.types import INT64
 from tidelog.plugins.protocol_kafka.messages.api import LIST_OFFSETS
+from tidelog.plugins.schema.declare import array, int8, int16, int32, int64, string, struct
+from tidelog.plugins.schema.types import INT64
 
 LATEST_TIMESTAMP: Final = -1  # 0
 EARLIEST_TIMESTAMP: Final = -2  # 0

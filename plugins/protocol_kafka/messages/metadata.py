@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, boolean, int16, int32, string, struct, uuid
-from tidelog.plugins.protocol_kafka.codecs.types import INT32, ZERO_UUID
 from tidelog.plugins.protocol_kafka.messages.api import METADATA
+from tidelog.plugins.schema.declare import array, boolean, int16, int32, string, struct, uuid
+from tidelog.plugins.schema.types import INT32, ZERO_UUID
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+    from tidelog.plugins.schema.types import Uuid
 
 NO_AUTHORIZED_OPERATIONS: Final = -0x80000000
 """The bit field of authorized operations when it was not requested."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, int16, int32, int64, string, struct, uuid
-from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID
 from tidelog.plugins.protocol_kafka.messages.api import OFFSET_COMMIT
+from tidelog.plugins.schema.declare import array, int16, int32, int64, string, struct, uuid
+from tidelog.plugins.schema.types import ZERO_UUID
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+    from tidelog.plugins.schema.types import Uuid
 
 
 @struct()

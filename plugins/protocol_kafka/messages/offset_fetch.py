@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.protocol_kafka.messages.api import OFFSET_FETCH
+from tidelog.plugins.schema.declare import (
     array,
     boolean,
     int16,
@@ -17,11 +18,10 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     struct,
     uuid,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import INT32, ZERO_UUID
-from tidelog.plugins.protocol_kafka.messages.api import OFFSET_FETCH
+from tidelog.plugins.schema.types import INT32, ZERO_UUID
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+    from tidelog.plugins.schema.types import Uuid
 
 
 @struct()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, int16, int32, int64, string, struct
 from tidelog.plugins.protocol_kafka.messages.api import OFFSET_FOR_LEADER_EPOCH
+from tidelog.plugins.schema.declare import array, int16, int32, int64, string, struct
 
 DEBUGGING_CONSUMER: Final = -2
 

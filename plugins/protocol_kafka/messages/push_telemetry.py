@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.protocol_kafka.messages.api import PUSH_TELEMETRY
+from tidelog.plugins.schema.declare import (
     boolean,
     byte_string,
     int8,
@@ -13,10 +14,9 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     struct,
     uuid,
 )
-from tidelog.plugins.protocol_kafka.messages.api import PUSH_TELEMETRY
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+    from tidelog.plugins.schema.types import Uuid
 
 
 @struct(PUSH_TELEMETRY.versions)

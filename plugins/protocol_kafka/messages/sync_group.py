@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, byte_string, int16, int32, string, struct
 from tidelog.plugins.protocol_kafka.messages.api import SYNC_GROUP
+from tidelog.plugins.schema.declare import array, byte_string, int16, int32, string, struct
 
 
 @struct()

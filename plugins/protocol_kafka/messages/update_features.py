@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.plugins.protocol_kafka.codecs.declare import array, boolean, int8, int16, int32, string, struct
 from tidelog.plugins.protocol_kafka.messages.api import UPDATE_FEATURES
+from tidelog.plugins.schema.declare import array, boolean, int8, int16, int32, string, struct
 
 UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2

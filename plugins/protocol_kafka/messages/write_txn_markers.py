@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.protocol_kafka.messages.api import WRITE_TXN_MARKERS
+from tidelog.plugins.schema.declare import (
     array,
     boolean,
     int8,
@@ -12,8 +13,7 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     string,
     struct,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import INT32
-from tidelog.plugins.protocol_kafka.messages.api import WRITE_TXN_MARKERS
+from tidelog.plugins.schema.types import INT32
 
 
 @struct()

@@ -13,7 +13,6 @@ from tidelog.plugins.client.cluster import Address, ClusterCache
 from tidelog.plugins.client.connection import ClientConnection
 from tidelog.plugins.client.errors import BrokerUnreachable, ClientError
 from tidelog.plugins.client.steps import Exchange, Run, Session, Steps
-from tidelog.plugins.protocol_kafka.codecs import decode
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersion, ApiVersionsResponse
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
@@ -32,6 +31,7 @@ from tidelog.plugins.protocol_kafka.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from tidelog.plugins.schema import decode
 
 P = ParamSpec("P")
 T = TypeVar("T")

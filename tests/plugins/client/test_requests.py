@@ -18,10 +18,10 @@ from tidelog.plugins.client.requests import (
     version_to_retry,
     versions_request,
 )
-from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, int32, struct
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.header import FIRST_FLEXIBLE, NEVER
 from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest
+from tidelog.plugins.schema.declare import VersionSpan, int32, struct
 
 
 @struct(VersionSpan(2, 4, flexible=3))

@@ -12,9 +12,9 @@ from tidelog.plugins.metadata_kraft.encoding import UnreadableMetadataRecord, fr
 from tidelog.plugins.metadata_kraft.records import cluster, control, settings, topics
 from tidelog.plugins.metadata_kraft.records.control import CONTROL_TYPES
 from tidelog.plugins.metadata_kraft.records.types import BY_API_KEY, BY_MESSAGE, RECORD_TYPES
-from tidelog.plugins.protocol_kafka.codecs import encode
-from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
-from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode, reference_encode
+from tidelog.plugins.schema import encode
+from tidelog.plugins.schema.declare import versions_of
+from tidelog.plugins.schema.reference import reference_decode, reference_encode
 
 NODE = 1
 TOPIC = bytes.fromhex("87b55653a166477cafd0880bc7317e2e")

@@ -12,9 +12,6 @@ from tests.test_loop_imports import smallest
 from tidelog.kernel.pace import run_to_end
 from tidelog.plugins.protocol_kafka.apis import KafkaApi, resolve
 from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
-from tidelog.plugins.protocol_kafka.codecs import decode, encode
-from tidelog.plugins.protocol_kafka.codecs.layout import message_layout
-from tidelog.plugins.protocol_kafka.codecs.types import Array, Struct
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchPartition,
@@ -30,6 +27,9 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
     TopicProduceData,
 )
 from tidelog.plugins.protocol_kafka.refusal import refusal
+from tidelog.plugins.schema import decode, encode
+from tidelog.plugins.schema.layout import message_layout
+from tidelog.plugins.schema.types import Array, Struct
 
 CODE = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 NOWHERE = {"DescribeLogDirs": 2}

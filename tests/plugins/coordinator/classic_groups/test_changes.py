@@ -13,7 +13,7 @@ from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
-from tidelog.plugins.protocol_kafka.codecs.compiled import encode
+from tidelog.plugins.schema.compiled import encode
 
 VALUE = GroupMetadataValue(
     protocol_type="consumer",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelog.plugins.coordinator.classic_groups.settings import new_member_id
-from tidelog.plugins.protocol_kafka.codecs.types import MAX_STRING_BYTES
+from tidelog.plugins.schema.types import MAX_STRING_BYTES
 
 UUID_CHARACTERS = 37
 

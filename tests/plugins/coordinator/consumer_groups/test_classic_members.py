@@ -25,7 +25,7 @@ from tidelog.plugins.coordinator.groups.consumer_protocol import (
     TopicPartitions,
     read_assignment,
 )
-from tidelog.plugins.protocol_kafka.codecs import encode
+from tidelog.plugins.schema import encode
 
 
 def subscription(*topics: str, owned: list[int] | None = None) -> bytes:

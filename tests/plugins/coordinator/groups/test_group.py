@@ -33,7 +33,7 @@ from tidelog.plugins.coordinator.groups.consumer_protocol import (
     read_topics,
 )
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
-from tidelog.plugins.protocol_kafka.codecs.compiled import encode
+from tidelog.plugins.schema.compiled import encode
 
 SUBSCRIPTION = b"\0\0" + encode(ConsumerProtocolSubscription(topics=["read"]), 0)
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tables import for_each
 from tidelog.plugins.coordinator.log.durable_change import DurableChange, UnreadableRecord, VersionedValue
-from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, int32, string, struct
+from tidelog.plugins.schema.declare import VersionSpan, int32, string, struct
 
 
 @struct(VersionSpan(0, 0))

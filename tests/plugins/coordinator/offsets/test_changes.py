@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.tables import for_each
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.plugins.coordinator.offsets.changes import OffsetChange, OffsetCommitValue
-from tidelog.plugins.protocol_kafka.codecs import DecodeError, encode
-from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID
+from tidelog.plugins.schema import DecodeError, encode
+from tidelog.plugins.schema.types import ZERO_UUID
 
 TOPIC_ID = bytes(range(16))
 OFFSET, EPOCH, TIME, EXPIRY = (

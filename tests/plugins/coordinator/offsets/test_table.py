@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.table import OffsetTable
-from tidelog.plugins.protocol_kafka.codecs import DecodeError
+from tidelog.plugins.schema import DecodeError
 
 KEY, _value = OffsetChange("g", ("t", 0), CommittedOffset(1, -1, "m")).to_record()
 VALUE = _value or b""

@@ -11,7 +11,7 @@ from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
 from tidelog.plugins.coordinator.transactions.changes import TransactionChange, TransactionLogValue
 from tidelog.plugins.coordinator.transactions.transaction import Transaction
-from tidelog.plugins.protocol_kafka.codecs import encode
+from tidelog.plugins.schema import encode
 
 ID = st.integers(0, 2**63 - 1)
 EPOCH = st.integers(0, 2**15 - 1)

@@ -12,8 +12,9 @@ import attrs
 
 from tests.deadlines import DEADLINE_S
 from tests.plugins.protocol_kafka.apis.client import answer_in, framed
-from tidelog.plugins.protocol_kafka.codecs.declare import FieldSpec, spec_of
-from tidelog.plugins.protocol_kafka.codecs.types import (
+from tidelog.plugins.protocol_kafka.messages.api import Api
+from tidelog.plugins.schema.declare import FieldSpec, spec_of
+from tidelog.plugins.schema.types import (
     BYTES,
     RECORDS,
     STRING,
@@ -23,7 +24,6 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
     Primitive,
     Struct,
 )
-from tidelog.plugins.protocol_kafka.messages.api import Api
 
 TEXTS = frozenset({"error_message", "documentation"})
 SOME = "some text"

@@ -11,12 +11,12 @@ from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.wire import Parts, Peer, StreamedBytes, WireConnection
 from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
-from tidelog.plugins.protocol_kafka.codecs import decode
 from tidelog.plugins.protocol_kafka.connection import KafkaConnection, fetch_session_cache
 from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
 from tidelog.plugins.protocol_kafka.messages.api import Api
 from tidelog.plugins.protocol_kafka.messages.header import encode_request, parse_response_header
 from tidelog.plugins.protocol_kafka.routes import Routes
+from tidelog.plugins.schema import decode
 
 PEER = Peer("127.0.0.1", 4711, "PLAINTEXT")
 CORRELATION_ID = 77

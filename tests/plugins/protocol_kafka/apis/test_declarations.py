@@ -13,10 +13,10 @@ from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.apis import KafkaApi, RequestContext, checked_apis
 from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
-from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, array, int16, int32, struct
 from tidelog.plugins.protocol_kafka.connection import KafkaConnection, fetch_session_cache
 from tidelog.plugins.protocol_kafka.messages.header import encode_request
 from tidelog.plugins.protocol_kafka.routes import NO_TAGGED_FIELDS, Routes
+from tidelog.plugins.schema.declare import VersionSpan, array, int16, int32, struct
 
 PEER = Peer("127.0.0.1", 4711, "PLAINTEXT")
 

@@ -10,7 +10,6 @@ from tidelog.kernel.broker import Broker
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetToCommit
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.protocol_kafka.apis.join_group import MAX_PROTOCOLS
-from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -76,6 +75,7 @@ from tidelog.plugins.protocol_kafka.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tidelog.plugins.schema.layout import FEW_ELEMENTS
 
 from .client import Client
 

@@ -9,9 +9,9 @@ import attrs
 from tests.plugins.protocol_kafka.against_kafka.asking import message
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
-from tidelog.plugins.protocol_kafka.codecs.declare import spec_of
-from tidelog.plugins.protocol_kafka.codecs.types import Array
 from tidelog.plugins.protocol_kafka.messages.api import APIS, Api
+from tidelog.plugins.schema.declare import spec_of
+from tidelog.plugins.schema.types import Array
 
 from .client import Client, versions_of
 

@@ -19,17 +19,17 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 
-from tidelog.plugins.protocol_kafka.codecs.layout import message_layout
-from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID, Array, Struct
 from tidelog.plugins.protocol_kafka.messages.api import APIS
+from tidelog.plugins.schema.layout import message_layout
+from tidelog.plugins.schema.types import ZERO_UUID, Array, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hypothesis.strategies import SearchStrategy
 
-    from tidelog.plugins.protocol_kafka.codecs.layout import Field, Layout
     from tidelog.plugins.protocol_kafka.messages.api import Api
+    from tidelog.plugins.schema.layout import Field, Layout
 
 _MILLISECOND = timedelta(milliseconds=1)
 _LAST_SECOND = int(datetime.max.replace(tzinfo=UTC).timestamp()) - 1

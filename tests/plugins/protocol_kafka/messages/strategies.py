@@ -10,8 +10,9 @@ import attrs
 import pytest
 from hypothesis import strategies as st
 
-from tidelog.plugins.protocol_kafka.codecs.layout import message_layout
-from tidelog.plugins.protocol_kafka.codecs.types import (
+from tidelog.plugins.protocol_kafka.messages.api import APIS
+from tidelog.plugins.schema.layout import message_layout
+from tidelog.plugins.schema.types import (
     BOOL,
     BYTES,
     FLOAT64,
@@ -22,15 +23,14 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
     Primitive,
     Struct,
 )
-from tidelog.plugins.protocol_kafka.messages.api import APIS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable
 
     from hypothesis.strategies import SearchStrategy
 
-    from tidelog.plugins.protocol_kafka.codecs.layout import Field, Layout
-    from tidelog.plugins.protocol_kafka.codecs.types import Kind
+    from tidelog.plugins.schema.layout import Field, Layout
+    from tidelog.plugins.schema.types import Kind
 
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=8) | st.just("x" * 200)
 _CONTENT = st.binary(max_size=12) | st.just(bytes(200))

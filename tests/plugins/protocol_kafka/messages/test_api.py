@@ -9,7 +9,6 @@ import attrs
 import pytest
 
 from tests.tables import for_each
-from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
 from tidelog.plugins.protocol_kafka.messages.api import (
     APIS,
     INIT_PRODUCER_ID,
@@ -18,6 +17,7 @@ from tidelog.plugins.protocol_kafka.messages.api import (
     request_class,
     response_class,
 )
+from tidelog.plugins.schema.declare import versions_of
 
 # By key: the newest version, and the first flexible one.
 VERSIONS = {

@@ -17,10 +17,10 @@ from tests.plugins.protocol_kafka.messages.strategies import (
     structs_of,
 )
 from tests.tables import for_each
-from tidelog.plugins.protocol_kafka.codecs import EncodeError, decode, decoder, encode
-from tidelog.plugins.protocol_kafka.codecs.layout import Field, message_layout
-from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode, reference_encode
-from tidelog.plugins.protocol_kafka.codecs.types import STRING, UUID, Array, Primitive
+from tidelog.plugins.schema import EncodeError, decode, decoder, encode
+from tidelog.plugins.schema.layout import Field, message_layout
+from tidelog.plugins.schema.reference import reference_decode, reference_encode
+from tidelog.plugins.schema.types import STRING, UUID, Array, Primitive
 
 QUICK = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tidelog.kernel.seams.storage import FileRegion, LogSlice
 from tidelog.kernel.seams.wire import StreamedBytes
-from tidelog.plugins.protocol_kafka.codecs import decode
-from tidelog.plugins.protocol_kafka.codecs.types import COPIED_BYTES
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, FETCH
 from tidelog.plugins.protocol_kafka.messages.api_versions import (
     ApiVersion,
@@ -19,6 +17,8 @@ from tidelog.plugins.protocol_kafka.messages.header import (
     parse_request_header,
     parse_response_header,
 )
+from tidelog.plugins.schema import decode
+from tidelog.plugins.schema.types import COPIED_BYTES
 
 
 class File:

@@ -16,8 +16,8 @@ from tests.plugins.protocol_kafka.messages.strategies import (
     newest_of_each_layout,
 )
 from tests.tables import for_each
-from tidelog.plugins.protocol_kafka.codecs import DecodeError, decoder, encode
-from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode
+from tidelog.plugins.schema import DecodeError, decoder, encode
+from tidelog.plugins.schema.reference import reference_decode
 
 # Counts and lengths that promise far more than there is or are negative; varints that are too long.
 EXTREMES = (

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tables import for_each
-from tidelog.plugins.protocol_kafka.codecs import DecodeError, EncodeError
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, FETCH, METADATA, PRODUCE
 from tidelog.plugins.protocol_kafka.messages.header import (
     RequestHeader,
@@ -16,6 +15,7 @@ from tidelog.plugins.protocol_kafka.messages.header import (
     parse_request_header,
     parse_response_header,
 )
+from tidelog.plugins.schema import DecodeError, EncodeError
 
 UNKNOWN_API = 999
 

@@ -24,8 +24,8 @@ from tests.plugins.protocol_kafka.messages.strategies import (
     newest_of_each_layout,
 )
 from tests.tables import for_each
-from tidelog.plugins.protocol_kafka.codecs import decode, encode
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.schema import decode, encode
 
 # Apache Kafka 4 dropped the old ones, and kio with it; ApiVersions 5 is newer than this kio.
 NOT_IN_KIO = {

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.plugins.protocol_kafka.messages.strategies import all_versions, messages
-from tidelog.plugins.protocol_kafka.codecs import decode, encode
-from tidelog.plugins.protocol_kafka.codecs.layout import Layout, message_layout
-from tidelog.plugins.protocol_kafka.codecs.types import Array, Struct
+from tidelog.plugins.schema import decode, encode
+from tidelog.plugins.schema.layout import Layout, message_layout
+from tidelog.plugins.schema.types import Array, Struct
 
 # kafka-python reads its schemas with a function that Python has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from tests.peers import NEWEST_KAFKA, OLD_PROTOCOLS_KAFKA, find_kafka
-from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
-from tidelog.plugins.protocol_kafka.codecs.layout import message_layout
-from tidelog.plugins.protocol_kafka.codecs.types import Array, Struct
 from tidelog.plugins.protocol_kafka.messages.api import APIS
+from tidelog.plugins.schema.declare import versions_of
+from tidelog.plugins.schema.layout import message_layout
+from tidelog.plugins.schema.types import Array, Struct
 
 _COMMENT: Final = re.compile(r"(^|(?<=[\s,{\[]))//.*$", re.MULTILINE)
 _NAMES: Final = {

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tidelog.plugins.protocol_kafka.codecs import decode, encode
 from tidelog.plugins.protocol_kafka.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
     SupportedFeatureKey,
 )
+from tidelog.plugins.schema import decode, encode
 
 VECTORS = [
     pytest.param(

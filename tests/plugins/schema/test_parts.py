@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import attrs
 import pytest
 
-from tests.plugins.protocol_kafka.codecs.samples import CLASSIC, FLEXIBLE, Batches, Content, NullableContent
+from tests.plugins.schema.samples import CLASSIC, FLEXIBLE, Batches, Content, NullableContent
 from tidelog.kernel.seams.storage import FileRegion, OpenFile
-from tidelog.plugins.protocol_kafka.codecs import EncodeError, Part, encode, encoder
-from tidelog.plugins.protocol_kafka.codecs.reference import reference_encode
-from tidelog.plugins.protocol_kafka.codecs.types import COPIED_BYTES, total_size
+from tidelog.plugins.schema import EncodeError, Part, encode, encoder
+from tidelog.plugins.schema.reference import reference_encode
+from tidelog.plugins.schema.types import COPIED_BYTES, total_size
 
 
 @attrs.frozen

@@ -13,16 +13,16 @@ import struct
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.plugins.protocol_kafka.codecs.errors import Malformed, TooManyElements
-from tidelog.plugins.protocol_kafka.codecs.layout import (
+from tidelog.plugins.schema.errors import Malformed, TooManyElements
+from tidelog.plugins.schema.layout import (
     FEW_ELEMENTS,
     is_number,
     length_code,
     message_layout,
 )
-from tidelog.plugins.protocol_kafka.codecs.reference import encoding_fault
-from tidelog.plugins.protocol_kafka.codecs.source import Source
-from tidelog.plugins.protocol_kafka.codecs.types import (
+from tidelog.plugins.schema.reference import encoding_fault
+from tidelog.plugins.schema.source import Source
+from tidelog.plugins.schema.types import (
     BYTES,
     COPIED_BYTES,
     MAX_STRING_BYTES,
@@ -40,8 +40,8 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelog.plugins.protocol_kafka.codecs.layout import Field, Layout
-    from tidelog.plugins.protocol_kafka.codecs.types import Kind
+    from tidelog.plugins.schema.layout import Field, Layout
+    from tidelog.plugins.schema.types import Kind
 
 ELEMENTS_PER_STEP: Final = 64
 PIECES_PER_PART: Final = 4096

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from tidelog.plugins.protocol_kafka.codecs.errors import Malformed
+from tidelog.plugins.schema.errors import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -14,8 +14,8 @@ import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError, EncodeError, Malformed
-from tidelog.plugins.protocol_kafka.codecs.layout import (
+from tidelog.plugins.schema.errors import DecodeError, EncodeError, Malformed
+from tidelog.plugins.schema.layout import (
     ANY_MESSAGE,
     MAX_ELEMENTS,
     Budget,
@@ -23,7 +23,7 @@ from tidelog.plugins.protocol_kafka.codecs.layout import (
     length_code,
     message_layout,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import (
+from tidelog.plugins.schema.types import (
     BYTES,
     MAX_STRING_BYTES,
     MAX_TAGGED_FIELDS,
@@ -40,8 +40,8 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from tidelog.plugins.protocol_kafka.codecs.layout import Field, Layout
-    from tidelog.plugins.protocol_kafka.codecs.types import Array, Kind
+    from tidelog.plugins.schema.layout import Field, Layout
+    from tidelog.plugins.schema.types import Array, Kind
 
 
 EXPLAINED_ELEMENTS: Final = 500

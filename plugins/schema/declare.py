@@ -31,7 +31,7 @@ from typing import (
 
 import attrs
 
-from tidelog.plugins.protocol_kafka.codecs.types import (
+from tidelog.plugins.schema.types import (
     BOOL,
     BYTES,
     FLOAT64,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.protocol_kafka.codecs.declare import (
+from tidelog.plugins.schema.declare import (
     VersionSpan,
     array,
     boolean,
@@ -20,7 +20,7 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
     uint32,
     uuid,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import INT16, STRING, UUID, RecordRegions, Uuid
+from tidelog.plugins.schema.types import INT16, STRING, UUID, RecordRegions, Uuid
 
 CLASSIC = 0
 FLEXIBLE = 1

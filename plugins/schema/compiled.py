@@ -6,13 +6,13 @@ from collections.abc import Callable, Generator
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from tidelog.plugins.protocol_kafka.codecs.decoder import compile_decoder
-from tidelog.plugins.protocol_kafka.codecs.encoder import Size, compile_encoder
-from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError, EncodeError
-from tidelog.plugins.protocol_kafka.codecs.layout import ANY_MESSAGE, LARGE_REQUEST, SMALL_REQUEST
+from tidelog.plugins.schema.decoder import compile_decoder
+from tidelog.plugins.schema.encoder import Size, compile_encoder
+from tidelog.plugins.schema.errors import DecodeError, EncodeError
+from tidelog.plugins.schema.layout import ANY_MESSAGE, LARGE_REQUEST, SMALL_REQUEST
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import Part
+    from tidelog.plugins.schema.types import Part
 
 M = TypeVar("M")
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tables import for_each
-from tidelog.plugins.protocol_kafka.codecs.errors import Malformed
-from tidelog.plugins.protocol_kafka.codecs.types import (
+from tidelog.plugins.schema.errors import Malformed
+from tidelog.plugins.schema.types import (
     MAX_UVARINT,
     read_uvarint,
     skip_tagged_fields,

@@ -6,13 +6,13 @@ import itertools
 
 import pytest
 
-from tests.plugins.protocol_kafka.codecs.samples import CLASSIC, FLEXIBLE, SPAN
-from tidelog.plugins.protocol_kafka.codecs import DecodeError, decode, encode
-from tidelog.plugins.protocol_kafka.codecs.declare import array, byte_string, int16, int32, string, struct
-from tidelog.plugins.protocol_kafka.codecs.errors import Malformed
-from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode
-from tidelog.plugins.protocol_kafka.codecs.runs import FEW_NUMBERS, MAX_SHORT_BYTES, runs
-from tidelog.plugins.protocol_kafka.codecs.types import INT32
+from tests.plugins.schema.samples import CLASSIC, FLEXIBLE, SPAN
+from tidelog.plugins.schema import DecodeError, decode, encode
+from tidelog.plugins.schema.declare import array, byte_string, int16, int32, string, struct
+from tidelog.plugins.schema.errors import Malformed
+from tidelog.plugins.schema.reference import reference_decode
+from tidelog.plugins.schema.runs import FEW_NUMBERS, MAX_SHORT_BYTES, runs
+from tidelog.plugins.schema.types import INT32
 
 
 @struct()

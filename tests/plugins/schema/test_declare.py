@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugins.protocol_kafka.codecs.samples import Pair, Point, Text
+from tests.plugins.schema.samples import Pair, Point, Text
 from tests.tables import for_each
-from tidelog.plugins.protocol_kafka.codecs import decode, decoder, encode, encoder
-from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, int8, struct
-from tidelog.plugins.protocol_kafka.codecs.decoder import decoder_source
-from tidelog.plugins.protocol_kafka.codecs.encoder import encoder_source
+from tidelog.plugins.schema import decode, decoder, encode, encoder
+from tidelog.plugins.schema.declare import VersionSpan, int8, struct
+from tidelog.plugins.schema.decoder import decoder_source
+from tidelog.plugins.schema.encoder import encoder_source
 
 
 @struct(VersionSpan(2, 12, flexible=None))

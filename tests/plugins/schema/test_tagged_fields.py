@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.protocol_kafka.codecs.samples import CLASSIC, FLEXIBLE, Point, Tagged, TaggedStructure
+from tests.plugins.schema.samples import CLASSIC, FLEXIBLE, Point, Tagged, TaggedStructure
 from tests.tables import for_each
-from tidelog.plugins.protocol_kafka.codecs import DecodeError, EncodeError, decode, encode
-from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode, reference_encode
+from tidelog.plugins.schema import DecodeError, EncodeError, decode, encode
+from tidelog.plugins.schema.reference import reference_decode, reference_encode
 
 VECTORS = [
     pytest.param(Tagged(plain=1), "01 00", id="all defaults"),

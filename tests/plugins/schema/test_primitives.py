@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.protocol_kafka.codecs.samples import (
+from tests.plugins.schema.samples import (
     CLASSIC,
     FLEXIBLE,
     Batches,
@@ -23,8 +23,8 @@ from tests.plugins.protocol_kafka.codecs.samples import (
     Text,
 )
 from tests.tables import for_each
-from tidelog.plugins.protocol_kafka.codecs import DecodeError, EncodeError, decode, encode
-from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode, reference_encode
+from tidelog.plugins.schema import DecodeError, EncodeError, decode, encode
+from tidelog.plugins.schema.reference import reference_decode, reference_encode
 
 ID = bytes(range(16))
 NUMBERS = (

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.protocol_kafka.codecs.samples import FLEXIBLE
+from tests.plugins.schema.samples import FLEXIBLE
 from tests.tables import for_each
-from tidelog.plugins.protocol_kafka.codecs import (
+from tidelog.plugins.schema import (
     DecodeError,
     TooManyElements,
     decode,
@@ -18,15 +18,15 @@ from tidelog.plugins.protocol_kafka.codecs import (
     small_decoder,
     small_encoder,
 )
-from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, array, struct
-from tidelog.plugins.protocol_kafka.codecs.layout import (
+from tidelog.plugins.schema.declare import VersionSpan, array, struct
+from tidelog.plugins.schema.layout import (
     FEW_ELEMENTS,
     LARGE_REQUEST,
     MAX_ELEMENTS,
     MAX_REQUEST_ELEMENTS,
     SMALL_REQUEST,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import INT32, STRING
+from tidelog.plugins.schema.types import INT32, STRING
 
 
 @struct(VersionSpan(0, 1, flexible=1))

@@ -18,15 +18,15 @@ from abc import ABC, abstractmethod
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidelog.plugins.protocol_kafka.codecs.errors import Malformed
-from tidelog.plugins.protocol_kafka.codecs.layout import is_number, length_code
-from tidelog.plugins.protocol_kafka.codecs.types import BYTES, RECORDS, STRING, Array, Primitive
+from tidelog.plugins.schema.errors import Malformed
+from tidelog.plugins.schema.layout import is_number, length_code
+from tidelog.plugins.schema.types import BYTES, RECORDS, STRING, Array, Primitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tidelog.plugins.protocol_kafka.codecs.layout import Layout
-    from tidelog.plugins.protocol_kafka.codecs.source import Source
+    from tidelog.plugins.schema.layout import Layout
+    from tidelog.plugins.schema.source import Source
 
 MAX_SHORT_BYTES: Final = 126
 """Longest string read with what is behind it: its compact length takes one byte, and tables stay small."""

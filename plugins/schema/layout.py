@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
-from tidelog.plugins.protocol_kafka.codecs.declare import spec_of, versions_of
-from tidelog.plugins.protocol_kafka.codecs.types import STRING, UUID, Array, Primitive, Struct
+from tidelog.plugins.schema.declare import spec_of, versions_of
+from tidelog.plugins.schema.types import STRING, UUID, Array, Primitive, Struct
 
 if TYPE_CHECKING:
-    from tidelog.plugins.protocol_kafka.codecs.types import Kind
+    from tidelog.plugins.schema.types import Kind
 
 # The type checkers know `attrs.Factory` as a function.
 _Factory: Any = attrs.Factory

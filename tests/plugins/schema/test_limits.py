@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.protocol_kafka.codecs.samples import CLASSIC, FLEXIBLE, Lists, NullablePairs, Pairs, Tagged
+from tests.plugins.schema.samples import CLASSIC, FLEXIBLE, Lists, NullablePairs, Pairs, Tagged
 from tests.tables import for_each
-from tidelog.plugins.protocol_kafka.codecs import DecodeError, decode
-from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, array, struct
-from tidelog.plugins.protocol_kafka.codecs.layout import MAX_ELEMENTS, NUMBERS_PER_ELEMENT
-from tidelog.plugins.protocol_kafka.codecs.reference import EXPLAINED_ELEMENTS
-from tidelog.plugins.protocol_kafka.codecs.types import STRING, uvarint
+from tidelog.plugins.schema import DecodeError, decode
+from tidelog.plugins.schema.declare import VersionSpan, array, struct
+from tidelog.plugins.schema.layout import MAX_ELEMENTS, NUMBERS_PER_ELEMENT
+from tidelog.plugins.schema.reference import EXPLAINED_ELEMENTS
+from tidelog.plugins.schema.types import STRING, uvarint
 
 
 @struct()

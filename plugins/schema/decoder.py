@@ -14,18 +14,18 @@ import struct
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.plugins.protocol_kafka.codecs.errors import Malformed, TooManyElements
-from tidelog.plugins.protocol_kafka.codecs.layout import (
+from tidelog.plugins.schema.errors import Malformed, TooManyElements
+from tidelog.plugins.schema.layout import (
     ANY_MESSAGE,
     Budget,
     element_size,
     is_number,
     message_layout,
 )
-from tidelog.plugins.protocol_kafka.codecs.reference import decoding_fault
-from tidelog.plugins.protocol_kafka.codecs.runs import RunWriter
-from tidelog.plugins.protocol_kafka.codecs.source import Source
-from tidelog.plugins.protocol_kafka.codecs.types import (
+from tidelog.plugins.schema.reference import decoding_fault
+from tidelog.plugins.schema.runs import RunWriter
+from tidelog.plugins.schema.source import Source
+from tidelog.plugins.schema.types import (
     BYTES,
     MAX_STRING_BYTES,
     MAX_TAGGED_FIELDS,
@@ -42,8 +42,8 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelog.plugins.protocol_kafka.codecs.layout import Field, Layout
-    from tidelog.plugins.protocol_kafka.codecs.runs import Variable
+    from tidelog.plugins.schema.layout import Field, Layout
+    from tidelog.plugins.schema.runs import Variable
 
 ELEMENTS_PER_STEP: Final = 64
 

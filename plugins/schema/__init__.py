@@ -3,7 +3,7 @@
 Messages are declared with `declare`; `decoder` and `encoder` compile what one version of one message needs.
 """
 
-from tidelog.plugins.protocol_kafka.codecs.compiled import (
+from tidelog.plugins.schema.compiled import (
     decode,
     decoder,
     encode,
@@ -14,13 +14,13 @@ from tidelog.plugins.protocol_kafka.codecs.compiled import (
     small_decoder,
     small_encoder,
 )
-from tidelog.plugins.protocol_kafka.codecs.errors import (
+from tidelog.plugins.schema.errors import (
     CodecError,
     DecodeError,
     EncodeError,
     TooManyElements,
 )
-from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID, Part, RecordRegions, Uuid
+from tidelog.plugins.schema.types import ZERO_UUID, Part, RecordRegions, Uuid
 
 __all__ = [
     "ZERO_UUID",
