@@ -36,6 +36,8 @@ from tidelog.kernel.log.memory_budget import Unpacking
 from tidelog.kernel.loop_monitor import LoopMonitor
 from tidelog.kernel.metadata import MetadataDelta, MetadataImage
 from tidelog.kernel.metadata.publisher import MetadataPublisher
+from tidelog.kernel.network import Server
+from tidelog.kernel.network.server import PeerWarnings
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.replica import ReplicaManager
 from tidelog.kernel.seams.coordination.backend import Coordinator, CoordinatorBackend
@@ -43,8 +45,6 @@ from tidelog.kernel.seams.events import PartitionMoved, PartitionsOffline
 from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
 from tidelog.kernel.seams.storage import Storage, StorageContext, TopicPartition
 from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
-from tidelog.kernel.server import Server
-from tidelog.kernel.server.server import PeerWarnings
 from tidelog.kernel.sinks.sinks import Sinks
 from tidelog.kernel.stores import close_stores, open_stores
 from tidelog.kernel.tasks import BackgroundTasks

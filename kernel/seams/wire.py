@@ -1,6 +1,6 @@
 """The wire seam: a protocol plugin turns bytes into calls of the broker, and results into bytes.
 
-A connection object is sans-IO: it never touches a socket. The server (`tidelog.kernel.server`) owns the
+A connection object is sans-IO: it never touches a socket. The server (`tidelog.kernel.network`) owns the
 stream and drives it:
 
     buffer = connection.receive_buffer()      the server reads from the socket into it

@@ -35,8 +35,8 @@ def root_logging() -> Generator[None]:
 def record(
     message: str, *arguments: object, level: int = logging.INFO, **fields: object
 ) -> logging.LogRecord:
-    made = logging.getLogger("tidelog.kernel.server").makeRecord(
-        "tidelog.kernel.server", level, __file__, 1, message, arguments, None, extra=fields
+    made = logging.getLogger("tidelog.kernel.network").makeRecord(
+        "tidelog.kernel.network", level, __file__, 1, message, arguments, None, extra=fields
     )
     made.created = 1_000_000_000.5
     return made
@@ -99,7 +99,7 @@ def test_json_formatter_writes_time_level_logger_message_and_fields() -> None:
     assert json.loads(line) == {
         "time": "2001-09-09T01:46:40.500Z",
         "level": "warning",
-        "logger": "tidelog.kernel.server",
+        "logger": "tidelog.kernel.network",
         "message": "at x",
         "peer": "1.2.3.4",
         "count": 3,

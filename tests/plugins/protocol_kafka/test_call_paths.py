@@ -20,7 +20,7 @@ from tests.plugins.protocol_kafka.apis.client import Client, framed
 from tests.plugins.protocol_kafka.apis.groups import IMPATIENT, stable
 from tests.plugins.protocol_kafka.apis.topics import fill, new_topic
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.server import connection
+from tidelog.kernel.network import connection
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.messages.api import (

@@ -12,7 +12,7 @@ import trio
 from tests.deadlines import DEADLINE_S, until
 from tests.plugins.protocol_kafka.apis.client import framed
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.server import request_memory
+from tidelog.kernel.network import request_memory
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest

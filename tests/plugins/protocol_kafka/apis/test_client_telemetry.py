@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.network.request_memory import RequestMemory
 from tidelog.kernel.records.compression import compress
-from tidelog.kernel.server.request_memory import RequestMemory
 from tidelog.kernel.testing import FakeClock
 from tidelog.plugins.protocol_kafka import client_telemetry
 from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN

@@ -7,7 +7,7 @@ import socket
 import pytest
 import trio
 
-from tidelog.kernel.server.transport import PlainTransport
+from tidelog.kernel.network.transport import PlainTransport
 
 from .line_protocol import running_server_over
 

@@ -27,6 +27,11 @@ from typing import Final, Protocol, TypeGuard
 import trio
 
 from tidelog.kernel.loop_monitor import set_holder
+from tidelog.kernel.network.busy_poll import BusyPoll, ClosedLoop, let_others_run
+from tidelog.kernel.network.quiet_clients import QuietClients
+from tidelog.kernel.network.request_memory import MemoryShare
+from tidelog.kernel.network.transport import Transport
+from tidelog.kernel.network.turns import PIECE_BYTES, Turns
 from tidelog.kernel.pace import STEP_SECONDS
 from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.wire import (
@@ -37,11 +42,6 @@ from tidelog.kernel.seams.wire import (
     StreamedBytes,
     WireConnection,
 )
-from tidelog.kernel.server.busy_poll import BusyPoll, ClosedLoop, let_others_run
-from tidelog.kernel.server.quiet_clients import QuietClients
-from tidelog.kernel.server.request_memory import MemoryShare
-from tidelog.kernel.server.transport import Transport
-from tidelog.kernel.server.turns import PIECE_BYTES, Turns
 
 _log = logging.getLogger(__name__)
 

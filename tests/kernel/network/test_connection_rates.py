@@ -6,8 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.kernel.server.line_protocol import address_quotas
-from tidelog.kernel.server.connection_rates import (
+from tests.kernel.network.line_protocol import address_quotas
+from tidelog.kernel.network.connection_rates import (
     ADDRESSES_BEFORE_FORGETTING,
     CONNECTION_CREATION_RATE,
     AddressRates,

@@ -11,10 +11,10 @@ from types import FrameType
 import pytest
 from trio.testing import wait_all_tasks_blocked
 
-from tests.kernel.server.line_protocol import ask, running_server
-from tidelog.kernel.server import memory
-from tidelog.kernel.server.connection import Connection
-from tidelog.kernel.server.memory import ENOUGH_BYTES, ENOUGH_CONNECTIONS, MemoryReturn
+from tests.kernel.network.line_protocol import ask, running_server
+from tidelog.kernel.network import memory
+from tidelog.kernel.network.connection import Connection
+from tidelog.kernel.network.memory import ENOUGH_BYTES, ENOUGH_CONNECTIONS, MemoryReturn
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_freed_pieces_are_used_again_without_new_pages(size: int) -> None:
     """In a process of its own: what was freed before counts, too."""
     program = f"""
 from resource import RUSAGE_SELF, getrusage
-from tidelog.kernel.server.memory import keep_freed_blocks
+from tidelog.kernel.network.memory import keep_freed_blocks
 keep_freed_blocks()
 bytes(bytearray({size}))
 before = getrusage(RUSAGE_SELF).ru_minflt

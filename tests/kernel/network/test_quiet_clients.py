@@ -12,8 +12,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tidelog.kernel.server.quiet_clients import MANY_REQUESTS, PAUSE_SECONDS, TURN_SECONDS, QuietClients
-from tidelog.kernel.server.transport import PlainTransport
+from tidelog.kernel.network.quiet_clients import MANY_REQUESTS, PAUSE_SECONDS, TURN_SECONDS, QuietClients
+from tidelog.kernel.network.transport import PlainTransport
 
 from .line_protocol import RunningServer, ask, is_closed, running_server
 

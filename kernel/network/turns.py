@@ -18,7 +18,7 @@ from typing import Final
 
 import trio
 
-from tidelog.kernel.server.busy_poll import yield_processor
+from tidelog.kernel.network.busy_poll import yield_processor
 
 PIECE_BYTES: Final = 128 * 1024
 """Of a response that gives way: about 50 µs."""

@@ -1,5 +1,5 @@
 """Listeners and connections: the only part of the kernel that owns sockets."""
 
-from tidelog.kernel.server.server import Server
+from tidelog.kernel.network.server import Server
 
 __all__ = ["Server"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tidelog.kernel.server.request_memory import PATIENCE_S, MemoryShare, RequestMemory
+from tidelog.kernel.network.request_memory import PATIENCE_S, MemoryShare, RequestMemory
 
 LIMIT = 100
 

@@ -6,7 +6,7 @@ import attrs
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tidelog.kernel.server.turns import LOST_SHARE, MOST_LOST_SECONDS, SHORT_SECONDS, Turns
+from tidelog.kernel.network.turns import LOST_SHARE, MOST_LOST_SECONDS, SHORT_SECONDS, Turns
 
 LONG_SECONDS = 0.004
 

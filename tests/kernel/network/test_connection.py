@@ -15,9 +15,7 @@ import pytest
 import trio
 
 from tests.turns import turns_of_another_task
-from tidelog.kernel.seams.storage import FileRegion
-from tidelog.kernel.seams.wire import Parts, StreamedBytes
-from tidelog.kernel.server.connection import (
+from tidelog.kernel.network.connection import (
     LONG_BYTES,
     SENDFILE_CHUNK_BYTES,
     FileNotSent,
@@ -25,8 +23,10 @@ from tidelog.kernel.server.connection import (
     send_at_once,
     send_parts,
 )
-from tidelog.kernel.server.transport import PlainTransport, Transport
-from tidelog.kernel.server.turns import PIECE_BYTES
+from tidelog.kernel.network.transport import PlainTransport, Transport
+from tidelog.kernel.network.turns import PIECE_BYTES
+from tidelog.kernel.seams.storage import FileRegion
+from tidelog.kernel.seams.wire import Parts, StreamedBytes
 
 CONTENT = (bytes(range(251)) * 12_000)[:3_000_000]
 
@@ -247,7 +247,7 @@ async def test_send_parts_of_a_peer_that_takes_all_at_once_takes_turns(
     regions: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = count()
-    monkeypatch.setattr("tidelog.kernel.server.connection.perf_counter", lambda: float(next(times)))
+    monkeypatch.setattr("tidelog.kernel.network.connection.perf_counter", lambda: float(next(times)))
     # Sockets that take everything: nothing is waited for.
     monkeypatch.setattr(PlainTransport, "send_region", lambda _self, _source, _at, most: most)
     with a_file(b"0123456789") as file, socket_pair() as (ours, _):

@@ -9,7 +9,7 @@ import pytest
 from tests.deadlines import DEADLINE_S
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.server.listener import BoundListener
+from tidelog.kernel.network.listener import BoundListener
 
 
 def bound(listeners: str, **settings: object) -> BoundListener:

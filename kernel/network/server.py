@@ -13,19 +13,19 @@ import trio
 from tidelog.kernel import disk
 from tidelog.kernel.config import keys
 from tidelog.kernel.metadata.client_quotas import QuotasByEntity
+from tidelog.kernel.network.busy_poll import BusyPoll, Processors
+from tidelog.kernel.network.connection import Connection
+from tidelog.kernel.network.connection_rates import AddressRates, ConnectionRate
+from tidelog.kernel.network.limits import ConnectionLimits, connections_within, limits_by_address
+from tidelog.kernel.network.listener import BoundListener
+from tidelog.kernel.network.memory import MemoryReturn, keep_freed_blocks, memory_bytes
+from tidelog.kernel.network.quiet_clients import QuietClients
+from tidelog.kernel.network.request_memory import RequestMemory
+from tidelog.kernel.network.transport import MakeTransport, PlainTransport
+from tidelog.kernel.network.turns import Turns
 from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.seams.events import BrokerConfigChanged, Event
 from tidelog.kernel.seams.wire import CountingWireCodec, Peer, WireCodec, WireContext
-from tidelog.kernel.server.busy_poll import BusyPoll, Processors
-from tidelog.kernel.server.connection import Connection
-from tidelog.kernel.server.connection_rates import AddressRates, ConnectionRate
-from tidelog.kernel.server.limits import ConnectionLimits, connections_within, limits_by_address
-from tidelog.kernel.server.listener import BoundListener
-from tidelog.kernel.server.memory import MemoryReturn, keep_freed_blocks, memory_bytes
-from tidelog.kernel.server.quiet_clients import QuietClients
-from tidelog.kernel.server.request_memory import RequestMemory
-from tidelog.kernel.server.transport import MakeTransport, PlainTransport
-from tidelog.kernel.server.turns import Turns
 
 _log = logging.getLogger(__name__)
 

@@ -26,12 +26,12 @@ import trio
 from tidelog.kernel.config import Config
 from tidelog.kernel.metadata import MetadataImage, PersistentMap
 from tidelog.kernel.metadata.client_quotas import IP
+from tidelog.kernel.network import Server
+from tidelog.kernel.network.connection_rates import CONNECTION_CREATION_RATE
+from tidelog.kernel.network.server import PeerWarnings
+from tidelog.kernel.network.transport import MakeTransport, PlainTransport
 from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.wire import MemoryShare, Parts, Peer, ProtocolViolation, WireConnection, WireContext
-from tidelog.kernel.server import Server
-from tidelog.kernel.server.connection_rates import CONNECTION_CREATION_RATE
-from tidelog.kernel.server.server import PeerWarnings
-from tidelog.kernel.server.transport import MakeTransport, PlainTransport
 
 ROOM_BYTES = 64 * 1024
 

@@ -15,9 +15,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.deadlines import DEADLINE_S, wait_until
-from tidelog.kernel.server.busy_poll import ClosedLoop
-from tidelog.kernel.server.transport import PlainTransport
-from tidelog.kernel.server.turns import PIECE_BYTES, Turns
+from tidelog.kernel.network.busy_poll import ClosedLoop
+from tidelog.kernel.network.transport import PlainTransport
+from tidelog.kernel.network.turns import PIECE_BYTES, Turns
 
 from .line_protocol import RunningServer, ask, is_closed, line_from, running_server
 

@@ -8,7 +8,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.deadlines import DEADLINE_S
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.server.limits import ConnectionLimits, connections_within, limits_by_address
+from tidelog.kernel.network.limits import ConnectionLimits, connections_within, limits_by_address
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 import pytest
 
-from tidelog.kernel.server.busy_poll import (
+from tidelog.kernel.network.busy_poll import (
     CLOSED_LOOP_REQUESTS,
     FEW_RECORDS,
     FULL_TURNS,
