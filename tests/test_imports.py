@@ -56,7 +56,7 @@ SERVED_LATER = (
     "tidelog.plugins.coordinator.consumer_groups.settings",
     "tidelog.plugins.coordinator.classic_groups.live_group",
     "tidelog.plugins.coordinator.groups",
-    "tidelog.plugins.coordinator.log.durable_change",
+    "tidelog.plugins.coordinator.runtime.durable_change",
     "tidelog.plugins.coordinator.service",
     "tidelog.plugins.coordinator.transactions.service",
     "tidelog.plugins.index_memory.memory_index",

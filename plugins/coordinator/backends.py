@@ -19,7 +19,7 @@ class ClassicBackend:
 
     def create(self, broker: CoordinatorContext) -> Coordinator:
         """Return a coordinator that is not open yet."""
-        from tidelog.plugins.coordinator.log.topic_log import group_log, has_state, transaction_log
+        from tidelog.plugins.coordinator.runtime.topic_log import group_log, has_state, transaction_log
 
         groups, transactions = group_log(broker), transaction_log(broker)
 
@@ -42,7 +42,7 @@ class MemoryCoordinatorBackend:
         """Return a coordinator that is not open yet."""
 
         def make() -> CoordinatorService:
-            from tidelog.plugins.coordinator.log.state_log import NullStateLog
+            from tidelog.plugins.coordinator.runtime.state_log import NullStateLog
             from tidelog.plugins.coordinator.service import CoordinatorService
 
             return CoordinatorService(broker, NullStateLog(), NullStateLog())

@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tidelog.kernel.pace import ITEMS_PER_STEP
-from tidelog.plugins.coordinator.log import LoadedBatch
-from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord, describe_key
-from tidelog.plugins.coordinator.offsets.changes import KEY_TYPES as OFFSET_KEY_TYPES
+from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
+from tidelog.plugins.coordinator.runtime import LoadedBatch
+from tidelog.plugins.coordinator.runtime.durable_change import UnreadableRecord, describe_key
 
 if TYPE_CHECKING:
     from tidelog.plugins.coordinator.groups.registry import GroupRegistry

@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING
 
 from tidelog.kernel.seams.events import BrokerConfigChanged, Event, TopicDeleted
 from tidelog.plugins.coordinator import keys
-from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.live_group import ClassicContext
 from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
+from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.settings import group_settings
 from tidelog.plugins.coordinator.consumer_groups.changes import CHANGES as CONSUMER_GROUP_CHANGES
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
 from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups, Shared, settings_of
 from tidelog.plugins.coordinator.consumer_groups.topics import BrokerTopics
-from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.groups.replies import ReplyQueue
 from tidelog.plugins.coordinator.groups.service import Groups
-from tidelog.plugins.coordinator.hashing import StateHashes
 from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
 from tidelog.plugins.coordinator.offsets.service import Offsets, OffsetSettings
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.replay import GroupReplay
+from tidelog.plugins.coordinator.runtime.deadlines import Deadlines
+from tidelog.plugins.coordinator.runtime.hashing import StateHashes
 from tidelog.plugins.coordinator.transactions.context import TransactionContext
 from tidelog.plugins.coordinator.transactions.markers import Markers
 from tidelog.plugins.coordinator.transactions.service import Transactions
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.backend import CoordinatorContext, CoordinatorLoadCounts
-    from tidelog.plugins.coordinator.log import StateLog
+    from tidelog.plugins.coordinator.runtime import StateLog
 
 MINUTE_MS = 60_000
 

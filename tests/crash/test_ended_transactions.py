@@ -24,9 +24,9 @@ from tidelog.kernel.seams.coordination.transactions import EndOfTransaction, Tra
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.plugins.coordinator.log import LoadedBatch, loading
-from tidelog.plugins.coordinator.log.batches import decode_batches
-from tidelog.plugins.coordinator.log.topic_log import OFFSETS_TOPIC
+from tidelog.plugins.coordinator.runtime import LoadedBatch, loading
+from tidelog.plugins.coordinator.runtime.batches import decode_batches
+from tidelog.plugins.coordinator.runtime.topic_log import OFFSETS_TOPIC
 from tidelog.plugins.coordinator.transactions.markers import Markers
 from tidelog.plugins.coordinator.transactions.service import Transactions
 from tidelog.plugins.coordinator.transactions.states import PREPARED

@@ -36,7 +36,7 @@ from tidelog.kernel.records.up_conversion import UpConversion, up_convert_in_ste
 from tidelog.kernel.seams.storage import EMPTY_SLICE, LogSlice
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.plugins.cleaner.worker.batches import RemainingRecords, message_of
-from tidelog.plugins.coordinator.log.batches import decode_batches
+from tidelog.plugins.coordinator.runtime.batches import decode_batches
 from tidelog.plugins.protocol_kafka.apis.down_conversion import Conversion
 
 if TYPE_CHECKING:

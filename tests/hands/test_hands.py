@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.plugins.coordinator.hashing import java_hash
+from tidelog.plugins.coordinator.runtime.hashing import java_hash
 
 from .names import NAMES
 from .run import Hands

@@ -13,18 +13,18 @@ from tests.peers import ask_kafka_messages
 from tests.peers.kafka_samples import Sample, field_names, kafka_json, samples_of
 from tests.tables import for_each
 from tidelog.kernel.seams.coordination.transactions import TransactionState
-from tidelog.plugins.coordinator.classic_groups import changes as classic_groups
+from tidelog.plugins.coordinator.classic_groups import records as classic_groups
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
-from tidelog.plugins.coordinator.consumer_groups import group_changes, member_changes
+from tidelog.plugins.coordinator.consumer_groups import group_records, member_records
 from tidelog.plugins.coordinator.consumer_groups.changes import CHANGES, read_change
 from tidelog.plugins.coordinator.groups.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from tidelog.plugins.coordinator.offsets.changes import KEY_TYPES as OFFSET_KEY_TYPES
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange, OffsetCommitKey, OffsetCommitValue
-from tidelog.plugins.coordinator.transactions.changes import (
+from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
+from tidelog.plugins.coordinator.offsets.records import OffsetChange, OffsetCommitKey, OffsetCommitValue
+from tidelog.plugins.coordinator.transactions.records import (
     STATUS_AT,
     TransactionChange,
     TransactionLogKey,
@@ -82,15 +82,15 @@ SCHEMAS: Final = [
     Schema(OffsetCommitValue, f"{GROUP}.OffsetCommitValue"),
     Schema(classic_groups.GroupMetadataKey, f"{GROUP}.GroupMetadataKey"),
     Schema(classic_groups.GroupMetadataValue, f"{GROUP}.GroupMetadataValue"),
-    *(Schema(group_changes.GroupKey, f"{GROUP}.ConsumerGroup{name}Key") for name in _GROUP_KEYS),
-    *(Schema(member_changes.MemberKey, f"{GROUP}.ConsumerGroup{name}Key") for name in _MEMBER_KEYS),
-    Schema(group_changes.RegularExpressionKey, f"{GROUP}.ConsumerGroupRegularExpressionKey"),
-    _kafka_class(GROUP, group_changes.ConsumerGroupMetadataValue),
-    _kafka_class(GROUP, member_changes.ConsumerGroupMemberMetadataValue),
-    _kafka_class(GROUP, group_changes.ConsumerGroupTargetAssignmentMetadataValue),
-    _kafka_class(GROUP, member_changes.ConsumerGroupTargetAssignmentMemberValue),
-    _kafka_class(GROUP, member_changes.ConsumerGroupCurrentMemberAssignmentValue),
-    _kafka_class(GROUP, group_changes.ConsumerGroupRegularExpressionValue),
+    *(Schema(group_records.GroupKey, f"{GROUP}.ConsumerGroup{name}Key") for name in _GROUP_KEYS),
+    *(Schema(member_records.MemberKey, f"{GROUP}.ConsumerGroup{name}Key") for name in _MEMBER_KEYS),
+    Schema(group_records.RegularExpressionKey, f"{GROUP}.ConsumerGroupRegularExpressionKey"),
+    _kafka_class(GROUP, group_records.ConsumerGroupMetadataValue),
+    _kafka_class(GROUP, member_records.ConsumerGroupMemberMetadataValue),
+    _kafka_class(GROUP, group_records.ConsumerGroupTargetAssignmentMetadataValue),
+    _kafka_class(GROUP, member_records.ConsumerGroupTargetAssignmentMemberValue),
+    _kafka_class(GROUP, member_records.ConsumerGroupCurrentMemberAssignmentValue),
+    _kafka_class(GROUP, group_records.ConsumerGroupRegularExpressionValue),
     _kafka_class(TRANSACTION, TransactionLogKey),
     _kafka_class(TRANSACTION, TransactionLogValue),
     _kafka_class(MESSAGE, ConsumerProtocolSubscription),
@@ -142,12 +142,12 @@ def _values(message: type[Any], version: int | None = None) -> list[bytes]:
 
 
 CONSUMER_GROUP_VALUES: Final = {
-    3: group_changes.ConsumerGroupMetadataValue,
-    5: member_changes.ConsumerGroupMemberMetadataValue,
-    6: group_changes.ConsumerGroupTargetAssignmentMetadataValue,
-    7: member_changes.ConsumerGroupTargetAssignmentMemberValue,
-    8: member_changes.ConsumerGroupCurrentMemberAssignmentValue,
-    16: group_changes.ConsumerGroupRegularExpressionValue,
+    3: group_records.ConsumerGroupMetadataValue,
+    5: member_records.ConsumerGroupMemberMetadataValue,
+    6: group_records.ConsumerGroupTargetAssignmentMetadataValue,
+    7: member_records.ConsumerGroupTargetAssignmentMemberValue,
+    8: member_records.ConsumerGroupCurrentMemberAssignmentValue,
+    16: group_records.ConsumerGroupRegularExpressionValue,
 }
 
 

@@ -35,23 +35,23 @@ from tidelog.kernel.seams.coordination.groups import (
     SyncRequest,
 )
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
-from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
+from tidelog.plugins.coordinator.classic_groups.machine import join, leave, sync
 from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
-from tidelog.plugins.coordinator.classic_groups.requests import join, leave, sync
+from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_topics
 from tidelog.plugins.coordinator.groups.group import ExpiryRule, MadeOnDemand
 from tidelog.plugins.coordinator.groups.replies import Durable, ReplyQueue, WaitingReply
-from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.runtime import StateRecord
 from tidelog.plugins.schema.errors import CodecError
 
 if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock
-    from tidelog.plugins.coordinator.deadlines import Deadlines
     from tidelog.plugins.coordinator.groups.registry import GroupRegistry
-    from tidelog.plugins.coordinator.log import StateLog
+    from tidelog.plugins.coordinator.runtime import StateLog
+    from tidelog.plugins.coordinator.runtime.deadlines import Deadlines
 
 _log = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Generator
 
 from tidelog.kernel.errors import InvalidSessionTimeout, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, JoinRequest
-from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.live_group import ClassicContext, LiveClassicGroup
+from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.group import Group
-from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.runtime import StateRecord
 
 
 class ClassicGroups:

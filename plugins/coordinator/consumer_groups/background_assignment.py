@@ -12,8 +12,8 @@ import trio
 from tidelog.kernel.errors import BrokerError
 from tidelog.plugins.coordinator.consumer_groups.assigning import may_assign, target_changes
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft
-from tidelog.plugins.coordinator.consumer_groups.group_changes import TargetEpochChange
-from tidelog.plugins.coordinator.consumer_groups.member_changes import TargetChange
+from tidelog.plugins.coordinator.consumer_groups.group_records import TargetEpochChange
+from tidelog.plugins.coordinator.consumer_groups.member_records import TargetChange
 
 if TYPE_CHECKING:
     from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup

@@ -8,20 +8,20 @@ from typing import Final
 from tidelog.kernel.pace import run_to_end
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.group_changes import (
+from tidelog.plugins.coordinator.consumer_groups.group_records import (
     ConsumerGroupChange,
     EpochChange,
     PartitionMetadataChange,
     RegexChange,
     TargetEpochChange,
 )
-from tidelog.plugins.coordinator.consumer_groups.member_changes import (
+from tidelog.plugins.coordinator.consumer_groups.member_records import (
     CurrentChange,
     MemberChange,
     TargetChange,
 )
-from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.coordinator.log.durable_change import TYPE_BYTES
+from tidelog.plugins.coordinator.runtime import StateRecord
+from tidelog.plugins.coordinator.runtime.durable_change import TYPE_BYTES
 
 CHANGES: Final[dict[int, type[ConsumerGroupChange]]] = {
     change.key_type: change

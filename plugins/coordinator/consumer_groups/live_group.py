@@ -35,20 +35,20 @@ from tidelog.plugins.coordinator.consumer_groups.background_assignment import Ba
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft, removal_of
 from tidelog.plugins.coordinator.consumer_groups.heartbeats import Decision, answer_to, changes_nothing
 from tidelog.plugins.coordinator.consumer_groups.member import ConsumerGroupMember
-from tidelog.plugins.coordinator.consumer_groups.member_changes import CurrentChange, MemberChange
+from tidelog.plugins.coordinator.consumer_groups.member_records import CurrentChange, MemberChange
 from tidelog.plugins.coordinator.consumer_groups.membership import depart
 from tidelog.plugins.coordinator.consumer_groups.migration import may_downgrade
 from tidelog.plugins.coordinator.consumer_groups.timers import Overdue, Timer, Timers
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
-from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.runtime import StateRecord
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
     from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
     from tidelog.kernel.seams.partition import AppendResult
     from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-    from tidelog.plugins.coordinator.consumer_groups.group_changes import ConsumerGroupChange
+    from tidelog.plugins.coordinator.consumer_groups.group_records import ConsumerGroupChange
     from tidelog.plugins.coordinator.consumer_groups.settings import Settings, Shared
 
 T = TypeVar("T")

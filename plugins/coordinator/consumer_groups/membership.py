@@ -9,7 +9,7 @@ import attrs
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup, ResolvedRegex
-from tidelog.plugins.coordinator.consumer_groups.group_changes import (
+from tidelog.plugins.coordinator.consumer_groups.group_records import (
     PartitionMetadataChange,
     RegexChange,
     TargetEpochChange,
@@ -20,7 +20,7 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     ConsumerGroupMember,
     MemberProfile,
 )
-from tidelog.plugins.coordinator.consumer_groups.member_changes import (
+from tidelog.plugins.coordinator.consumer_groups.member_records import (
     CurrentChange,
     MemberChange,
     TargetChange,

@@ -18,7 +18,7 @@ from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
 from tidelog.plugins.coordinator.consumer_groups.changes import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.group_changes import EpochChange, TargetEpochChange
+from tidelog.plugins.coordinator.consumer_groups.group_records import EpochChange, TargetEpochChange
 from tidelog.plugins.coordinator.consumer_groups.member import (
     ClassicProtocol,
     ConsumerGroupMember,
@@ -26,7 +26,7 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     MemberProfile,
     OwnedPartitions,
 )
-from tidelog.plugins.coordinator.consumer_groups.member_changes import (
+from tidelog.plugins.coordinator.consumer_groups.member_records import (
     CurrentChange,
     MemberChange,
     TargetChange,

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.resource_configs import ResourceConfigs
     from tidelog.kernel.seams.tasks import Tasks
     from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
-    from tidelog.plugins.coordinator.deadlines import Deadlines
     from tidelog.plugins.coordinator.groups.registry import GroupRegistry
-    from tidelog.plugins.coordinator.log import StateLog
+    from tidelog.plugins.coordinator.runtime import StateLog
+    from tidelog.plugins.coordinator.runtime.deadlines import Deadlines
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from weakref import WeakMethod
 
 from tidelog.plugins.coordinator.consumer_groups.member import ConsumerGroupMember, MemberState
-from tidelog.plugins.coordinator.deadlines import Deadlines
+from tidelog.plugins.coordinator.runtime.deadlines import Deadlines
 
 
 class Timer(StrEnum):

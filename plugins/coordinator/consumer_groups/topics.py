@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from tidelog.kernel.pace import ITEMS_PER_STEP, each_in_steps
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import ConsumerGroupMember
-from tidelog.plugins.coordinator.log.topic_log import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from tidelog.plugins.coordinator.runtime.topic_log import OFFSETS_TOPIC, TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.topics import Topic, Topics

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         SyncRequest,
     )
     from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
-    from tidelog.plugins.coordinator.log import StateRecord
+    from tidelog.plugins.coordinator.runtime import StateRecord
 
 T = TypeVar("T")
 R = TypeVar("R")

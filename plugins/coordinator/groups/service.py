@@ -29,7 +29,7 @@ from tidelog.kernel.seams.coordination.groups import (
 from tidelog.plugins.coordinator.groups.group import Group
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.groups.replies import Durable
-from tidelog.plugins.coordinator.log import StateLog, StateRecord
+from tidelog.plugins.coordinator.runtime import StateLog, StateRecord
 
 OFFSETS_PER_BATCH: Final = 300
 """Offsets of a group that are removed at once, in a millisecond or two: all may not fit into a batch."""

@@ -19,12 +19,12 @@ from tidelog.kernel.errors import BrokerError, UnknownMemberId
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.coordination.offsets import NO_TIMESTAMP, CommittedOffset
 from tidelog.kernel.seams.topics import Topic
-from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
+from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
-from tidelog.plugins.coordinator.log import StateLog, StateRecord
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
+from tidelog.plugins.coordinator.offsets.records import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
+from tidelog.plugins.coordinator.runtime import StateLog, StateRecord
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
-from tidelog.plugins.coordinator.offsets.changes import PartitionKey
+from tidelog.plugins.coordinator.offsets.records import PartitionKey
 
 
 class PendingOffset(NamedTuple):

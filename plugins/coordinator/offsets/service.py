@@ -40,10 +40,10 @@ from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.seams.topics import Topics
 from tidelog.plugins.coordinator.groups.group import Group
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
-from tidelog.plugins.coordinator.log import StateLog
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
+from tidelog.plugins.coordinator.offsets.records import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.offsets.table import NO_OFFSETS, OffsetTable
+from tidelog.plugins.coordinator.runtime import StateLog
 
 END_OF_TIME_MS: Final = 2**63 - 1
 """The latest time that a record can hold."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
+from tidelog.plugins.coordinator.offsets.records import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.table import OffsetTable
+from tidelog.plugins.coordinator.runtime import StateRecord
+from tidelog.plugins.coordinator.runtime.durable_change import UnreadableRecord
 from tidelog.plugins.schema.errors import CodecError
 
 

@@ -12,9 +12,9 @@ from itertools import chain
 from typing import Final
 
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
-from tidelog.plugins.coordinator.log.durable_change import TYPE_BYTES
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.pending import PendingOffset, PendingOffsets
+from tidelog.plugins.coordinator.offsets.records import OffsetChange, PartitionKey
+from tidelog.plugins.coordinator.runtime.durable_change import TYPE_BYTES
 from tidelog.plugins.schema.errors import CodecError
 
 _log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from tidelog.plugins.coordinator.keys import (
     TRANSACTION_TWO_PHASE_COMMIT_ENABLE,
     TRANSACTIONAL_ID_EXPIRATION_MS,
 )
-from tidelog.plugins.coordinator.log.topic_log import TRANSACTION_TOPIC
+from tidelog.plugins.coordinator.runtime.topic_log import TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock

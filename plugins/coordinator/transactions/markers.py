@@ -14,7 +14,7 @@ from tidelog.kernel.errors import (
     TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
 )
-from tidelog.plugins.coordinator.log.topic_log import OFFSETS_TOPIC
+from tidelog.plugins.coordinator.runtime.topic_log import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.transactions import EndOfTransaction
     from tidelog.kernel.seams.storage import TopicPartition
     from tidelog.kernel.seams.topics import Topics
-    from tidelog.plugins.coordinator.log import StateLog
+    from tidelog.plugins.coordinator.runtime import StateLog
 
 _log = logging.getLogger(__name__)
 

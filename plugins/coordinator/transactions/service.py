@@ -32,7 +32,7 @@ from tidelog.kernel.seams.coordination.transactions import (
     TransactionFilter,
 )
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.coordinator.log.topic_log import OFFSETS_TOPIC
+from tidelog.plugins.coordinator.runtime.topic_log import OFFSETS_TOPIC
 from tidelog.plugins.coordinator.transactions import machine
 from tidelog.plugins.coordinator.transactions.completion import TransactionCompletion
 from tidelog.plugins.coordinator.transactions.state_manager import TransactionStateManager
@@ -45,7 +45,7 @@ from tidelog.plugins.coordinator.transactions.transaction import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.plugins.coordinator.log import StateLog
+    from tidelog.plugins.coordinator.runtime import StateLog
     from tidelog.plugins.coordinator.transactions.context import TransactionContext
     from tidelog.plugins.coordinator.transactions.markers import Markers
 

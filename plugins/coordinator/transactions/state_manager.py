@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import InvalidRequest
 from tidelog.kernel.pace import ITEMS_PER_STEP
-from tidelog.plugins.coordinator.transactions.changes import TransactionChange
+from tidelog.plugins.coordinator.transactions.records import TransactionChange
 from tidelog.plugins.coordinator.transactions.table import TransactionTable
 
 if TYPE_CHECKING:
-    from tidelog.plugins.coordinator.log import LoadedBatch, StateLog
+    from tidelog.plugins.coordinator.runtime import LoadedBatch, StateLog
     from tidelog.plugins.coordinator.transactions.transaction import Transaction
 
 

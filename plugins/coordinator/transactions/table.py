@@ -10,8 +10,8 @@ import logging
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
-from tidelog.plugins.coordinator.transactions.changes import STATUS_AT, TYPE, TransactionChange
+from tidelog.plugins.coordinator.runtime.durable_change import UnreadableRecord
+from tidelog.plugins.coordinator.transactions.records import STATUS_AT, TYPE, TransactionChange
 from tidelog.plugins.coordinator.transactions.states import ONGOING, PREPARED
 from tidelog.plugins.coordinator.transactions.transaction import Transaction
 

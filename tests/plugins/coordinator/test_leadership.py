@@ -23,7 +23,7 @@ from tidelog.kernel.seams.coordination.offsets import (
 from tidelog.kernel.seams.coordination.transactions import ProducerIdentity, TransactionFilter
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.plugins.coordinator.log.topic_log import TRANSACTION_TOPIC
+from tidelog.plugins.coordinator.runtime.topic_log import TRANSACTION_TOPIC
 
 SETTINGS: Final = {
     "offsets.topic.num.partitions": 1,

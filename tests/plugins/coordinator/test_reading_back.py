@@ -22,13 +22,13 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetToCommit,
 )
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.plugins.coordinator.classic_groups.changes import (
+from tidelog.plugins.coordinator.classic_groups.records import (
     GenerationChange,
     GroupMetadataValue,
 )
-from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.coordinator.log.batches import encode_batch
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange
+from tidelog.plugins.coordinator.offsets.records import OffsetChange
+from tidelog.plugins.coordinator.runtime import StateRecord
+from tidelog.plugins.coordinator.runtime.batches import encode_batch
 
 TOPIC: Final = "flights"
 INTERNAL: Final = "__consumer_offsets"

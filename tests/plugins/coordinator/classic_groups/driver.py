@@ -17,13 +17,13 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.plugins.coordinator.classic_groups.changes import (
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
+from tidelog.plugins.coordinator.classic_groups.machine import join, leave, sync
+from tidelog.plugins.coordinator.classic_groups.records import (
     NO_TIMESTAMP,
     GenerationChange,
     GroupMetadataValue,
 )
-from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
-from tidelog.plugins.coordinator.classic_groups.requests import join, leave, sync
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.groups.replies import Durable
 

@@ -12,9 +12,9 @@ from tests.plugins.coordinator.groups.group_coordinator import GroupCoordinator,
 from tidelog.kernel.errors import RebalanceInProgress
 from tidelog.kernel.pace import ITEMS_PER_STEP, run_in_steps
 from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember, Synced
-from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
+from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 

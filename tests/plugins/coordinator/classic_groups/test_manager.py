@@ -17,9 +17,9 @@ from tests.plugins.coordinator.groups.group_coordinator import (
 )
 from tidelog.kernel.errors import RebalanceInProgress, UnknownMemberId
 from tidelog.kernel.pace import run_to_end
-from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
+from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
 
 
 @pytest.fixture

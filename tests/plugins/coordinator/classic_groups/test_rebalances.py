@@ -20,7 +20,7 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, LeavingMember
-from tidelog.plugins.coordinator.classic_groups.requests import NEW_MEMBER_TIMEOUT_MS
+from tidelog.plugins.coordinator.classic_groups.machine import NEW_MEMBER_TIMEOUT_MS
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 

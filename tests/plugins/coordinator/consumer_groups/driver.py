@@ -16,7 +16,7 @@ from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.service import regexes_to_resolve
 from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicEntry
-from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.runtime import StateRecord
 
 GROUP = "g"
 SETTINGS = Settings(

@@ -7,7 +7,7 @@ import pytest
 from tests.tables import for_each
 from tidelog.plugins.coordinator.consumer_groups.changes import CHANGES, read_change
 from tidelog.plugins.coordinator.consumer_groups.group import ResolvedRegex
-from tidelog.plugins.coordinator.consumer_groups.group_changes import (
+from tidelog.plugins.coordinator.consumer_groups.group_records import (
     ConsumerGroupChange,
     EpochChange,
     PartitionMetadataChange,
@@ -20,12 +20,12 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     MemberProfile,
     MemberState,
 )
-from tidelog.plugins.coordinator.consumer_groups.member_changes import (
+from tidelog.plugins.coordinator.consumer_groups.member_records import (
     CurrentChange,
     MemberChange,
     TargetChange,
 )
-from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
+from tidelog.plugins.coordinator.runtime.durable_change import UnreadableRecord
 
 TOPIC = bytes(range(16))
 MEMBER = MemberProfile(

@@ -25,14 +25,14 @@ from tidelog.kernel.testing import FakeClock
 from tidelog.plugins.coordinator.classic_groups.live_group import ClassicContext, LiveClassicGroup
 from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
-from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.groups.group import Group
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.groups.replies import ReplyQueue
 from tidelog.plugins.coordinator.groups.service import Groups
-from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.coordinator.log.state_log import LogReader
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
+from tidelog.plugins.coordinator.offsets.records import OffsetChange, PartitionKey
+from tidelog.plugins.coordinator.runtime import StateRecord
+from tidelog.plugins.coordinator.runtime.deadlines import Deadlines
+from tidelog.plugins.coordinator.runtime.state_log import LogReader
 
 PARTITIONS = 3
 

@@ -26,7 +26,7 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember, ListedGroup
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.plugins.coordinator.classic_groups import live_group
-from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
+from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.consumer_protocol import (
     ConsumerProtocolSubscription,

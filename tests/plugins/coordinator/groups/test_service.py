@@ -37,10 +37,10 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
 )
 from tidelog.plugins.coordinator.classic_groups import live_group
-from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
+from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
 from tidelog.plugins.coordinator.groups.service import OFFSETS_PER_BATCH
-from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange
+from tidelog.plugins.coordinator.offsets.records import OffsetChange
+from tidelog.plugins.coordinator.runtime.durable_change import UnreadableRecord
 
 
 @pytest.fixture

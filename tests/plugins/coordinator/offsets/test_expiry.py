@@ -15,9 +15,9 @@ from tests.turns import turns_of_another_task
 from tidelog.kernel import pace
 from tidelog.kernel.errors import MemberIdRequired
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
-from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange
+from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
 from tidelog.plugins.coordinator.offsets.expiry import OFFSETS_PER_BATCH, OffsetExpiry
+from tidelog.plugins.coordinator.offsets.records import OffsetChange
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 
 RETENTION_MS = 1_000

@@ -9,7 +9,7 @@ from tidelog.kernel.pace import ITEMS_PER_STEP, run_to_end
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset, FetchedOffsets, OffsetFetch
 from tidelog.kernel.testing import FakeClock
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange
+from tidelog.plugins.coordinator.offsets.records import OffsetChange
 from tidelog.plugins.coordinator.offsets.service import Offsets, OffsetSettings
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
-from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange
+from tidelog.plugins.coordinator.offsets.records import OffsetChange
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
+from tidelog.plugins.coordinator.runtime import StateRecord
+from tidelog.plugins.coordinator.runtime.durable_change import UnreadableRecord
 
 PARTITION = ("t", 0)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
+from tidelog.plugins.coordinator.offsets.records import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.table import OffsetTable
 from tidelog.plugins.schema import DecodeError
 

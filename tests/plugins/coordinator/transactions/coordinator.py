@@ -20,7 +20,7 @@ from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topics import Topic, Topics
-from tidelog.plugins.coordinator.log import LoadedBatch, LogReader, StateRecord
+from tidelog.plugins.coordinator.runtime import LoadedBatch, LogReader, StateRecord
 from tidelog.plugins.coordinator.transactions.context import TransactionContext
 from tidelog.plugins.coordinator.transactions.markers import Markers
 from tidelog.plugins.coordinator.transactions.service import Transactions

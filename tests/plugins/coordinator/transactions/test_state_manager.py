@@ -20,7 +20,7 @@ from tidelog.kernel.seams.coordination.transactions import (
     TransactionState,
 )
 from tidelog.kernel.seams.partition import AppendResult
-from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.runtime import StateRecord
 
 HERE = PLACES[0]
 

@@ -12,8 +12,8 @@ import trio
 from tidelog.kernel.errors import CoordinatorLoadInProgress
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.plugins.coordinator.log import LoadedBatch, loading
-from tidelog.plugins.coordinator.log.batches import decode_batches
+from tidelog.plugins.coordinator.runtime import LoadedBatch, loading
+from tidelog.plugins.coordinator.runtime.batches import decode_batches
 
 GROUPS = [f"group-{number}" for number in range(20)]
 OFFSETS = 100

@@ -8,7 +8,7 @@ from typing import Protocol
 from tidelog.kernel.errors import NotCoordinator
 from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
 from tidelog.kernel.seams.partition import AppendResult
-from tidelog.plugins.coordinator.log.batches import LoadedBatch, StateRecord
+from tidelog.plugins.coordinator.runtime.batches import LoadedBatch, StateRecord
 
 
 class LogReader(Protocol):

@@ -17,8 +17,8 @@ from tidelog.kernel.replica import Leadership
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
-from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
-from tidelog.plugins.coordinator.log.topic_log import TopicLog
+from tidelog.plugins.coordinator.runtime import LoadedBatch, StateRecord
+from tidelog.plugins.coordinator.runtime.topic_log import TopicLog
 
 SPEC = NewTopic("__state", 3, config={"cleanup.policy": "compact"})
 

@@ -10,8 +10,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tidelog.plugins.coordinator import deadlines as module
-from tidelog.plugins.coordinator.deadlines import Deadlines
+from tidelog.plugins.coordinator.runtime import deadlines as module
+from tidelog.plugins.coordinator.runtime.deadlines import Deadlines
 
 
 class Calls:

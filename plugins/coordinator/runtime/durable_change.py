@@ -13,7 +13,7 @@ from collections.abc import Generator
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 
 from tidelog.kernel.errors import StorageError
-from tidelog.plugins.coordinator.log.batches import StateRecord
+from tidelog.plugins.coordinator.runtime.batches import StateRecord
 from tidelog.plugins.schema import CodecError, decode, decoder, encode, encode_in_steps
 from tidelog.plugins.schema.declare import versions_of
 from tidelog.plugins.schema.errors import DecodeError

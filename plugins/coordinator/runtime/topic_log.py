@@ -27,8 +27,8 @@ from tidelog.kernel.seams.events import Event, LeadershipChanged, TopicDeleted
 from tidelog.kernel.seams.partition import AppendOrigin
 from tidelog.kernel.seams.topics import NewTopic
 from tidelog.plugins.coordinator import keys
-from tidelog.plugins.coordinator.log.batches import encode_batch
-from tidelog.plugins.coordinator.log.loading import PartitionLoader, has_records
+from tidelog.plugins.coordinator.runtime.batches import encode_batch
+from tidelog.plugins.coordinator.runtime.loading import PartitionLoader, has_records
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.backend import CoordinatorContext
     from tidelog.kernel.seams.partition import AppendResult
     from tidelog.kernel.seams.topics import Topic
-    from tidelog.plugins.coordinator.log.batches import StateRecord
-    from tidelog.plugins.coordinator.log.state_log import LogReader
+    from tidelog.plugins.coordinator.runtime.batches import StateRecord
+    from tidelog.plugins.coordinator.runtime.state_log import LogReader
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tidelog.kernel.seams.coordination.transactions import TransactionState
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
-from tidelog.plugins.coordinator.transactions.changes import TransactionChange, TransactionLogValue
+from tidelog.plugins.coordinator.runtime.durable_change import UnreadableRecord
+from tidelog.plugins.coordinator.transactions.records import TransactionChange, TransactionLogValue
 from tidelog.plugins.coordinator.transactions.transaction import Transaction
 from tidelog.plugins.schema import encode
 

@@ -10,12 +10,12 @@ import trio
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.storage import region_bytes
-from tidelog.plugins.coordinator.log.batches import LoadedBatch, decode_batches
+from tidelog.plugins.coordinator.runtime.batches import LoadedBatch, decode_batches
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog
     from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
-    from tidelog.plugins.coordinator.log.state_log import LogReader
+    from tidelog.plugins.coordinator.runtime.state_log import LogReader
 
 Steps: TypeAlias = Generator[None, None, None]
 

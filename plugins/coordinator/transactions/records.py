@@ -14,7 +14,7 @@ import attrs
 
 from tidelog.kernel.seams.coordination.transactions import TransactionState
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.coordinator.log.durable_change import DurableChange, VersionedValue
+from tidelog.plugins.coordinator.runtime.durable_change import DurableChange, VersionedValue
 from tidelog.plugins.coordinator.transactions.transaction import Transaction
 from tidelog.plugins.schema.declare import (
     VersionSpan,

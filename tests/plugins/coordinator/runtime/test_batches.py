@@ -12,8 +12,8 @@ from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header,
 from tidelog.kernel.records.control import EndMarker, marker_batch
 from tidelog.kernel.records.record import Record, encode_record, iter_records
 from tidelog.kernel.testing import make_batch
-from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
-from tidelog.plugins.coordinator.log.batches import decode_batches, encode_batch
+from tidelog.plugins.coordinator.runtime import LoadedBatch, StateRecord
+from tidelog.plugins.coordinator.runtime.batches import decode_batches, encode_batch
 
 NOW_MS = 1_700_000_000_000
 records = st.lists(

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
 
 from tidelog.kernel.seams.coordination.offsets import NO_TIMESTAMP, CommittedOffset
-from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.coordinator.log.durable_change import TYPE_BYTES, DurableChange
+from tidelog.plugins.coordinator.runtime import StateRecord
+from tidelog.plugins.coordinator.runtime.durable_change import TYPE_BYTES, DurableChange
 from tidelog.plugins.schema.compiled import encode
 from tidelog.plugins.schema.declare import VersionSpan, int32, int64, string, struct, uuid
 from tidelog.plugins.schema.types import ZERO_UUID

@@ -9,7 +9,7 @@ import pytest
 
 from tests.clients.java_programs import run_inside_kafka
 from tests.tables import for_each
-from tidelog.plugins.coordinator.hashing import (
+from tidelog.plugins.coordinator.runtime.hashing import (
     BYTES_PER_ENTRY,
     StateHashes,
     java_hash,

@@ -17,7 +17,7 @@ import attrs
 from tidelog.kernel.pace import each_in_steps, run_to_end
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.group_changes import KEY, VALUE, ConsumerGroupChange
+from tidelog.plugins.coordinator.consumer_groups.group_records import KEY, VALUE, ConsumerGroupChange
 from tidelog.plugins.coordinator.consumer_groups.member import (
     ClassicProtocol,
     CurrentAssignment,
@@ -25,8 +25,8 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     MemberState,
     OwnedPartitions,
 )
-from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.coordinator.log.durable_change import VersionedValue
+from tidelog.plugins.coordinator.runtime import StateRecord
+from tidelog.plugins.coordinator.runtime.durable_change import VersionedValue
 from tidelog.plugins.schema.declare import (
     array,
     byte_string,

@@ -18,8 +18,8 @@ from tidelog.kernel.pace import each_in_steps, run_to_end
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
-from tidelog.plugins.coordinator.log.batches import StateRecord
-from tidelog.plugins.coordinator.log.durable_change import DurableChange, VersionedValue
+from tidelog.plugins.coordinator.runtime.batches import StateRecord
+from tidelog.plugins.coordinator.runtime.durable_change import DurableChange, VersionedValue
 from tidelog.plugins.schema.declare import (
     VersionSpan,
     array,

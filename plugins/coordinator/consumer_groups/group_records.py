@@ -20,7 +20,7 @@ from tidelog.plugins.coordinator.consumer_groups.group import (
     ConsumerGroup,
     ResolvedRegex,
 )
-from tidelog.plugins.coordinator.log.durable_change import TYPE_BYTES, DurableChange, VersionedValue
+from tidelog.plugins.coordinator.runtime.durable_change import TYPE_BYTES, DurableChange, VersionedValue
 from tidelog.plugins.schema import DecodeError, decoder
 from tidelog.plugins.schema.declare import VersionSpan, array, int32, int64, string, struct
 from tidelog.plugins.schema.types import STRING

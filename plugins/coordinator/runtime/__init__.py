@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.coordinator.log.batches import LoadedBatch, StateRecord
-from tidelog.plugins.coordinator.log.state_log import LogReader, StateLog
+from tidelog.plugins.coordinator.runtime.batches import LoadedBatch, StateRecord
+from tidelog.plugins.coordinator.runtime.state_log import LogReader, StateLog
 
 __all__ = ["LoadedBatch", "LogReader", "StateLog", "StateRecord"]

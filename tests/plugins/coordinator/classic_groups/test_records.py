@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.plugins.coordinator.classic_groups.changes import (
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.records import (
     GenerationChange,
     GroupMetadataValue,
     StoredMember,
 )
-from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
-from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
+from tidelog.plugins.coordinator.runtime.durable_change import UnreadableRecord
 from tidelog.plugins.schema.compiled import encode
 
 VALUE = GroupMetadataValue(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.tables import for_each
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange, OffsetCommitValue
+from tidelog.plugins.coordinator.offsets.records import OffsetChange, OffsetCommitValue
 from tidelog.plugins.schema import DecodeError, encode
 from tidelog.plugins.schema.types import ZERO_UUID
 

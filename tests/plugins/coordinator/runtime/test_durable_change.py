@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from tests.tables import for_each
-from tidelog.plugins.coordinator.log.durable_change import DurableChange, UnreadableRecord, VersionedValue
+from tidelog.plugins.coordinator.runtime.durable_change import DurableChange, UnreadableRecord, VersionedValue
 from tidelog.plugins.schema.declare import VersionSpan, int32, string, struct
 
 
