@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.controller import NewPartitions, PartitionReservations
     from tidelog.kernel.seams.features import Features, FeatureUpdate
     from tidelog.kernel.seams.metadata import MetadataStore
-    from tidelog.kernel.seams.topics import NewTopic
+    from tidelog.kernel.seams.topics import TopicSpec
 
 _log = logging.getLogger(__name__)
 
@@ -64,11 +64,11 @@ class LocalController:
         """Take over the image as a whole, before anything is decided."""
         self._topic_rules.load(image)
 
-    def check_topic(self, new: NewTopic) -> TopicImage:
+    def check_topic(self, new: TopicSpec) -> TopicImage:
         """Return the topic that `create_topics` would create."""
         return self._topic_rules.decide_topic(new).topic
 
-    async def create_topics(self, wanted: Sequence[NewTopic]) -> Sequence[TopicImage | BrokerError]:
+    async def create_topics(self, wanted: Sequence[TopicSpec]) -> Sequence[TopicImage | BrokerError]:
         """Create topics in one change; for each return it, or why it was not created."""
         results: list[TopicImage | BrokerError] = []
         making: dict[int, NewPartitions] = {}

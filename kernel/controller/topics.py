@@ -30,7 +30,7 @@ from tidelog.kernel.seams.controller import NewPartitions
 from tidelog.kernel.topic_names import INTERNAL_TOPICS, METADATA_TOPIC, check_topic_name, metric_name
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.topics import NewTopic
+    from tidelog.kernel.seams.topics import TopicSpec
 
 MAX_PARTITIONS_PER_TOPIC = 10_000
 """Limit of what one request can make the broker create."""
@@ -58,7 +58,7 @@ class TopicRules:
         """Permit topics of that name again: there is none, or none any more."""
         self._names.pop(metric_name(name), None)
 
-    def decide_topic(self, new: NewTopic) -> NewPartitions:
+    def decide_topic(self, new: TopicSpec) -> NewPartitions:
         """Return the topic to create.
 
         Raises:

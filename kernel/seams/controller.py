@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.metadata.client_quotas import QuotaEntity
     from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
     from tidelog.kernel.seams.features import FeatureUpdate
-    from tidelog.kernel.seams.topics import NewTopic
+    from tidelog.kernel.seams.topics import TopicSpec
 
 
 class NewPartitions(NamedTuple):
@@ -53,7 +53,7 @@ class Controller(Protocol):
     Each method raises `StorageError` if what it decided cannot be made durable; all is as before then.
     """
 
-    def check_topic(self, new: NewTopic) -> TopicImage:
+    def check_topic(self, new: TopicSpec) -> TopicImage:
         """Return the topic that `create_topics` would create.
 
         Raises:
@@ -62,7 +62,7 @@ class Controller(Protocol):
         """
         ...
 
-    async def create_topics(self, wanted: Sequence[NewTopic]) -> Sequence[TopicImage | BrokerError]:
+    async def create_topics(self, wanted: Sequence[TopicSpec]) -> Sequence[TopicImage | BrokerError]:
         """Create topics in one change; for each return it, or what `check_topic` raises or StorageError.
 
         Cancelling the caller does not interrupt a creation that has begun.

@@ -20,8 +20,8 @@ class ResourceType(IntEnum):
     TRANSACTIONAL_ID = 5
 
 
-class Operation(IntEnum):
-    """What is done with a resource, with the codes of Kafka's `AclOperation`."""
+class AclOperation(IntEnum):
+    """What is done with a resource, with Kafka's codes."""
 
     READ = 3
     WRITE = 4
@@ -39,7 +39,7 @@ class Permission(NamedTuple):
     """An operation on resources of one type."""
 
     resource: ResourceType
-    operation: Operation
+    operation: AclOperation
 
     def __str__(self) -> str:
         return f"{self.operation.name} {self.resource.name}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class NewTopic:
+class TopicSpec:
     """A topic to create; counts of -1 mean the broker's defaults.
 
     `is_registered`: a part of the broker declared it; settings that no part of it reads have no effect.
@@ -113,11 +113,11 @@ class Topics(Protocol):
         """Iterate over every partition of every topic."""
         ...
 
-    def register_internal_topic(self, new: NewTopic) -> None:
+    def register_internal_topic(self, new: TopicSpec) -> None:
         """Register the partitions and configuration that `ensure` creates an internal topic with."""
         ...
 
-    async def create(self, new: NewTopic) -> Topic:
+    async def create(self, new: TopicSpec) -> Topic:
         """Create a topic, durably.
 
         Raises:

@@ -154,7 +154,7 @@ class WireContext(BrokerContext, Protocol):
         ...
 
 
-class MemoryShare(Protocol):
+class ReceiveMemory(Protocol):
     """The share of a connection in the memory that all requests may have (`queued.max.request.bytes`)."""
 
     def resize(self, size_bytes: int) -> bool:
@@ -215,7 +215,7 @@ class WireCodec(Protocol):
         """The name by which listeners choose it."""
         ...
 
-    def connect(self, broker: WireContext, peer: Peer, memory: MemoryShare) -> WireConnection:
+    def connect(self, broker: WireContext, peer: Peer, memory: ReceiveMemory) -> WireConnection:
         """Return the protocol state of a new connection; buffers of more than some KiB are from `memory`."""
         ...
 

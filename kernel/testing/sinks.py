@@ -31,7 +31,7 @@ from tidelog.kernel.sinks.committed_log import PartitionLog
 from tidelog.kernel.sinks.statistics import SinkState
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 PATIENCE_S = 180.0
 """How long a sink may take to deliver a few hundred records, on a busy machine."""
@@ -236,7 +236,7 @@ class SinkConformance:
     async def test_every_committed_record_is_delivered(self, harness: SinkHarness) -> None:
         async with harness.running() as broker:
             for topic in ("t1", "t2"):
-                for partition in (await broker.topics.create(NewTopic(topic, 2))).partitions:
+                for partition in (await broker.topics.create(TopicSpec(topic, 2))).partitions:
                     harness.append(partition.log, b"a", b"", None)
                     for number in range(5):
                         harness.append(partition.log, *[b"%d" % number] * 10)
@@ -246,7 +246,7 @@ class SinkConformance:
 
     async def test_records_that_were_there_before_the_sink_are_delivered(self, harness: SinkHarness) -> None:
         async with harness.without_sink() as broker:
-            (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
+            (partition,) = (await broker.topics.create(TopicSpec("t", 1))).partitions
             harness.append(partition.log, b"a", b"b")
         async with harness.running() as broker:
             await harness.until_delivered()
@@ -262,7 +262,7 @@ class SinkConformance:
 
     async def test_aborted_and_open_transactions_are_not_delivered(self, harness: SinkHarness) -> None:
         async with harness.running() as broker:
-            (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
+            (partition,) = (await broker.topics.create(TopicSpec("t", 1))).partitions
             for commit in (False, True, False):
                 harness.append_in_transaction(partition.log, 7, b"%d" % commit, expected=commit)
                 harness.append(partition.log, b"outside")
@@ -276,7 +276,7 @@ class SinkConformance:
         self, harness: SinkHarness
     ) -> None:
         async with harness.running(**{"isolation.level": "read_uncommitted"}) as broker:
-            (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
+            (partition,) = (await broker.topics.create(TopicSpec("t", 1))).partitions
             harness.append_in_transaction(partition.log, 7, b"aborted", expected=True)
             partition.log.append_marker(7, 0, 0, commit=False)
             harness.append_in_transaction(partition.log, 7, b"open", expected=True)
@@ -284,7 +284,7 @@ class SinkConformance:
 
     async def test_a_sink_resumes_when_the_broker_is_started_again(self, harness: SinkHarness) -> None:
         async with harness.without_sink() as broker:
-            await broker.topics.create(NewTopic("t", 2))
+            await broker.topics.create(TopicSpec("t", 2))
         for number in range(4):
             async with harness.running() as broker:
                 for partition in broker.topics.get("t").partitions:
@@ -309,7 +309,7 @@ class SinkConformance:
 
         monkeypatch.setattr(PartitionLog, "read_chunk", read_or_crash)
         async with harness.without_sink() as broker:
-            await broker.topics.create(NewTopic("t", 1))
+            await broker.topics.create(TopicSpec("t", 1))
         for _ in range(8):
             reads_left, crash = choose.randint(1, 6), trio.CancelScope()
             with crash:
@@ -337,7 +337,7 @@ class SinkConformance:
 
         async with harness.running(**{"retry.backoff.max.ms": "1"}) as broker:
             monkeypatch.setattr(PartitionLog, "read_chunk", failing)
-            (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
+            (partition,) = (await broker.topics.create(TopicSpec("t", 1))).partitions
             for number in range(10):
                 harness.append(partition.log, b"%d" % number)
                 await trio.sleep(0.002)
@@ -346,7 +346,7 @@ class SinkConformance:
     async def test_a_topic_that_is_created_again_is_another_one(self, harness: SinkHarness) -> None:
         for number in range(2):
             async with harness.running() as broker:
-                (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
+                (partition,) = (await broker.topics.create(TopicSpec("t", 1))).partitions
                 harness.append(partition.log, b"of topic %d" % number)
                 await harness.until_delivered()
                 if number == 0:
@@ -355,18 +355,18 @@ class SinkConformance:
 
     async def test_a_deleted_topic_does_not_stop_the_others(self, harness: SinkHarness) -> None:
         async with harness.running() as broker:
-            (gone,) = (await broker.topics.create(NewTopic("t1", 1))).partitions
+            (gone,) = (await broker.topics.create(TopicSpec("t1", 1))).partitions
             harness.append(gone.log, b"a")
             await harness.until_delivered()
             harness.append(gone.log, b"b")
             harness.give_up(*harness.written)
             await broker.topics.delete("t1")
-            harness.append((await broker.topics.create(NewTopic("t2", 1))).partitions[0].log, b"c")
+            harness.append((await broker.topics.create(TopicSpec("t2", 1))).partitions[0].log, b"c")
             await harness.until_delivered()
 
     async def test_deleted_records_are_left_out(self, harness: SinkHarness) -> None:
         async with harness.running() as broker:
-            (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
+            (partition,) = (await broker.topics.create(TopicSpec("t", 1))).partitions
             harness.append(partition.log, b"a")
             await harness.until_delivered()
         async with harness.without_sink() as broker:
@@ -382,7 +382,7 @@ class SinkConformance:
         trio.lowlevel.add_instrument(longest)
         try:
             async with harness.running() as broker:
-                (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
+                (partition,) = (await broker.topics.create(TopicSpec("t", 1))).partitions
                 for _ in range(20):
                     harness.append(partition.log, *[b"x" * 100] * 100)
                 await harness.until_delivered()
@@ -392,7 +392,7 @@ class SinkConformance:
 
     async def test_a_sink_ends_when_the_broker_stops(self, harness: SinkHarness) -> None:
         async with harness.running() as broker:
-            (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
+            (partition,) = (await broker.topics.create(TopicSpec("t", 1))).partitions
             harness.append(partition.log, b"x")
         (statistics,) = broker.sinks.statistics().values()
         assert statistics.state is SinkState.ENDED, "it did not end within shutdown.timeout.ms"

@@ -25,7 +25,7 @@ from tidelog.kernel.seams.controller import Controller, NewPartitions
 from tidelog.kernel.seams.events import PartitionsOpened, TopicConfigChanged, TopicCreated, TopicDeleted
 from tidelog.kernel.seams.storage import Storage
 from tidelog.kernel.seams.tasks import Tasks
-from tidelog.kernel.seams.topics import NewTopic
+from tidelog.kernel.seams.topics import TopicSpec
 from tidelog.kernel.topics.auto_creation import AutoCreation
 from tidelog.kernel.topics.partitions import partition_specs
 from tidelog.kernel.topics.reservations import Reservations
@@ -62,7 +62,7 @@ class Topics:
         self._auto_creation = AutoCreation(self, tasks)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._internal: dict[str, NewTopic] = {}
+        self._internal: dict[str, TopicSpec] = {}
         self.closing = False
         self.version = 0
 
@@ -94,7 +94,7 @@ class Topics:
             raise UnknownTopicId(f"no topic has the id {topic_id.hex()}")
         return topic
 
-    def register_internal_topic(self, new: NewTopic) -> None:
+    def register_internal_topic(self, new: TopicSpec) -> None:
         """Declare what an internal topic is to be when it is first needed (`ensure`).
 
         Settings that no part of this broker reads are stored with it and have no effect.
@@ -140,7 +140,7 @@ class Topics:
                 # The partitions' own checkpoints have them for the next start.
                 _log.warning("the leader epochs of topic %s are not stored: %s", record.name, error)
 
-    async def create(self, new: NewTopic) -> Topic:
+    async def create(self, new: TopicSpec) -> Topic:
         """Have the controller create a topic, and return it."""
         (created,) = await self._controller.create_topics([new])
         if isinstance(created, BrokerError):
@@ -153,7 +153,7 @@ class Topics:
         if topic is not None:
             return topic
         try:
-            return await self.create(self._internal.get(name) or NewTopic(name))
+            return await self.create(self._internal.get(name) or TopicSpec(name))
         except TopicAlreadyExists:
             return self.get(name)
 

@@ -37,7 +37,7 @@ from tidelog.plugins.schema.types import total_size
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.broker import PluginHooks
-    from tidelog.kernel.seams.wire import MemoryShare, WireContext
+    from tidelog.kernel.seams.wire import ReceiveMemory, WireContext
     from tidelog.plugins.protocol_kafka.client_telemetry import TelemetryReceiver
 
 _log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class ReceiveBuffer:
 
     __slots__ = ("_end", "_max_frame_bytes", "_memory", "_start", "_view")
 
-    def __init__(self, max_frame_bytes: int, memory: MemoryShare | None = None) -> None:
+    def __init__(self, max_frame_bytes: int, memory: ReceiveMemory | None = None) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._memory = memory
         self._view = memoryview(bytearray(INITIAL_BYTES))
@@ -201,7 +201,7 @@ class KafkaConnection:
         peer: Peer,
         routes: Routes,
         telemetry: ClientTelemetry | None = None,
-        memory: MemoryShare | None = None,
+        memory: ReceiveMemory | None = None,
         fetch_sessions: FetchSessionCache | None = None,
     ) -> None:
         """`telemetry`, `memory` and `fetch_sessions` are shared by connections, unless they are None."""
@@ -418,7 +418,7 @@ class KafkaCodec:
         self._has_metrics_receiver = bool(receivers)
         self._of_broker: tuple[Routes, FetchSessionCache] | None = None
 
-    def connect(self, broker: WireContext, peer: Peer, memory: MemoryShare) -> WireConnection:
+    def connect(self, broker: WireContext, peer: Peer, memory: ReceiveMemory) -> WireConnection:
         """Return the protocol state of a new connection."""
         if self._of_broker is None:
             routes = Routes(

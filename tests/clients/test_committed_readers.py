@@ -17,7 +17,7 @@ from tidelog.kernel.broker import Broker
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 TOPIC = "payments"
@@ -77,7 +77,7 @@ async def broker(tmp_path: Path) -> AsyncGenerator[Broker]:
 
 async def filled(broker: Broker) -> Written:
     """The topic, with all that `write_transactions` writes."""
-    topic = await broker.topics.create(NewTopic(TOPIC, 1))
+    topic = await broker.topics.create(TopicSpec(TOPIC, 1))
     written = write_transactions(topic.partitions[0].log)
     assert len(topic.partitions[0].log.store.segments()) > 2
     return written

@@ -13,7 +13,7 @@ from kafka.structs import TopicPartition
 from tests.deadlines import DEADLINE_S, wait_until
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import ThreadedBroker, broker_in_thread
-from tidelog.kernel.topics import NewTopic, Topic
+from tidelog.kernel.topics import Topic, TopicSpec
 from tidelog.plugins.protocol_kafka.fetch_session import IncrementalFetchSession
 from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
 
@@ -86,7 +86,7 @@ READERS: Mapping[str, Callable[[str], list[tuple[int, int, str]]]] = {
 @pytest.mark.parametrize("reader", READERS)
 def test_fetch_sessions_miss_nothing(broker: ThreadedBroker, sessions: Sessions, reader: str) -> None:
     topic = trio.from_thread.run(
-        broker.broker.topics.create, NewTopic(TOPIC, PARTITIONS), trio_token=broker.token
+        broker.broker.topics.create, TopicSpec(TOPIC, PARTITIONS), trio_token=broker.token
     )
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(READERS[reader], broker.bootstrap)

@@ -18,7 +18,7 @@ from tidelog.kernel.seams.storage import StorageContext, TopicPartition
 from tidelog.kernel.stores import close_stores, open_stores
 from tidelog.kernel.testing import FakeClock
 from tidelog.kernel.testing.tasks import ManualTasks
-from tidelog.kernel.topics import NewTopic, Topic, Topics
+from tidelog.kernel.topics import Topic, Topics, TopicSpec
 from tidelog.plugins.metadata_kraft import plugin as metadata_kraft
 from tidelog.plugins.metadata_kraft.store import KraftMetadata
 from tidelog.plugins.retention import plugin as retention
@@ -96,7 +96,7 @@ class Core:
     async def create(self, name: str, partitions: int, **config: str) -> Topic:
         """Create a topic with small segments."""
         overrides = {key.replace("_", "."): value for key, value in config.items()}
-        topic = await self.topics.create(NewTopic(name, partitions, config=overrides))
+        topic = await self.topics.create(TopicSpec(name, partitions, config=overrides))
         shrink(topic)
         return topic
 

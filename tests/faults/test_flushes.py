@@ -21,7 +21,7 @@ from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.log.flush_threads import THREADS_PER_DIRECTORY
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 PARTITIONS = 8
 FLUSH_EACH = {"flush.messages": "1"}
@@ -128,7 +128,7 @@ async def test_directories_are_flushed_at_the_same_time(tmp_path: Path, flushes:
     async with running_broker(settings) as broker:
         # One more in each directory than it has threads.
         count = 2 * (THREADS_PER_DIRECTORY + 1)
-        topic = await broker.topics.create(NewTopic("t", count, config=FLUSH_EACH))
+        topic = await broker.topics.create(TopicSpec("t", count, config=FLUSH_EACH))
         async with trio.open_nursery() as nursery:
             producers = Producers(nursery)
             logs = [each.log for each in topic.partitions]
@@ -152,7 +152,7 @@ async def test_a_flush_that_fails_fails_those_that_waited_for_it(
 ) -> None:
     settings = {"storage": "file", "log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
     async with running_broker({**settings, "metadata.log.dir": str(tmp_path / "meta")}) as broker:
-        topic = await broker.topics.create(NewTopic("t", 2, config=FLUSH_EACH))
+        topic = await broker.topics.create(TopicSpec("t", 2, config=FLUSH_EACH))
         bad, good = (each.log for each in topic.partitions)
         assert bad.store.log_directory != good.store.log_directory
         flushes.failing.add(str(bad.topic_partition))

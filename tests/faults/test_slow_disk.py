@@ -18,7 +18,7 @@ from tidelog.kernel.broker import Broker
 from tidelog.kernel.log import AppendWaiter, Isolation, UnifiedLog
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.protocol_kafka.messages.api import PRODUCE
 from tidelog.plugins.protocol_kafka.messages.produce import (
     PartitionProduceData,
@@ -112,7 +112,7 @@ async def test_what_a_client_sent_that_left_is_flushed_and_shown(
     """The server notices that it has left while the disk is still busy with what came before."""
     settings = {"storage": "file", "log.dirs": str(tmp_path)}
     async with running_broker(settings) as broker:
-        topic = await broker.topics.create(NewTopic("safe", 1, config={"flush.messages": "1"}))
+        topic = await broker.topics.create(TopicSpec("safe", 1, config={"flush.messages": "1"}))
         (partition,) = topic.partitions
         flushes = HangingFlushes("safe-0")
         flushes.install(monkeypatch)

@@ -30,7 +30,7 @@ from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore
 from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, new_broker, running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, CREATE_TOPICS, FETCH, Api
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
 from tidelog.plugins.protocol_kafka.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -203,7 +203,7 @@ async def test_running_at_the_stop_answers_long_polling_fetches_at_once() -> Non
 
         async def run(task_status: trio.TaskStatus[Broker]) -> None:
             async with running_broker() as broker:
-                await broker.topics.create(NewTopic("flights"))
+                await broker.topics.create(TopicSpec("flights"))
                 task_status.started(broker)
                 await stop.wait()
 
@@ -261,7 +261,7 @@ async def test_running_at_the_stop_waits_no_longer_than_shutdown_timeout_ms(
     autojump_clock.autojump_threshold = 0.02
     broker = new_broker({"shutdown.timeout.ms": 3000})
     async with broker.running():
-        await broker.topics.create(NewTopic("flights"))
+        await broker.topics.create(TopicSpec("flights"))
         broker.topics.get("flights").partitions[0].log.append_nowait(make_batch([b"x" * 1_000_000]))
         stuck = await connect(broker)
         await stuck.send_all(long_poll() * 100)
@@ -277,7 +277,7 @@ async def test_a_stop_at_once_waits_for_nobody(autojump_clock: MockClock) -> Non
     broker = new_broker()
     diary = Diary(broker)
     async with broker.running():
-        await broker.topics.create(NewTopic("flights"))
+        await broker.topics.create(TopicSpec("flights"))
         broker.topics.get("flights").partitions[0].log.append_nowait(make_batch([b"x" * 1_000_000]))
         stuck = await connect(broker)
         await stuck.send_all(long_poll() * 100)
@@ -297,7 +297,7 @@ async def test_running_at_the_stop_finishes_background_jobs_before_partitions_cl
         order.append("job")
 
     async with trio.open_nursery() as nursery, broker.running():
-        topic = await broker.topics.create(NewTopic("flights"))
+        topic = await broker.topics.create(TopicSpec("flights"))
         close = topic.partitions[0].log.store.close
 
         def closed() -> None:
@@ -319,7 +319,7 @@ async def test_a_partition_that_does_not_close_keeps_no_storage_open() -> None:
     broker = new_broker()
     diary = Diary(broker)
     async with broker.running():
-        topic = await broker.topics.create(NewTopic("flights"))
+        topic = await broker.topics.create(TopicSpec("flights"))
 
         def fail() -> None:
             raise OSError(5, "Input/output error")
@@ -355,7 +355,7 @@ async def test_producer_expiry_removes_producers_after_producer_id_expiration_ms
     clock = FakeClock()
     settings = {"producer.id.expiration.ms": 10_000, "producer.id.expiration.check.interval.ms": 1000}
     async with running_broker(settings, clock=clock) as broker:
-        partition = (await broker.topics.create(NewTopic("flights"))).partitions[0]
+        partition = (await broker.topics.create(TopicSpec("flights"))).partitions[0]
         partition.log.append_nowait(make_batch(producer_id=1, producer_epoch=0, base_sequence=0))
         await trio.sleep(5)
         assert set(partition.log.producers.entries) == {1}
@@ -397,7 +397,7 @@ def settings_for(directory: Path) -> dict[str, object]:
 
 async def test_running_restores_topics_records_and_producers_after_a_restart(tmp_path: Path) -> None:
     async with running_broker(settings_for(tmp_path)) as broker:
-        topic = await broker.topics.create(NewTopic("flights", 3, config={"max.message.bytes": "5000"}))
+        topic = await broker.topics.create(TopicSpec("flights", 3, config={"max.message.bytes": "5000"}))
         for index, partition in enumerate(topic.partitions):
             for sequence in range(index):
                 value = f"{index}-{sequence}".encode()
@@ -441,7 +441,7 @@ def values_in(broker: Broker, index: int) -> list[bytes | None]:
 async def test_running_after_a_restart_does_not_restore_a_deleted_topic(tmp_path: Path) -> None:
     async with running_broker(settings_for(tmp_path)) as broker:
         for name in ("kept", "gone"):
-            await broker.topics.create(NewTopic(name))
+            await broker.topics.create(TopicSpec(name))
         await broker.topics.delete("gone")
     async with running_broker(settings_for(tmp_path)) as broker:
         assert [topic.name for topic in broker.topics] == ["kept"]

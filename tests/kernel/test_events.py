@@ -21,7 +21,7 @@ from tidelog.kernel.seams.events import (
     TopicDeleted,
 )
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.kernel.seams.topics import NewTopic
+from tidelog.kernel.seams.topics import TopicSpec
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import new_broker, running_broker
 
@@ -88,7 +88,7 @@ async def test_topics_and_partitions_publish_what_happens_to_them() -> None:
     async with running_broker() as broker:
         heard: list[str] = []
         broker.events.subscribe(lambda event: heard.append(described(event)))
-        await broker.topics.create(NewTopic("t", 2))
+        await broker.topics.create(TopicSpec("t", 2))
         await broker.topics.grow("t", 4)
         await broker.topics.alter_config("t", lambda before: {"flush.ms": "1000"})
         await broker.topics.alter_config("t", lambda before: {"flush.ms": "1000"})
@@ -107,7 +107,7 @@ async def test_topics_and_partitions_publish_what_happens_to_them() -> None:
 async def test_topics_publish_partitions_that_were_opened_at_the_start(tmp_path: Path) -> None:
     settings = {"storage": "file", "log.dirs": str(tmp_path / "data")}
     async with running_broker(settings) as broker:
-        await broker.topics.create(NewTopic("t", 2))
+        await broker.topics.create(TopicSpec("t", 2))
     broker, heard = new_broker(settings), list[str]()
     broker.events.subscribe(lambda event: heard.append(described(event)))
     async with broker.running():
@@ -118,13 +118,13 @@ async def test_publish_to_a_failing_listener_does_not_stop_an_append(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with running_broker() as broker:
-        (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
+        (partition,) = (await broker.topics.create(TopicSpec("t", 1))).partitions
 
         def append_and_fail(event: Event) -> None:
             raise RuntimeError("no luck")
 
         broker.events.subscribe(append_and_fail)
-        other = await broker.topics.create(NewTopic("u", 1))
+        other = await broker.topics.create(TopicSpec("u", 1))
         assert partition.log.append_nowait(make_batch([b"value"])).base_offset == 0
         assert other.partitions[0].log.append_nowait(make_batch([b"value"])).base_offset == 0
         broker.replicas.take_offline([TopicPartition("t", 0)], "a disk failed")

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from tidelog.kernel.seams.tasks import PeriodicTask
-from tidelog.kernel.seams.topics import NewTopic
+from tidelog.kernel.seams.topics import TopicSpec
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.client.settings import RetryPolicy
@@ -19,7 +19,7 @@ async def test_a_broker_draws_no_number_of_its_program(tmp_path: Path) -> None:
     random.seed(7)
     before = random.getstate()
     async with running_broker({"storage": "file", "log.dirs": str(tmp_path)}) as broker:
-        await broker.topics.create(NewTopic("t", 3, config={"segment.jitter.ms": "1000"}))
+        await broker.topics.create(TopicSpec("t", 3, config={"segment.jitter.ms": "1000"}))
     assert random.getstate() == before
 
 

@@ -45,7 +45,7 @@ from tidelog.kernel.testing.broker import broker_in_thread, new_broker, running_
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.testing.compression import CompressionCodecConformance
 from tidelog.kernel.testing.indexes import IndexFormatConformance
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.client import BlockingClient, ClientSettings, PluginApi
 from tidelog.plugins.client.errors import UnsupportedByBroker
 from tidelog.plugins.protocol_kafka.messages.api import (
@@ -192,8 +192,8 @@ async def test_tidelog_cleanup_policies(installed: Example, policies: str) -> No
     installed("tidelog_cleanup_policies")
     settings = {"cleanup.policy": policies, "segment.ms": "1", "retention.records": "3", "retention.ms": "-1"}
     async with running_broker() as broker:
-        kept = await broker.topics.create(NewTopic("kept", 1, config={"segment.ms": "1"}))
-        counted = await broker.topics.create(NewTopic("counted", 1, config=settings))
+        kept = await broker.topics.create(TopicSpec("kept", 1, config={"segment.ms": "1"}))
+        counted = await broker.topics.create(TopicSpec("counted", 1, config=settings))
         for partition in (*kept.partitions, *counted.partitions):
             for number in range(8):
                 partition.log.append_nowait(make_batch([b"x"], timestamps=broker.clock() + 10 * number))
@@ -201,7 +201,7 @@ async def test_tidelog_cleanup_policies(installed: Example, policies: str) -> No
         starts = [topic.partitions[0].log.log_start_offset for topic in (kept, counted)]
         assert starts == [0, 5]
         with pytest.raises(InvalidTopicConfig, match=r"any of compact, .*did you mean count"):
-            await broker.topics.create(NewTopic("wrong", 1, config={"cleanup.policy": "cuont"}))
+            await broker.topics.create(TopicSpec("wrong", 1, config={"cleanup.policy": "cuont"}))
 
 
 def kept_values(partition: UnifiedLog) -> list[bytes | None]:
@@ -232,7 +232,7 @@ async def test_tidelog_cleanup_policies_that_rewrite(
     }
     clock = FakeClock()
     async with running_broker(settings, clock=clock) as broker:
-        topic = await broker.topics.create(NewTopic("t", 1, config=config))
+        topic = await broker.topics.create(TopicSpec("t", 1, config=config))
         (partition,) = topic.partitions
         for number, key in enumerate(b"xyxxyxz"):
             batch = make_batch([b"abcdefg"[number : number + 1]], keys=[bytes([key])], timestamps=clock())
@@ -265,7 +265,7 @@ async def test_tidelog_compression_codecs(installed: Example) -> None:
     installed("tidelog_compression_codecs")
     config = {"compression.type": "bzip2", "compression.bzip2.level": "1"}
     async with running_broker() as broker:
-        (partition,) = (await broker.topics.create(NewTopic("t", 1, config=config))).partitions
+        (partition,) = (await broker.topics.create(TopicSpec("t", 1, config=config))).partitions
         appended = partition.log.append_as_leader(make_batch([b"squeezed" * 1000] * 3))
         assert not isinstance(appended, AppendResult)
         assert (await appended).last_offset == 2

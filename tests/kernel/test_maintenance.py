@@ -8,7 +8,7 @@ from tidelog.kernel.config import Config, keys
 from tidelog.kernel.maintenance import TimedFlush, timed_flush_task
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic, Topic
+from tidelog.kernel.topics import Topic, TopicSpec
 
 
 def waiting(*topics: Topic) -> list[str]:
@@ -18,8 +18,8 @@ def waiting(*topics: Topic) -> list[str]:
 async def test_timed_flush_flushes_only_what_waited_for_flush_ms() -> None:
     clock = FakeClock()
     async with running_broker(clock=clock) as broker:
-        timed = await broker.topics.create(NewTopic("timed", config={"flush.ms": "5000"}))
-        untimed = await broker.topics.create(NewTopic("untimed"))
+        timed = await broker.topics.create(TopicSpec("timed", config={"flush.ms": "5000"}))
+        untimed = await broker.topics.create(TopicSpec("untimed"))
         task = TimedFlush(broker.topics, clock)
         for topic in (timed, untimed):
             topic.partitions[0].log.append_nowait(make_batch([b"value"], timestamps=clock()))

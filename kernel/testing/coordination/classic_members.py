@@ -19,7 +19,7 @@ from tidelog.kernel.seams.coordination.groups import (
     SyncRequest,
 )
 from tidelog.kernel.testing.coordination.harness import GROUP, CoordinatorHarness
-from tidelog.kernel.testing.coordination.waiting import Request, Time, answers, send
+from tidelog.kernel.testing.coordination.waiting import PendingRequest, Time, answers, send
 
 SESSION_MS = 10_000
 RANGE = (GroupProtocol("range", b"likes range"),)
@@ -44,7 +44,7 @@ class ClassicMembers:
         protocols: Sequence[GroupProtocol] = RANGE,
         instance: str | None = None,
         **rest: Any,
-    ) -> Request[Joined]:
+    ) -> PendingRequest[Joined]:
         """Ask to join; `rest` are fields of `JoinRequest`."""
         request = JoinRequest(
             GROUP,
@@ -62,7 +62,7 @@ class ClassicMembers:
 
     async def sync(
         self, joined: Joined, shares: Mapping[str, bytes] | None = None, **rest: Any
-    ) -> Request[Synced]:
+    ) -> PendingRequest[Synced]:
         """Send SyncGroup; the leader's request has the assignments."""
         assignments = [Assignment(*share) for share in (shares or {}).items()]
         request = SyncRequest(GROUP, joined.member_id, joined.generation, assignments=assignments, **rest)

@@ -19,7 +19,7 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetToCommit,
 )
 from tidelog.kernel.testing.coordination.harness import GROUP, PARTITIONS, TOPIC, CoordinatorHarness
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 
 @pytest.mark.trio
@@ -136,7 +136,7 @@ class Deleting:
             harness.coordinator.offsets.delete("", [(TOPIC, 0)])
 
     async def test_delete_topics_deletes_committed_offsets(self, harness: CoordinatorHarness) -> None:
-        await harness.broker.topics.create(NewTopic("short-lived", 2))
+        await harness.broker.topics.create(TopicSpec("short-lived", 2))
         for group_id in ("one", "two"):
             harness.commit(1, 2, group_id=group_id, topic="short-lived")
             harness.commit(3, group_id=group_id)
@@ -147,10 +147,10 @@ class Deleting:
     async def test_delete_topics_keeps_offsets_of_a_new_topic_of_the_same_name(
         self, harness: CoordinatorHarness
     ) -> None:
-        await harness.broker.topics.create(NewTopic("phoenix"))
+        await harness.broker.topics.create(TopicSpec("phoenix"))
         harness.commit(1, topic="phoenix")
         await harness.broker.topics.delete("phoenix")
-        await harness.broker.topics.create(NewTopic("phoenix"))
+        await harness.broker.topics.create(TopicSpec("phoenix"))
         harness.clock.advance(1)
         harness.commit(2, topic="phoenix")
         await wait_all_tasks_blocked()

@@ -17,7 +17,7 @@ from tidelog.kernel.seams.coordination.offsets import (
 )
 from tidelog.kernel.testing.broker import new_broker
 from tidelog.kernel.testing.clock import FakeClock
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 TOPIC = "flights"
 PARTITIONS = 3
@@ -43,7 +43,7 @@ class CoordinatorHarness:
         """Run a broker, and have all that is remembered brought back."""
         self.broker = await self._nursery.start(self._run)
         if self.broker.topics.find(TOPIC) is None:
-            await self.broker.topics.create(NewTopic(TOPIC, PARTITIONS))
+            await self.broker.topics.create(TopicSpec(TOPIC, PARTITIONS))
         await self.coordinator.prepare_groups()
         await self.coordinator.prepare_transactions()
         while not all(progress.done for progress in self.coordinator.loading.values()):

@@ -33,7 +33,7 @@ class Time:
         await wait_all_tasks_blocked()
 
 
-class Request(Generic[T]):
+class PendingRequest(Generic[T]):
     """A request that was sent, and its response or error."""
 
     def __init__(self) -> None:
@@ -62,15 +62,15 @@ class Request(Generic[T]):
             self._answers.append(error)
 
 
-async def send(nursery: trio.Nursery, ask: Callable[[], T | Awaitable[T]]) -> Request[T]:
+async def send(nursery: trio.Nursery, ask: Callable[[], T | Awaitable[T]]) -> PendingRequest[T]:
     """Send a request; it has its response on return unless it has to wait."""
-    request = Request[T]()
+    request = PendingRequest[T]()
     nursery.start_soon(request.run, ask)
     await wait_all_tasks_blocked()
     return request
 
 
-async def answers(time: Time, *requests: Request[T]) -> list[T]:
+async def answers(time: Time, *requests: PendingRequest[T]) -> list[T]:
     """Return the responses to all requests; time passes while one waits."""
     for _ in range(LONG_MS // STEP_MS):
         if all(request.answered for request in requests):

@@ -25,7 +25,7 @@ from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
 from tidelog.kernel.seams.events import Event, LeadershipChanged, TopicDeleted
 from tidelog.kernel.seams.partition import AppendOrigin
-from tidelog.kernel.seams.topics import NewTopic
+from tidelog.kernel.seams.topics import TopicSpec
 from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.runtime.batches import encode_batch
 from tidelog.plugins.coordinator.runtime.loading import PartitionLoader, has_records
@@ -53,7 +53,7 @@ class TopicLog:
     """The records of one kind of coordinator, in the internal topic `spec`."""
 
     def __init__(
-        self, broker: CoordinatorContext, spec: NewTopic, *, load_bytes: int, codec: int = 0
+        self, broker: CoordinatorContext, spec: TopicSpec, *, load_bytes: int, codec: int = 0
     ) -> None:
         """Register the topic; it is read `load_bytes` at a time, and batches are compressed with `codec`."""
         self.progress = CoordinatorLoadCounts()
@@ -260,7 +260,7 @@ def group_log(broker: CoordinatorContext) -> TopicLog:
     }
     return TopicLog(
         broker,
-        NewTopic(OFFSETS_TOPIC, config[keys.OFFSETS_TOPIC_NUM_PARTITIONS], config=settings),
+        TopicSpec(OFFSETS_TOPIC, config[keys.OFFSETS_TOPIC_NUM_PARTITIONS], config=settings),
         load_bytes=config[keys.OFFSETS_LOAD_BUFFER_SIZE],
         codec=config[keys.OFFSETS_TOPIC_COMPRESSION_CODEC],
     )
@@ -278,7 +278,7 @@ def transaction_log(broker: CoordinatorContext) -> TopicLog:
     }
     return TopicLog(
         broker,
-        NewTopic(TRANSACTION_TOPIC, config[keys.TRANSACTION_STATE_LOG_NUM_PARTITIONS], config=settings),
+        TopicSpec(TRANSACTION_TOPIC, config[keys.TRANSACTION_STATE_LOG_NUM_PARTITIONS], config=settings),
         load_bytes=config[keys.TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE],
     )
 

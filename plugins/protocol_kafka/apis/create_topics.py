@@ -15,7 +15,7 @@ from tidelog.kernel.errors import (
     PolicyViolation,
 )
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.seams.topics import NewTopic
+from tidelog.kernel.seams.topics import TopicSpec
 from tidelog.plugins.protocol_kafka.apis.describe_configs import TopicConfigEntry, topic_config_entries
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -48,7 +48,7 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
         await pace.turn()
     refusal = _too_many(partitions) if partitions > MAX_PARTITIONS_PER_REQUEST else None
     asked = Counter(topic.name for topic in request.topics)
-    wanted: dict[str, NewTopic] = {}
+    wanted: dict[str, TopicSpec] = {}
     refused: dict[str, BrokerError] = {}
     for topic in request.topics:
         try:
@@ -93,7 +93,7 @@ class _Made(NamedTuple):
 
 
 async def _create(
-    context: RequestContext, wanted: Mapping[str, NewTopic]
+    context: RequestContext, wanted: Mapping[str, TopicSpec]
 ) -> Mapping[str, _Made | BrokerError]:
     created = await context.broker.controller.create_topics([*wanted.values()])
     return {
@@ -103,7 +103,7 @@ async def _create(
 
 
 async def _validate(
-    context: RequestContext, wanted: Mapping[str, NewTopic]
+    context: RequestContext, wanted: Mapping[str, TopicSpec]
 ) -> Mapping[str, _Made | BrokerError]:
     outcomes: dict[str, _Made | BrokerError] = {}
     pace = Pace()
@@ -138,7 +138,7 @@ def _refused(context: RequestContext, name: str, error: BrokerError) -> Creatabl
 
 def _new_topic(
     context: RequestContext, topic: CreatableTopic, asked: int, refusal: BrokerError | None
-) -> NewTopic:
+) -> TopicSpec:
     """Return the topic that is asked for, `asked` times; raise `refusal` if the whole request is refused."""
     if refusal is not None:
         raise refusal
@@ -152,7 +152,7 @@ def _new_topic(
             f"topic {topic.name!r} has {len(topic.configs)} settings, more than {MAX_CONFIGS_PER_TOPIC}"
         )
     # As in Kafka, the last value of a key that is repeated counts.
-    return NewTopic(topic.name, partitions, topic.replication_factor, dict(map(_setting, topic.configs)))
+    return TopicSpec(topic.name, partitions, topic.replication_factor, dict(map(_setting, topic.configs)))
 
 
 def _setting(entry: CreatableTopicConfig) -> tuple[str, str]:
@@ -184,7 +184,7 @@ class _Described:
         self._config = config
         self._last: tuple[Mapping[str, str], list[CreatableTopicConfigs]] | None = None
 
-    def configs_of(self, new: NewTopic) -> list[CreatableTopicConfigs]:
+    def configs_of(self, new: TopicSpec) -> list[CreatableTopicConfigs]:
         """Return all settings of a topic, with their sources."""
         if self._last is None or self._last[0] != new.config:
             entries = topic_config_entries(self._config, new.config)

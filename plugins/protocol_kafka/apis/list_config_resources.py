@@ -17,9 +17,9 @@ from tidelog.plugins.protocol_kafka.messages.describe_configs import (
 )
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.list_config_resources import (
-    ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
+    ListedConfigResource,
 )
 
 TYPES_SINCE = 1
@@ -62,11 +62,11 @@ def handle(
         types = {CLIENT_METRICS_RESOURCE}
     if not _NAMES_OF.keys() >= types:
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
-    resources: list[ConfigResource] = []
+    resources: list[ListedConfigResource] = []
     for kind in sorted(types):
         resources += yield from each_in_steps(_NAMES_OF[kind](context), partial(_resource, kind))
     return ListConfigResourcesResponse(error_code=0, config_resources=resources)
 
 
-def _resource(kind: int, name: str) -> ConfigResource:
-    return ConfigResource(resource_name=name, resource_type=kind)
+def _resource(kind: int, name: str) -> ListedConfigResource:
+    return ListedConfigResource(resource_name=name, resource_type=kind)

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from tidelog.kernel.errors import CoordinatorNotAvailable
-from tidelog.kernel.seams.requests import Operation, Permission, ResourceType
+from tidelog.kernel.seams.requests import AclOperation, Permission, ResourceType
 from tidelog.kernel.seams.wire import WireContext
 from tidelog.plugins.protocol_kafka import messages
 from tidelog.plugins.protocol_kafka.apis import KafkaApi
@@ -24,10 +24,10 @@ from tidelog.plugins.protocol_kafka.messages import api as a
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
-READ, WRITE, CREATE, DELETE = Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE
-ALTER, DESCRIBE, CLUSTER_ACTION = Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION
-ALTER_CONFIGS, DESCRIBE_CONFIGS = Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS
-IDEMPOTENT_WRITE = Operation.IDEMPOTENT_WRITE
+READ, WRITE, CREATE, DELETE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DELETE
+ALTER, DESCRIBE, CLUSTER_ACTION = AclOperation.ALTER, AclOperation.DESCRIBE, AclOperation.CLUSTER_ACTION
+ALTER_CONFIGS, DESCRIBE_CONFIGS = AclOperation.ALTER_CONFIGS, AclOperation.DESCRIBE_CONFIGS
+IDEMPOTENT_WRITE = AclOperation.IDEMPOTENT_WRITE
 
 FIRST_WITH_BATCHES: Final = 3
 """The first version of Produce in which there are no message sets."""
@@ -54,7 +54,7 @@ def expects_produced(request: Any) -> bool:
 
 def _built_in(
     api: a.Api,
-    *needs: tuple[ResourceType, Operation],
+    *needs: tuple[ResourceType, AclOperation],
     abandonable: bool = False,
     prepare: Callable[[WireContext, int], None] | None = None,
     unsupported: str | None = None,

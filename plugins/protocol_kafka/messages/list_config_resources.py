@@ -19,7 +19,7 @@ class ListConfigResourcesRequest:
 
 
 @struct()
-class ConfigResource:
+class ListedConfigResource:
     """A resource and its type."""
 
     resource_name: str = string()
@@ -32,4 +32,4 @@ class ListConfigResourcesResponse:
 
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
-    config_resources: list[ConfigResource] = array(ConfigResource)
+    config_resources: list[ListedConfigResource] = array(ListedConfigResource)

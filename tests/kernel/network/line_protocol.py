@@ -31,7 +31,14 @@ from tidelog.kernel.network.connection_rates import CONNECTION_CREATION_RATE
 from tidelog.kernel.network.server import PeerWarnings
 from tidelog.kernel.network.transport import MakeTransport, PlainTransport
 from tidelog.kernel.seams.storage import FileRegion
-from tidelog.kernel.seams.wire import MemoryShare, Parts, Peer, ProtocolViolation, WireConnection, WireContext
+from tidelog.kernel.seams.wire import (
+    Parts,
+    Peer,
+    ProtocolViolation,
+    ReceiveMemory,
+    WireConnection,
+    WireContext,
+)
 
 ROOM_BYTES = 64 * 1024
 
@@ -168,7 +175,7 @@ class LineProtocol:
         self.fails_to_connect = False
         self.connections: list[LineConnection] = []
 
-    def connect(self, broker: WireContext, peer: Peer, memory: MemoryShare) -> WireConnection:
+    def connect(self, broker: WireContext, peer: Peer, memory: ReceiveMemory) -> WireConnection:
         """Protocol state for a new connection."""
         if self.fails_to_connect:
             raise RuntimeError("no connection today")

@@ -34,7 +34,7 @@ from tidelog.kernel.sinks.committed_log import PartitionLog
 from tidelog.kernel.sinks.statistics import SinkStatistics
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 NOW = 1_500_000_000_000
 STORAGES = ("memory", "file")
@@ -75,7 +75,7 @@ async def a_log(storage: str, folder: Path, **config: str) -> AsyncGenerator[Log
     if storage == "file":
         settings["log.dirs"] = str(folder / "data")
     async with running_broker(settings) as broker:
-        topic = await broker.topics.create(NewTopic("t", 1, config=config))
+        topic = await broker.topics.create(TopicSpec("t", 1, config=config))
         yield Log(broker, topic.partitions[0].log, SinkStatistics())
 
 

@@ -18,7 +18,7 @@ from tests.kernel.sinks.walking import walk
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.seams.sinks import Committed, PartitionAdded, PartitionRemoved, SinkChange
 from tidelog.kernel.testing import make_batch
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 
 def short(changes: Sequence[SinkChange]) -> list[str]:
@@ -49,7 +49,7 @@ async def is_quiet(sink: RunningSink) -> bool:
 
 
 async def test_a_new_topic_is_reported_and_what_is_committed_in_it(sink: RunningSink) -> None:
-    topic = await sink.broker.topics.create(NewTopic("t", 2))
+    topic = await sink.broker.topics.create(TopicSpec("t", 2))
     assert short(await sink.changes()) == ["+t-0", "+t-1"]
     append(topic.partitions[1].log, 3)
     append(topic.partitions[0].log)
@@ -59,7 +59,7 @@ async def test_a_new_topic_is_reported_and_what_is_committed_in_it(sink: Running
 
 
 async def test_appends_of_one_turn_are_one_range(sink: RunningSink) -> None:
-    topic = await sink.broker.topics.create(NewTopic("t", 1))
+    topic = await sink.broker.topics.create(TopicSpec("t", 1))
     assert short(await sink.changes()) == ["+t-0"]
     for _ in range(10):
         append(topic.partitions[0].log)
@@ -67,7 +67,7 @@ async def test_appends_of_one_turn_are_one_range(sink: RunningSink) -> None:
 
 
 async def test_what_a_slow_sink_has_not_taken_becomes_one_range(sink: RunningSink) -> None:
-    topic = await sink.broker.topics.create(NewTopic("t", 1))
+    topic = await sink.broker.topics.create(TopicSpec("t", 1))
     (partition,) = topic.partitions
     for _ in range(5):
         append(partition.log)
@@ -76,7 +76,7 @@ async def test_what_a_slow_sink_has_not_taken_becomes_one_range(sink: RunningSin
 
 
 async def test_an_append_costs_nothing_while_the_sink_is_behind(sink: RunningSink) -> None:
-    topic = await sink.broker.topics.create(NewTopic("t", 1))
+    topic = await sink.broker.topics.create(TopicSpec("t", 1))
     (partition,) = topic.partitions
     await sink.changes()
     assert len(partition.log.watermarks.committed_waiters) == 1
@@ -105,8 +105,8 @@ def calls_of(partition: UnifiedLog, batches: int) -> int:
 
 
 async def test_the_calls_of_an_append(sink: RunningSink) -> None:
-    topic = await sink.broker.topics.create(NewTopic("t", 1))
-    without = (await sink.broker.topics.create(NewTopic("other", 1))).partitions[0]
+    topic = await sink.broker.topics.create(TopicSpec("t", 1))
+    without = (await sink.broker.topics.create(TopicSpec("other", 1))).partitions[0]
     (partition,) = topic.partitions
     for each in (without, partition):
         calls_of(each.log, 1)
@@ -132,14 +132,14 @@ async def test_internal_topics_match_no_pattern(sink_with: StartSink) -> None:
 
 
 async def test_partitions_that_are_added_to_a_topic_are_reported(sink: RunningSink) -> None:
-    await sink.broker.topics.create(NewTopic("t", 1))
+    await sink.broker.topics.create(TopicSpec("t", 1))
     assert short(await sink.changes()) == ["+t-0"]
     await sink.broker.topics.grow("t", 3)
     assert short(await sink.changes()) == ["+t-1", "+t-2"]
 
 
 async def test_a_deleted_topic_is_reported_and_its_logs_are_gone(sink: RunningSink) -> None:
-    topic = await sink.broker.topics.create(NewTopic("t", 1))
+    topic = await sink.broker.topics.create(TopicSpec("t", 1))
     append(topic.partitions[0].log)
     await sink.changes()
     append(topic.partitions[0].log)
@@ -150,10 +150,10 @@ async def test_a_deleted_topic_is_reported_and_its_logs_are_gone(sink: RunningSi
 
 
 async def test_a_topic_that_is_created_again_is_another_one(sink: RunningSink) -> None:
-    await sink.broker.topics.create(NewTopic("t", 1))
+    await sink.broker.topics.create(TopicSpec("t", 1))
     (first,) = await sink.changes()
     await sink.broker.topics.delete("t")
-    append((await sink.broker.topics.create(NewTopic("t", 1))).partitions[0].log)
+    append((await sink.broker.topics.create(TopicSpec("t", 1))).partitions[0].log)
     changes = await sink.changes()
     assert short(changes) == ["-t-0", "+t-0", "t-0 0..1"]
     assert changes[0].log is first.log
@@ -162,14 +162,14 @@ async def test_a_topic_that_is_created_again_is_another_one(sink: RunningSink) -
 
 async def test_a_topic_that_comes_and_goes_unseen_is_not_reported(sink: RunningSink) -> None:
     for _ in range(3):
-        await sink.broker.topics.create(NewTopic("t", 1))
+        await sink.broker.topics.create(TopicSpec("t", 1))
         await sink.broker.topics.delete("t")
-    await sink.broker.topics.create(NewTopic("tt", 1))
+    await sink.broker.topics.create(TopicSpec("tt", 1))
     assert short(await sink.changes()) == ["+tt-0"]
 
 
 async def test_a_partition_that_goes_offline_is_reported(sink: RunningSink) -> None:
-    topic = await sink.broker.topics.create(NewTopic("t", 2))
+    topic = await sink.broker.topics.create(TopicSpec("t", 2))
     await sink.changes()
     name = topic.partitions[0].topic_partition
     sink.broker._partitions_failed([name], "the disk is broken")  # pyright: ignore[reportPrivateUsage]
@@ -178,7 +178,7 @@ async def test_a_partition_that_goes_offline_is_reported(sink: RunningSink) -> N
 
 
 async def test_a_partition_that_is_offline_is_not_added(sink: RunningSink) -> None:
-    topic = await sink.broker.topics.create(NewTopic("t", 2))
+    topic = await sink.broker.topics.create(TopicSpec("t", 2))
     topic.partitions[0].log.take_offline()
     sink.feed.close()  # type: ignore[attr-defined]  # pyright: ignore
     sink.feed.add_topic(topic)  # type: ignore[attr-defined]  # pyright: ignore
@@ -186,7 +186,7 @@ async def test_a_partition_that_is_offline_is_not_added(sink: RunningSink) -> No
 
 
 async def test_a_range_ends_at_the_last_stable_offset(sink: RunningSink) -> None:
-    topic = await sink.broker.topics.create(NewTopic("t", 1))
+    topic = await sink.broker.topics.create(TopicSpec("t", 1))
     (partition,) = topic.partitions
     append(partition.log, 2)
     open_one = make_batch([b"x"], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
@@ -204,14 +204,14 @@ async def test_a_range_ends_at_the_last_stable_offset(sink: RunningSink) -> None
 
 async def test_a_range_ends_at_the_high_watermark_with_read_uncommitted(sink_with: StartSink) -> None:
     async with sink_with({"topics": "t", "isolation.level": "read_uncommitted"}) as sink:
-        topic = await sink.broker.topics.create(NewTopic("t", 1))
+        topic = await sink.broker.topics.create(TopicSpec("t", 1))
         open_one = make_batch([b"x"], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
         topic.partitions[0].log.append_nowait(open_one, in_transaction=True)
         assert short(await sink.changes()) == ["+t-0", "t-0 0..1"]
 
 
 async def test_a_log_start_that_is_raised_lets_go_of_a_transaction(sink: RunningSink) -> None:
-    topic = await sink.broker.topics.create(NewTopic("t", 1))
+    topic = await sink.broker.topics.create(TopicSpec("t", 1))
     (partition,) = topic.partitions
     open_one = make_batch([b"x"], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
     partition.log.append_nowait(open_one, in_transaction=True)
@@ -230,7 +230,7 @@ def test_ranges_follow_each_other_whatever_happens(steps: list[str]) -> None:
 
 async def test_what_is_left_comes_before_the_end(sink_with: StartSink) -> None:
     async with sink_with() as sink:
-        topic = await sink.broker.topics.create(NewTopic("t", 1))
+        topic = await sink.broker.topics.create(TopicSpec("t", 1))
         append(topic.partitions[0].log)
         stopping = [sink.feed.stopping]
         sink.feed.stop()  # type: ignore[attr-defined]  # pyright: ignore

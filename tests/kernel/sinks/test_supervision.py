@@ -22,7 +22,7 @@ from tidelog.kernel.sinks.sinks import STALLED_S
 from tidelog.kernel.sinks.statistics import SinkState
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import new_broker, running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 
 def settings(plugin: str, **sinks: dict[str, object]) -> dict[str, object]:
@@ -331,6 +331,6 @@ def test_two_kinds_of_one_name_are_refused() -> None:
 
 async def test_a_broker_without_sinks_loads_nothing_of_them() -> None:
     async with running_broker() as broker:
-        topic = await broker.topics.create(NewTopic("t", 1))
+        topic = await broker.topics.create(TopicSpec("t", 1))
         assert not topic.partitions[0].log.watermarks.committed_waiters
         assert broker.sinks.statistics() == {}

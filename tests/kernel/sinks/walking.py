@@ -15,7 +15,7 @@ from tidelog.kernel.sinks.feed import Feed
 from tidelog.kernel.sinks.statistics import SinkStatistics
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog
@@ -62,7 +62,7 @@ async def walk(steps: Sequence[str]) -> None:
             topic = broker.topics.find("t")
             match step:
                 case "create" if topic is None:
-                    await broker.topics.create(NewTopic("t", 1))
+                    await broker.topics.create(TopicSpec("t", 1))
                 case "delete" if topic is not None:
                     await broker.topics.delete("t")
                 case "grow" if topic is not None:

@@ -17,7 +17,7 @@ from tidelog.kernel.log import Isolation, UnifiedLog
 from tidelog.kernel.metadata import MetadataDelta
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic, Topic
+from tidelog.kernel.topics import Topic, TopicSpec
 from tidelog.plugins.protocol_kafka.apis.config_changes import replaced_by
 from tidelog.plugins.storage_file.log_config import LogConfig
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
@@ -110,9 +110,9 @@ async def test_create_and_alter_config_refuse_settings_that_exclude_each_other()
     least, largest = "min.compaction.lag.ms", "max.compaction.lag.ms"
     async with running_broker({f"log.cleaner.{largest}": 5}) as broker:
         with pytest.raises(InvalidTopicConfig, match=r"^conflict topic config setting"):
-            await broker.topics.create(NewTopic("orders", 1, config={least: "6"}))
+            await broker.topics.create(TopicSpec("orders", 1, config={least: "6"}))
         before = {least: "6", largest: "7"}
-        topic = await broker.topics.create(NewTopic("orders", 1, config=before))
+        topic = await broker.topics.create(TopicSpec("orders", 1, config=before))
         for wrong in ({least: "6", largest: "3"}, {least: "8", largest: "7"}, {least: "6"}):
             with pytest.raises(InvalidTopicConfig, match=r"^conflict topic config setting"):
                 await broker.topics.alter_config("orders", replaced_by([*wrong.items()]))

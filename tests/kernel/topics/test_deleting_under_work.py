@@ -20,7 +20,7 @@ from tidelog.kernel.log import Isolation, UnifiedLog
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.harness import slice_bytes
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 SMALL = {"segment.bytes": str(1024 * 1024)}
 BATCH_BYTES = 600_000
@@ -35,7 +35,7 @@ def values(tmp_path: Path) -> dict[str, object]:
 
 async def create(broker: Broker, count: int = 0) -> UnifiedLog:
     """A topic with so many batches, each in a segment of its own."""
-    await broker.topics.create(NewTopic("t", 1, config=SMALL))
+    await broker.topics.create(TopicSpec("t", 1, config=SMALL))
     (partition,) = broker.topics.get("t").partitions
     for number in range(count):
         partition.log.append_nowait(make_batch([bytes([number]) * BATCH_BYTES]))

@@ -16,7 +16,7 @@ from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.log import Isolation
 from tidelog.kernel.metadata import ConfigResource, MetadataDelta, topic_image
 from tidelog.kernel.testing import make_batch
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 STEPS = 40
 Step = Callable[[Core], Awaitable[Sequence[object]]]
@@ -44,7 +44,7 @@ def some_step(choose: random.Random) -> Step:
 
     return choose.choice(
         [
-            lambda core: core.controller.create_topics([NewTopic(name, count), NewTopic(other, 1)]),
+            lambda core: core.controller.create_topics([TopicSpec(name, count), TopicSpec(other, 1)]),
             lambda core: core.controller.create_partitions([(name, count + 1)]),
             lambda core: core.controller.alter_topic_configs([(name, lambda _: {"flush.messages": value})]),
             lambda core: core.controller.delete_topics([name]),

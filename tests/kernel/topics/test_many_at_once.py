@@ -23,7 +23,7 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.pace import ITEMS_PER_STEP
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.protocol_kafka.apis.config_changes import replaced_by
 from tidelog.plugins.storage_file.storage import FileStorage
 
@@ -69,13 +69,13 @@ async def test_many_topics_are_changed_with_one_batch_and_as_many_syncs_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core = await opened(tmp_path)
-    await core.controller.create_topics([NewTopic("one", 1)])
+    await core.controller.create_topics([TopicSpec("one", 1)])
     syncs = Syncs(monkeypatch)
 
     async def change(names: Sequence[str], prefix: str) -> list[tuple[Counter[str], int]]:
         measured: list[tuple[Counter[str], int]] = []
         for step in (
-            lambda: core.controller.create_topics([NewTopic(f"{prefix}{name}", 1) for name in names]),
+            lambda: core.controller.create_topics([TopicSpec(f"{prefix}{name}", 1) for name in names]),
             lambda: core.controller.create_partitions([(f"{prefix}{name}", 3) for name in names]),
             lambda: core.controller.alter_topic_configs(
                 [(f"{prefix}{name}", replaced_by([("flush.messages", "7")])) for name in names]
@@ -95,18 +95,18 @@ async def test_many_topics_are_changed_with_one_batch_and_as_many_syncs_as_one(
 
 async def test_each_topic_of_many_has_its_own_error(tmp_path: Path) -> None:
     core = await opened(tmp_path)
-    await core.topics.create(NewTopic("there", 2))
+    await core.topics.create(TopicSpec("there", 2))
     created = await core.controller.create_topics(
         [
-            NewTopic("a", 1),
-            NewTopic("there", 1),
-            NewTopic("no/name"),
-            NewTopic("b", 0),
-            NewTopic("c", config={"no.key": "1"}),
-            NewTopic("d.e"),
-            NewTopic("d_e"),
-            NewTopic("a"),
-            NewTopic("z", 2),
+            TopicSpec("a", 1),
+            TopicSpec("there", 1),
+            TopicSpec("no/name"),
+            TopicSpec("b", 0),
+            TopicSpec("c", config={"no.key": "1"}),
+            TopicSpec("d.e"),
+            TopicSpec("d_e"),
+            TopicSpec("a"),
+            TopicSpec("z", 2),
         ]
     )
     assert [getattr(result, "name", type(result)) for result in created] == [
@@ -134,7 +134,7 @@ async def test_each_topic_of_many_has_its_own_error(tmp_path: Path) -> None:
     deleted = await core.controller.delete_topics(["there", "gone", "d.e", "there"])
     assert kinds(deleted) == [none, UnknownTopicOrPartition, none, none]
     # The name in metrics is free again.
-    assert kinds(await core.controller.create_topics([NewTopic("d_e")])) != [InvalidTopic]
+    assert kinds(await core.controller.create_topics([TopicSpec("d_e")])) != [InvalidTopic]
     core.abandon()
     await core.open()
     assert {topic.name: len(topic.partitions) for topic in core.topics} == {"a": 2, "d_e": 1, "z": 2}
@@ -146,7 +146,7 @@ async def test_only_topics_for_which_the_disk_refuses_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core = await opened(tmp_path)
-    await core.controller.create_topics([NewTopic("grows", 1), NewTopic("full", 1)])
+    await core.controller.create_topics([TopicSpec("grows", 1), TopicSpec("full", 1)])
     open_partitions = FileStorage.open_partitions
 
     async def refuse_some(
@@ -157,12 +157,12 @@ async def test_only_topics_for_which_the_disk_refuses_fail(
         return await open_partitions(self, specs, progress)
 
     monkeypatch.setattr(FileStorage, "open_partitions", refuse_some)
-    created = await core.controller.create_topics([NewTopic("a"), NewTopic("full-1"), NewTopic("b")])
+    created = await core.controller.create_topics([TopicSpec("a"), TopicSpec("full-1"), TopicSpec("b")])
     assert [getattr(result, "name", type(result)) for result in created] == ["a", StorageError, "b"]
     grown = await core.controller.create_partitions([("full", 2), ("grows", 2)])
     assert kinds(grown) == [StorageError, type(None)]
     monkeypatch.undo()
-    assert not isinstance((await core.controller.create_topics([NewTopic("full-1")]))[0], BrokerError)
+    assert not isinstance((await core.controller.create_topics([TopicSpec("full-1")]))[0], BrokerError)
     core.abandon()
     await core.open()
     assert {topic.name for topic in core.topics} == {"a", "b", "full", "full-1", "grows"}
@@ -201,7 +201,7 @@ async def test_other_tasks_run_while_many_topics_change(
     core = await opened(tmp_path)
     monkeypatch.setattr(pace, "STEP_SECONDS", 0.0)
     for change in (
-        lambda: core.controller.create_topics([NewTopic(name, 2) for name in NAMES]),
+        lambda: core.controller.create_topics([TopicSpec(name, 2) for name in NAMES]),
         lambda: core.controller.create_partitions([(name, 3) for name in NAMES]),
         lambda: core.controller.alter_topic_configs(
             [(name, replaced_by([("flush.messages", "7")])) for name in NAMES]

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from tidelog.kernel import Broker, configure
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 NO_EFFECT = "which no installed plugin carries out: it has no effect"
 NO_LOG_CLEANER = (
@@ -30,7 +30,7 @@ async def test_check_default_logs_a_policy_that_no_plugin_offers(caplog: pytest.
     """Once, and not for each topic that has the default."""
     settings = {"log.cleanup.policy": "delete,compact", "plugins.blocked": "retention"}
     async with running(settings) as broker:
-        await broker.topics.create(NewTopic("flights", 1, config={"segment.ms": "5"}))
+        await broker.topics.create(TopicSpec("flights", 1, config={"segment.ms": "5"}))
     assert warnings(caplog) == [f"log.cleanup.policy has delete, {NO_EFFECT}"]
 
 
@@ -39,7 +39,7 @@ async def test_check_default_logs_a_broker_without_a_log_cleaner(caplog: pytest.
     async with running(settings) as broker:
         assert broker.log_cleaner is None
         assert [name for name in broker.tasks.statistics() if "cleanup" in name] == []
-        await broker.topics.create(NewTopic("flights", 1, config={"segment.ms": "5"}))
+        await broker.topics.create(TopicSpec("flights", 1, config={"segment.ms": "5"}))
     assert warnings(caplog) == [NO_LOG_CLEANER]
 
 
@@ -53,7 +53,7 @@ async def test_on_event_logs_the_policies_of_a_topic_that_nothing_carries_out(
     settings = {"plugins.blocked": blocked, "log.cleanup.policy": "compact"}
     async with running(settings) as broker:
         for name, config in (("trains", {"cleanup.policy": "compact,delete"}), ("flights", {})):
-            await broker.topics.create(NewTopic(name, 1, config=config))
+            await broker.topics.create(TopicSpec(name, 1, config=config))
         await broker.topics.alter_config("flights", lambda _: {"cleanup.policy": "compact,delete"})
     assert warnings(caplog) == at_start + [
         f"topic {topic}: cleanup.policy has {policy}, {NO_EFFECT}"
@@ -65,5 +65,5 @@ async def test_on_event_logs_the_policies_of_a_topic_that_nothing_carries_out(
 async def test_nothing_is_logged_of_policies_that_are_carried_out(caplog: pytest.LogCaptureFixture) -> None:
     async with running({"log.cleanup.policy": "delete,compact"}) as broker:
         assert {"cleanup policy compact", "cleanup policy delete"} <= broker.tasks.statistics().keys()
-        await broker.topics.create(NewTopic("flights", 1, config={"cleanup.policy": "delete"}))
+        await broker.topics.create(TopicSpec("flights", 1, config={"cleanup.policy": "delete"}))
     assert warnings(caplog) == []

@@ -38,7 +38,7 @@ from tidelog.kernel.stores import close_stores
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topic_names import check_topic_name
-from tidelog.kernel.topics import NewTopic, Topics
+from tidelog.kernel.topics import Topics, TopicSpec
 from tidelog.plugins.metadata_memory.store import MemoryMetadata
 from tidelog.plugins.storage_memory import plugin as storage_memory
 from tidelog.plugins.storage_memory.storage import MemoryStorage
@@ -185,25 +185,25 @@ def test_create_refuses_invalid_names(name: str) -> None:
 async def test_create_refuses_names_that_differ_in_dots_and_underscores(
     harness: TopicsHarness, there: str, new: str
 ) -> None:
-    await harness.topics.create(NewTopic(there))
+    await harness.topics.create(TopicSpec(there))
     with pytest.raises(InvalidTopic, match=f"'{new}' collides with '{there}'"):
-        await harness.topics.create(NewTopic(new))
+        await harness.topics.create(TopicSpec(new))
     await harness.topics.delete(there)
-    await harness.topics.create(NewTopic(new))
+    await harness.topics.create(TopicSpec(new))
 
 
 @pytest.mark.parametrize(("there", "new"), [("a.b", "a-b"), ("a.b", "ab"), ("a_b", "a__b"), ("a", "a.")])
 async def test_create_accepts_names_that_differ_otherwise(
     harness: TopicsHarness, there: str, new: str
 ) -> None:
-    await harness.topics.create(NewTopic(there))
-    await harness.topics.create(NewTopic(new))
+    await harness.topics.create(TopicSpec(there))
+    await harness.topics.create(TopicSpec(new))
     assert len(harness.topics) == 2
 
 
 async def test_create_of_a_new_topic() -> None:
     harness = TopicsHarness(**{"num.partitions": 3})
-    topic = await harness.topics.create(NewTopic("flights", config={"max.message.bytes": "1000"}))
+    topic = await harness.topics.create(TopicSpec("flights", config={"max.message.bytes": "1000"}))
     assert [partition.topic_partition for partition in topic.partitions] == [
         TopicPartition("flights", index) for index in range(3)
     ]
@@ -240,34 +240,34 @@ async def test_get_and_get_by_id_and_find_by_id_of_an_unknown_topic(harness: Top
 
 
 async def test_create_assigns_unique_topic_ids(harness: TopicsHarness) -> None:
-    ids = {(await harness.topics.create(NewTopic(f"topic{index}"))).topic_id for index in range(20)}
-    first = await harness.topics.create(NewTopic("again"))
+    ids = {(await harness.topics.create(TopicSpec(f"topic{index}"))).topic_id for index in range(20)}
+    first = await harness.topics.create(TopicSpec("again"))
     await harness.topics.delete("again")
-    second = await harness.topics.create(NewTopic("again"))
+    second = await harness.topics.create(TopicSpec("again"))
     assert len(ids | {first.topic_id, second.topic_id}) == 22
     assert harness.topics.find_by_id(first.topic_id.bytes) is None
 
 
-REFUSED: dict[str, tuple[NewTopic, type[Exception]]] = {
-    "no name": (NewTopic(""), InvalidTopic),
-    "a path": (NewTopic("a/b"), InvalidTopic),
-    "there already": (NewTopic("there"), TopicAlreadyExists),
-    "the metadata log": (NewTopic("__cluster_metadata"), InvalidRequest),
-    "no partitions": (NewTopic("new", 0), InvalidPartitions),
-    "fewer than none": (NewTopic("new", -2), InvalidPartitions),
-    "too many": (NewTopic("new", 2**31 - 1), InvalidPartitions),
-    "two replicas": (NewTopic("new", 1, 2), InvalidReplicationFactor),
-    "no replica": (NewTopic("new", 1, 0), InvalidReplicationFactor),
-    "an unknown key": (NewTopic("new", config={"max.message.byte": "1"}), InvalidTopicConfig),
-    "a bad value": (NewTopic("new", config={"max.message.bytes": "-1"}), InvalidTopicConfig),
+REFUSED: dict[str, tuple[TopicSpec, type[Exception]]] = {
+    "no name": (TopicSpec(""), InvalidTopic),
+    "a path": (TopicSpec("a/b"), InvalidTopic),
+    "there already": (TopicSpec("there"), TopicAlreadyExists),
+    "the metadata log": (TopicSpec("__cluster_metadata"), InvalidRequest),
+    "no partitions": (TopicSpec("new", 0), InvalidPartitions),
+    "fewer than none": (TopicSpec("new", -2), InvalidPartitions),
+    "too many": (TopicSpec("new", 2**31 - 1), InvalidPartitions),
+    "two replicas": (TopicSpec("new", 1, 2), InvalidReplicationFactor),
+    "no replica": (TopicSpec("new", 1, 0), InvalidReplicationFactor),
+    "an unknown key": (TopicSpec("new", config={"max.message.byte": "1"}), InvalidTopicConfig),
+    "a bad value": (TopicSpec("new", config={"max.message.bytes": "-1"}), InvalidTopicConfig),
 }
 
 
 @pytest.mark.parametrize(("new", "error"), REFUSED.values(), ids=REFUSED)
 async def test_check_and_create_refuse_an_invalid_topic(
-    harness: TopicsHarness, new: NewTopic, error: type[Exception]
+    harness: TopicsHarness, new: TopicSpec, error: type[Exception]
 ) -> None:
-    await harness.topics.create(NewTopic("there"))
+    await harness.topics.create(TopicSpec("there"))
     with pytest.raises(error):
         harness.controller.check_topic(new)
     with pytest.raises(error):
@@ -281,7 +281,7 @@ async def test_create_has_the_defaults_that_were_set_while_its_storage_was_reser
 ) -> None:
     gate = harness.disk.gates["open_partitions"] = trio.Event()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(harness.topics.create, NewTopic("flights", 2))
+        nursery.start_soon(harness.topics.create, TopicSpec("flights", 2))
         await harness.disk.wait_reached("open_partitions")
         await harness.controller.alter_broker_config(None, lambda _: {"log.flush.interval.messages": "7"})
         gate.set()
@@ -292,13 +292,13 @@ async def test_create_has_the_defaults_that_were_set_while_its_storage_was_reser
 
 async def test_check_names_the_limit_of_partitions(harness: TopicsHarness) -> None:
     with pytest.raises(InvalidPartitions, match="a topic may begin with 10000 partitions at most, not 10001"):
-        harness.controller.check_topic(NewTopic("new", 10_001))
-    record = harness.controller.check_topic(NewTopic("new", 10_000))
+        harness.controller.check_topic(TopicSpec("new", 10_001))
+    record = harness.controller.check_topic(TopicSpec("new", 10_000))
     assert len(record.partitions) == 10_000
 
 
 async def test_check_creates_nothing(harness: TopicsHarness) -> None:
-    record = harness.controller.check_topic(NewTopic("new", 7, 1, {"segment.bytes": "2000000"}))
+    record = harness.controller.check_topic(TopicSpec("new", 7, 1, {"segment.bytes": "2000000"}))
     assert (record.name, len(record.partitions)) == ("new", 7)
     assert harness.names() == ([], [])
     assert harness.disk.steps == []
@@ -309,7 +309,7 @@ async def test_create_of_one_topic_by_many_succeeds_once(harness: TopicsHarness)
 
     async def create() -> None:
         try:
-            await harness.topics.create(NewTopic("flights"))
+            await harness.topics.create(TopicSpec("flights"))
         except TopicAlreadyExists:
             outcomes.append("exists")
         else:
@@ -339,7 +339,7 @@ async def test_ensure_returns_the_same_topic_to_all(harness: TopicsHarness) -> N
 async def test_create_makes_a_topic_visible_when_it_is_durable(harness: TopicsHarness) -> None:
     gate = harness.disk.gates["put_topics"] = trio.Event()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(harness.topics.create, NewTopic("flights"))
+        nursery.start_soon(harness.topics.create, TopicSpec("flights"))
         await harness.disk.wait_reached("put_topics")
         await wait_all_tasks_blocked()
         assert harness.topics.find("flights") is None
@@ -351,11 +351,11 @@ async def test_create_makes_a_topic_visible_when_it_is_durable(harness: TopicsHa
 async def test_create_that_fails_leaves_nothing(harness: TopicsHarness, step: str) -> None:
     harness.disk.failing = step
     with pytest.raises(StorageError, match=r"topic 'flights' cannot be created: .*No space left"):
-        await harness.topics.create(NewTopic("flights", 3))
+        await harness.topics.create(TopicSpec("flights", 3))
     assert harness.names() == ([], [])
     assert harness.storage.open_now == set()
     harness.disk.failing = None
-    await harness.topics.create(NewTopic("flights", 3))
+    await harness.topics.create(TopicSpec("flights", 3))
     assert harness.names() == (["flights"], ["flights"])
 
 
@@ -368,7 +368,7 @@ async def test_create_whose_clean_up_fails_as_well(
 
     harness.metadata.commit = fail_from_now_on  # type: ignore[method-assign]
     with pytest.raises(StorageError, match="topic 'flights' cannot be created"):
-        await harness.topics.create(NewTopic("flights"))
+        await harness.topics.create(TopicSpec("flights"))
     assert harness.names() == ([], [])
     assert "partitions of topic flights are left on the disk" in caplog.text
 
@@ -395,14 +395,14 @@ async def cancelled(harness: TopicsHarness, step: str, action: Action) -> None:
 
 @pytest.mark.parametrize("step", ["open_partitions", "put_topics"])
 async def test_create_is_completed_after_a_cancellation(harness: TopicsHarness, step: str) -> None:
-    await cancelled(harness, step, lambda topics: topics.create(NewTopic("flights", 2)))
+    await cancelled(harness, step, lambda topics: topics.create(TopicSpec("flights", 2)))
     assert harness.names() == (["flights"], ["flights"])
     assert len(harness.topics.get("flights").partitions) == 2
 
 
 @pytest.mark.parametrize("step", ["remove_topics", "delete_partitions"])
 async def test_delete_is_completed_after_a_cancellation(harness: TopicsHarness, step: str) -> None:
-    await harness.topics.create(NewTopic("flights", 2))
+    await harness.topics.create(TopicSpec("flights", 2))
     await cancelled(harness, step, lambda topics: topics.delete("flights"))
     assert harness.names() == ([], [])
     assert harness.storage.open_now == set()
@@ -411,17 +411,17 @@ async def test_delete_is_completed_after_a_cancellation(harness: TopicsHarness, 
 async def test_create_and_delete_cancelled_while_they_wait_change_nothing(harness: TopicsHarness) -> None:
     gate = harness.disk.gates["put_topics"] = trio.Event()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(harness.topics.create, NewTopic("first"))
+        nursery.start_soon(harness.topics.create, TopicSpec("first"))
         await wait_all_tasks_blocked()
         with trio.CancelScope() as scope:
             scope.cancel()
-            await harness.topics.create(NewTopic("second"))
+            await harness.topics.create(TopicSpec("second"))
         gate.set()
     assert harness.names() == (["first"], ["first"])
 
 
 async def test_delete_wakes_waiters_and_ends_reading(harness: TopicsHarness) -> None:
-    topic = await harness.topics.create(NewTopic("flights", 2))
+    topic = await harness.topics.create(TopicSpec("flights", 2))
     for partition in topic.partitions:
         partition.log.append_nowait(make_batch())
     woken: list[int] = []
@@ -437,7 +437,7 @@ async def test_delete_wakes_waiters_and_ends_reading(harness: TopicsHarness) -> 
 
 
 async def test_delete_removes_the_topic_before_its_files(harness: TopicsHarness) -> None:
-    await harness.topics.create(NewTopic("flights"))
+    await harness.topics.create(TopicSpec("flights"))
     gate = harness.disk.gates["delete_partitions"] = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(harness.topics.delete, "flights")
@@ -447,7 +447,7 @@ async def test_delete_removes_the_topic_before_its_files(harness: TopicsHarness)
 
 
 async def test_delete_changes_nothing_when_the_disk_fails(harness: TopicsHarness) -> None:
-    topic = await harness.topics.create(NewTopic("flights"))
+    topic = await harness.topics.create(TopicSpec("flights"))
     harness.disk.failing = "remove_topics"
     with pytest.raises(StorageError, match=r"topic 'flights' cannot be deleted: .*No space left"):
         await harness.topics.delete("flights")
@@ -459,7 +459,7 @@ async def test_delete_succeeds_when_files_cannot_be_removed(
     harness: TopicsHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The registry has forgotten the topic: for every client, now and after a restart, it is gone."""
-    await harness.topics.create(NewTopic("flights"))
+    await harness.topics.create(TopicSpec("flights"))
     harness.disk.failing = "delete_partitions"
     await harness.topics.delete("flights")
     assert harness.names() == ([], [])
@@ -467,7 +467,7 @@ async def test_delete_succeeds_when_files_cannot_be_removed(
 
 
 async def test_delete_of_one_topic_by_many_succeeds_once(harness: TopicsHarness) -> None:
-    await harness.topics.create(NewTopic("flights"))
+    await harness.topics.create(TopicSpec("flights"))
     unknown: list[int] = []
 
     async def delete() -> None:
@@ -484,8 +484,8 @@ async def test_delete_of_one_topic_by_many_succeeds_once(harness: TopicsHarness)
 
 async def test_load_restores_all_topics_after_a_restart(harness: TopicsHarness) -> None:
     created = [
-        await harness.topics.create(NewTopic("flights", 100)),
-        await harness.topics.create(NewTopic("planes", 40, config={"segment.bytes": "2000000"})),
+        await harness.topics.create(TopicSpec("flights", 100)),
+        await harness.topics.create(TopicSpec("planes", 40, config={"segment.bytes": "2000000"})),
     ]
     await harness.topics.close()
     await harness.close()
@@ -506,7 +506,7 @@ async def test_load_restores_all_topics_after_a_restart(harness: TopicsHarness) 
 
 
 async def test_high_watermarks_that_a_thread_looks_up_are_there_after_a_close(harness: TopicsHarness) -> None:
-    (partition,) = (await harness.topics.create(NewTopic("flights", 1))).partitions
+    (partition,) = (await harness.topics.create(TopicSpec("flights", 1))).partitions
     partition.log.append_nowait(make_batch([b"x"]))
     known = harness.followers.replicas.high_watermarks()
     await harness.topics.close()
@@ -517,7 +517,7 @@ async def test_high_watermarks_that_a_thread_looks_up_are_there_after_a_close(ha
 async def test_load_takes_a_partition_offline_that_finds_the_disk_full_and_serves_the_others(
     harness: TopicsHarness, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await harness.topics.create(NewTopic("flights", 3))
+    await harness.topics.create(TopicSpec("flights", 3))
     await harness.topics.close()
     await harness.close()
     refusal = NO_SPACE
@@ -542,7 +542,7 @@ async def test_load_takes_a_partition_offline_that_finds_the_disk_full_and_serve
 async def test_load_of_a_topic_with_unknown_keys(
     harness: TopicsHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await harness.topics.create(NewTopic("flights"))
+    await harness.topics.create(TopicSpec("flights"))
     record = topics_of(harness.metadata)[0]
     config = {"of.a.plugin": "1", "segment.bytes": "nonsense", "max.message.bytes": "5000"}
     await put_topics(harness.metadata, topic_image(record.name, record.topic_id, 1, config))
@@ -558,7 +558,7 @@ async def test_load_of_a_topic_with_unknown_keys(
 async def test_wake_all_waiters_of_all_topics(harness: TopicsHarness) -> None:
     woken: list[str] = []
     for name in ("flights", "planes"):
-        topic = await harness.topics.create(NewTopic(name))
+        topic = await harness.topics.create(TopicSpec(name))
         topic.partitions[0].log.add_waiter(AppendWaiter(10**9, partial(woken.append, name)))
     harness.topics.wake_all_waiters()
     assert sorted(woken) == ["flights", "planes"]
@@ -567,7 +567,7 @@ async def test_wake_all_waiters_of_all_topics(harness: TopicsHarness) -> None:
 async def test_close_of_a_partition_that_fails_closes_the_others(
     harness: TopicsHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = await harness.topics.create(NewTopic("flights", 3))
+    topic = await harness.topics.create(TopicSpec("flights", 3))
     closed: list[int] = []
 
     def fail() -> None:
@@ -583,6 +583,6 @@ async def test_close_of_a_partition_that_fails_closes_the_others(
 
 
 async def test_is_internal_of_internal_topics(harness: TopicsHarness) -> None:
-    internal = await harness.topics.create(NewTopic("__consumer_offsets"))
+    internal = await harness.topics.create(TopicSpec("__consumer_offsets"))
     assert internal.is_internal
-    assert not (await harness.topics.create(NewTopic("flights"))).is_internal
+    assert not (await harness.topics.create(TopicSpec("flights"))).is_internal

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from tidelog.kernel.cli.main import main, tidelog
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def data(tmp_path: Path) -> Path:
 async def fill(data: Path | str) -> None:
     async with running_broker({"storage": "file", "log.dirs": str(data)}) as broker:
         for name in ("prices", "orders"):
-            topic = await broker.topics.create(NewTopic(name, 1, config={"cleanup.policy": "compact"}))
+            topic = await broker.topics.create(TopicSpec(name, 1, config={"cleanup.policy": "compact"}))
             for _ in range(10):
                 topic.partitions[0].log.append_nowait(make_batch([b"x" * 1000], keys=[b"k"]))
 
@@ -91,7 +91,7 @@ def test_run_takes_a_topic_that_is_named_twice_once(data: Path) -> None:
 async def create(data: Path, name: str, config: dict[str, str], batches: int = 0) -> None:
     """Create a topic with so many segments, whose records are old, on a broker that is stopped then."""
     async with running_broker({"storage": "file", "log.dirs": str(data)}) as broker:
-        topic = await broker.topics.create(NewTopic(name, 1, config=config))
+        topic = await broker.topics.create(TopicSpec(name, 1, config=config))
         for _ in range(batches):
             topic.partitions[0].log.append_nowait(make_batch([b"x"], keys=[b"k"], timestamps=1))
             await topic.partitions[0].log.roll()

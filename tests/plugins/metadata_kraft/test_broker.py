@@ -13,7 +13,7 @@ from tidelog.kernel.broker import Broker
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.metadata_kraft.store import KraftMetadata
 
 LOG = "t-0/00000000000000000000.log"
@@ -39,7 +39,7 @@ async def test_partitions_are_led_in_the_epochs_of_the_log(
     for start in range(3):
         async with running_broker(settings) as broker:
             if not start:
-                await broker.topics.create(NewTopic("t", 1))
+                await broker.topics.create(TopicSpec("t", 1))
             partition = only_partition(broker)
             assert partition.leader_epoch == remembered_epoch(broker) == 2 * start
             partition.append_nowait(make_batch())
@@ -53,7 +53,7 @@ async def test_an_epoch_that_only_the_partition_knows_is_told_to_the_log(
     tmp_path: Path, settings: dict[str, object]
 ) -> None:
     async with running_broker(settings) as broker:
-        await broker.topics.create(NewTopic("t", 1))
+        await broker.topics.create(TopicSpec("t", 1))
         only_partition(broker).append_nowait(make_batch())
     (tmp_path / "data/t-0/leader-epoch-checkpoint").write_text("0\n1\n9 0\n")
     async with running_broker(settings) as broker:
@@ -73,7 +73,7 @@ async def test_a_broker_registers_where_it_is_reached(settings: dict[str, object
 
 async def test_an_adopted_topic_is_served_and_marked(tmp_path: Path, settings: dict[str, object]) -> None:
     async with running_broker(settings) as broker:
-        await broker.topics.create(NewTopic("t", 1))
+        await broker.topics.create(TopicSpec("t", 1))
         only_partition(broker).append_nowait(make_batch())
         assert not broker.topics.get("t").adopted
     shutil.rmtree(tmp_path / "data/__cluster_metadata-0")

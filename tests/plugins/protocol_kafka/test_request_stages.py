@@ -21,7 +21,7 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.seams.requests import (
     ANONYMOUS,
-    Operation,
+    AclOperation,
     Permission,
     Phase,
     Request,
@@ -224,7 +224,7 @@ async def test_a_stage_gets_request_response_and_time() -> None:
         await client.ask(HEARTBEAT, 4, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
     ((request, seen, seconds),) = watching[0].seen
     assert request.api[:3] == (METADATA.key, "Metadata", 9)
-    assert Permission(ResourceType.TOPIC, Operation.DESCRIBE) in request.api.needs
+    assert Permission(ResourceType.TOPIC, AclOperation.DESCRIBE) in request.api.needs
     assert request[1:6] == ("PLAINTEXT", "127.0.0.1", port, ANONYMOUS, "tests")
     assert [topic.name for topic in request.message.topics] == ["t"]  # type: ignore[attr-defined]
     assert seen == response

@@ -19,7 +19,7 @@ from tidelog.kernel.log import Isolation, UnifiedLog
 from tidelog.kernel.seams.storage import region_bytes
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic as KernelTopic
+from tidelog.kernel.topics import TopicSpec
 
 HOUR_MS = 3_600_000
 TOPIC = "flights"
@@ -38,7 +38,7 @@ async def check_all_logs(broker: Broker) -> None:
 
 async def filled(broker: Broker, clock: FakeClock, config: dict[str, str] | None = None) -> UnifiedLog:
     """A partition with one batch every half hour, the last one now."""
-    topic = await broker.topics.create(KernelTopic(TOPIC, 1, config=CONFIG | (config or {})))
+    topic = await broker.topics.create(TopicSpec(TOPIC, 1, config=CONFIG | (config or {})))
     (partition,) = topic.partitions
     for index in range(SEGMENTS):
         if index:
@@ -90,7 +90,7 @@ async def test_retention_leaves_a_topic_alone_that_is_only_compacted(tmp_path: P
     clock = FakeClock()
     async with running_broker(settings(tmp_path), clock=clock) as broker:
         config = CONFIG | {"cleanup.policy": "compact"}
-        (partition,) = (await broker.topics.create(KernelTopic(TOPIC, 1, config=config))).partitions
+        (partition,) = (await broker.topics.create(TopicSpec(TOPIC, 1, config=config))).partitions
         for _ in range(3):
             partition.log.append_nowait(make_batch([b"x"], keys=[b"k"], timestamps=clock()))
             clock.advance(10 * HOUR_MS)

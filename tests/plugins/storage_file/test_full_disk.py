@@ -20,7 +20,7 @@ from tidelog.kernel.leader_epochs import CHECKPOINT_NAME
 from tidelog.kernel.log import Isolation, UnifiedLog
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.storage_file.directories.checkpoints import RECOVERY_POINT_CHECKPOINT
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
@@ -54,7 +54,7 @@ def settings(tmp_path: Path) -> dict[str, object]:
 
 async def with_topic(broker: Broker, name: str = "t") -> UnifiedLog:
     """A topic with three records."""
-    await broker.topics.create(NewTopic(name, 1))
+    await broker.topics.create(TopicSpec(name, 1))
     partition = broker.topics.get(name).partitions[0]
     append(partition.log, FILLED)
     return partition.log
@@ -91,7 +91,7 @@ async def test_disk_failed_keeps_a_full_directory_in_service(
         partition.raise_log_start(2)
         await trio.lowlevel.checkpoint()
         with pytest.raises(StorageError, match="cannot be created"):
-            await broker.topics.create(NewTopic("u", 1))
+            await broker.topics.create(TopicSpec("u", 1))
         # Checkpoints, snapshots of the metadata and all other work in the background is refused meanwhile.
         seen = failing.refused
         await eventually(lambda: failing.refused > seen + 10)
@@ -100,7 +100,7 @@ async def test_disk_failed_keeps_a_full_directory_in_service(
         assert not broker.storage.failed_partitions
         failing.recover()
         append(partition)
-        await broker.topics.create(NewTopic("u", 1))
+        await broker.topics.create(TopicSpec("u", 1))
         checkpoint = Path(str(settings["log.dirs"])) / "log-start-offset-checkpoint"
         await eventually(lambda: checkpoint.exists() and "t 0 2" in checkpoint.read_text())
     assert caplog.text.count("is full: appends are refused") == 1
@@ -111,7 +111,7 @@ async def test_side_writes_that_a_full_disk_refuses_are_written_later(
     settings: dict[str, object], failing: FailingDisk, tmp_path: Path
 ) -> None:
     async with running_broker(settings) as broker:
-        await broker.topics.create(NewTopic("t", 1))
+        await broker.topics.create(TopicSpec("t", 1))
         partition = broker.topics.get("t").partitions[0]
         written = tmp_path / "d" / "t-0" / CHECKPOINT_NAME
         failing.refuse(errno.ENOSPC, ["open_file"], paths=lambda path: CHECKPOINT_NAME in path)
@@ -225,9 +225,9 @@ async def test_write_forgotten_on_a_full_disk_is_owed_before_a_topic_gets_the_na
         assert not (tmp_path / "d" / "t-0").exists()
         assert "t 0 3" in checkpoint.read_text()
         with pytest.raises(StorageError, match="cannot be created"):
-            await broker.topics.create(NewTopic("t", 1))
+            await broker.topics.create(TopicSpec("t", 1))
         failing.recover()
-        await broker.topics.create(NewTopic("t", 1))
+        await broker.topics.create(TopicSpec("t", 1))
         assert "t 0" not in checkpoint.read_text()
 
 

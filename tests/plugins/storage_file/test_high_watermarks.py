@@ -12,7 +12,7 @@ from tests.plugins.storage_file.files import eventually
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
 CHECKPOINT = "replication-offset-checkpoint"
@@ -25,7 +25,7 @@ async def broker_on(place: Path, interval_ms: int) -> AsyncGenerator[Broker]:
     settings = {"storage": "file", "log.dirs": str(place), INTERVAL: interval_ms}
     async with running_broker(settings) as broker:
         if broker.topics.find("t") is None:
-            await broker.topics.create(NewTopic("t", 2))
+            await broker.topics.create(TopicSpec("t", 2))
         yield broker
 
 

@@ -23,7 +23,7 @@ from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.harness import append, append_many, read_bytes
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 FIRST = "00000000000000000000"
 TEN_MEGABYTES = 10 * 1024 * 1024
@@ -198,7 +198,7 @@ async def test_files_and_directories_are_not_readable_for_others(tmp_path: Path)
     before = os.umask(0)
     try:
         async with running_broker({"storage": "file", "log.dirs": str(tmp_path / "d")}) as broker:
-            await broker.topics.create(NewTopic("t", 1))
+            await broker.topics.create(TopicSpec("t", 1))
     finally:
         os.umask(before)
     root = tmp_path / "d"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 
 async def test_open_partitions_does_not_warn_of_partitions_added_to_a_loaded_topic(
@@ -15,7 +15,7 @@ async def test_open_partitions_does_not_warn_of_partitions_added_to_a_loaded_top
 ) -> None:
     settings = {"storage": "file", "log.dirs": str(tmp_path)}
     async with running_broker(settings) as broker:
-        await broker.topics.create(NewTopic("flights", 2))
+        await broker.topics.create(TopicSpec("flights", 2))
     async with running_broker(settings) as broker:
         await broker.topics.grow("flights", 4)
         assert len(broker.topics.get("flights").partitions) == 4
@@ -27,7 +27,7 @@ async def test_open_partitions_warns_of_a_missing_partition_directory(
 ) -> None:
     settings = {"storage": "file", "log.dirs": str(tmp_path)}
     async with running_broker(settings) as broker:
-        await broker.topics.create(NewTopic("flights", 2))
+        await broker.topics.create(TopicSpec("flights", 2))
     for path in (tmp_path / "flights-1").iterdir():
         path.unlink()
     (tmp_path / "flights-1").rmdir()

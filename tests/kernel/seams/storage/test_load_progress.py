@@ -14,7 +14,7 @@ from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 
 
 def test_add_logs_and_set_segments_count_remaining_logs_and_remaining_segments() -> None:
@@ -46,7 +46,7 @@ async def test_remaining_logs_are_none_when_the_broker_is_ready(tmp_path: Path) 
 async def test_remaining_segments_of_a_log_decrease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"storage": "file", "log.dirs": str(tmp_path / "data")}
     async with running_broker(settings) as broker:
-        topic = await broker.topics.create(NewTopic("t", config={"segment.ms": "1"}))
+        topic = await broker.topics.create(TopicSpec("t", config={"segment.ms": "1"}))
         for number in range(5):
             topic.partitions[0].log.append_nowait(make_batch(timestamps=START_MS + 10 * number))
         assert len(topic.partitions[0].log.store.segments()) == 5

@@ -20,7 +20,7 @@ from tests.plugins.storage_file.files import eventually
 from tests.stored_records import stored_records
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic as KernelTopic
+from tidelog.kernel.topics import TopicSpec
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
@@ -41,7 +41,7 @@ async def compact(broker: Broker, policy: str = "compact") -> None:
 
 async def new_partition(broker: Broker, **config: str) -> UnifiedLog:
     named = {name.replace("_", "."): value for name, value in config.items()}
-    topic = await broker.topics.create(KernelTopic(TOPIC, 1, config=CONFIG | named))
+    topic = await broker.topics.create(TopicSpec(TOPIC, 1, config=CONFIG | named))
     (partition,) = topic.partitions
     return partition.log
 

@@ -35,7 +35,7 @@ from tidelog.kernel.seams.storage import ForwardingStore, SegmentView
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy
 from tidelog.plugins.cleaner.execution import planning, workers
 from tidelog.plugins.cleaner.execution.log_cleanup import LogCleanup
@@ -79,7 +79,7 @@ def cleanup_of(broker: Broker, *policies: CleanupPolicy) -> Callable[[], Any]:
 async def filled(broker: Broker, name: str = TOPIC, policies: str = "delete", batches: int = 6) -> UnifiedLog:
     """The partition of a new topic: two batches a segment, the last one active."""
     config = {"segment.bytes": "1048576", "cleanup.policy": policies}
-    topic = await broker.topics.create(NewTopic(name, 1, config=config))
+    topic = await broker.topics.create(TopicSpec(name, 1, config=config))
     (partition,) = topic.partitions
     for index in range(batches):
         if index and not index % 2:
@@ -434,7 +434,7 @@ async def test_run_asks_nothing_of_idle_logs(monkeypatch: pytest.MonkeyPatch) ->
     policies: Sequence[CleanupPolicy] = (RetentionPolicy(), CompactionPolicy())
     async with running_broker() as broker:
         config = {"cleanup.policy": "compact,delete"}
-        topic = await broker.topics.create(NewTopic(TOPIC, 200, config=config))
+        topic = await broker.topics.create(TopicSpec(TOPIC, 200, config=config))
         for partition in topic.partitions[::2]:
             partition.log.append_nowait(make_batch([b"x"], keys=[b"k"]))
         run = cleanup_of(broker, *policies)
@@ -454,7 +454,7 @@ async def test_run_lets_other_tasks_run_while_it_looks_at_idle_logs(
     async with running_broker() as broker:
         policies = "delete" if topics == 1 else "compact"
         for number in range(topics):
-            new = NewTopic(f"{TOPIC}{number}", partitions, config={"cleanup.policy": policies})
+            new = TopicSpec(f"{TOPIC}{number}", partitions, config={"cleanup.policy": policies})
             await broker.topics.create(new)
         run = cleanup_of(broker, RetentionPolicy())
         await run()
@@ -474,7 +474,7 @@ async def test_run_has_one_call_of_a_thread_for_many_logs(monkeypatch: pytest.Mo
 
     policy = Policy(lambda _: NOTHING)
     async with running_broker() as broker:
-        await broker.topics.create(NewTopic(TOPIC, 200))
+        await broker.topics.create(TopicSpec(TOPIC, 200))
         run = cleanup_of(broker, policy)
         monkeypatch.setattr(trio.to_thread, "run_sync", counting)
         await run()
@@ -488,7 +488,7 @@ async def test_run_deletes_by_age_what_compaction_has_left() -> None:
         config = {
             "cleanup.policy": "compact,delete", "retention.ms": "100000", "segment.bytes": "1048576"
         }  # fmt: skip
-        topic = await broker.topics.create(NewTopic(TOPIC, 1, config=config))
+        topic = await broker.topics.create(TopicSpec(TOPIC, 1, config=config))
         (partition,) = topic.partitions
         for key, timestamp in ((b"old", clock()), (b"new", clock() + 90_000)):
             partition.log.append_nowait(make_batch([b"x" * 400_000], keys=[key], timestamps=timestamp))
@@ -709,7 +709,7 @@ async def test_a_warning_of_a_plan_is_logged_when_it_changes(caplog: pytest.LogC
 async def test_cleanup_policy_takes_the_names_of_installed_policies() -> None:
     async with running_broker() as broker:
         with pytest.raises(InvalidTopicConfig) as raised:
-            await broker.topics.create(NewTopic("wrong", config={"cleanup.policy": "compact,delte"}))
+            await broker.topics.create(TopicSpec("wrong", config={"cleanup.policy": "compact,delte"}))
         assert str(raised.value) == (
             "cleanup.policy = 'compact,delte': has 'delte', but may have any of compact, delete (did you "
             "mean delete?)."

@@ -35,7 +35,7 @@ from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
 from tidelog.kernel.seams.storage import SegmentDraft
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.cleaner.errors import RewriteAborted
 from tidelog.plugins.cleaner.execution.log_cleanup import LogCleanup
 from tidelog.plugins.cleaner.execution.log_state import FIRST_BACKOFF_S, MOST_BACKOFF_S
@@ -109,7 +109,7 @@ async def running(tmp_path: Path, storage: str, **more: object) -> AsyncGenerato
 
 async def filled(broker: Broker, name: str = TOPIC, batches: int = 6) -> UnifiedLog:
     """The partition of a new topic: two batches of three records a segment, the last one active."""
-    topic = await broker.topics.create(NewTopic(name, 1, config={"cleanup.policy": "delete"}))
+    topic = await broker.topics.create(TopicSpec(name, 1, config={"cleanup.policy": "delete"}))
     (partition,) = topic.partitions
     for index in range(batches):
         if index and not index % 2:
@@ -665,7 +665,7 @@ async def test_worker_that_is_left_before_its_first_message_still_has_its_job(
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 async def test_a_worker_has_the_codecs_of_the_broker(tmp_path: Path, codec: int) -> None:
     async with running(tmp_path, "file") as broker:
-        topic = await broker.topics.create(NewTopic(TOPIC, 1, config={"cleanup.policy": "delete"}))
+        topic = await broker.topics.create(TopicSpec(TOPIC, 1, config={"cleanup.policy": "delete"}))
         (partition,) = topic.partitions
         partition.log.append_nowait(compressed(make_batch([b"value"] * 6), codec))
         assert await partition.log.roll()
@@ -679,7 +679,7 @@ async def test_a_worker_has_the_codecs_of_the_broker(tmp_path: Path, codec: int)
 
 async def test_rewrite_leaves_out_aborted_records_of_every_segment(tmp_path: Path) -> None:
     async with running(tmp_path, "file") as broker:
-        topic = await broker.topics.create(NewTopic(TOPIC, 1, config={"cleanup.policy": "delete"}))
+        topic = await broker.topics.create(TopicSpec(TOPIC, 1, config={"cleanup.policy": "delete"}))
         (partition,) = topic.partitions
         for producer_id in (1, 2):
             batch = make_batch(

@@ -29,7 +29,7 @@ from tests.plugins.cleaner.execution.test_rewriting import (
 from tests.plugins.cleaner.filters import EvenOffsets
 from tidelog.kernel.seams.cleanup import Rewrite
 from tidelog.kernel.testing import make_batch
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.cleaner.execution import workers as workers_module
 from tidelog.plugins.cleaner.execution.workers import Workers
 from tidelog.plugins.cleaner.worker import process
@@ -119,7 +119,7 @@ async def test_a_running_broker_keeps_its_workers(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(process, "WorkerProcess", Counted)
     async with running(tmp_path, "file") as broker:
-        topic = await broker.topics.create(NewTopic(TOPIC, 1, config={"cleanup.policy": "compact"}))
+        topic = await broker.topics.create(TopicSpec(TOPIC, 1, config={"cleanup.policy": "compact"}))
         (partition,) = topic.partitions
         for _ in range(2):
             for value in (b"older", b"newer"):

@@ -16,11 +16,11 @@ from tidelog.kernel.errors import CoordinatorLoadInProgress, NotCoordinator, Sto
 from tidelog.kernel.replica import Leadership
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.coordinator.runtime import LoadedBatch, StateRecord
 from tidelog.plugins.coordinator.runtime.topic_log import TopicLog
 
-SPEC = NewTopic("__state", 3, config={"cleanup.policy": "compact"})
+SPEC = TopicSpec("__state", 3, config={"cleanup.policy": "compact"})
 
 
 class Reader:
@@ -110,7 +110,7 @@ async def test_append_logs_once_a_minute_for_each_partition_that_it_is_refused(
 
 
 async def test_partition_count_of_an_existing_topic(broker: Broker) -> None:
-    await broker.topics.create(NewTopic("__state", 5))
+    await broker.topics.create(TopicSpec("__state", 5))
     log, reader = new_log(broker)
     assert log.partition_count == 5
     assert reader.is_loaded == [0, 1, 2, 3, 4]
@@ -210,7 +210,7 @@ async def test_loading_stops_when_the_topic_is_deleted(
 
 
 async def test_forget_is_called_while_partition_count_is_still_that_of_the_topic(broker: Broker) -> None:
-    await broker.topics.create(NewTopic("__state", 5))
+    await broker.topics.create(TopicSpec("__state", 5))
     log, reader = new_log(broker)
     counts: list[int] = []
     reader.on_forget = lambda: counts.append(log.partition_count)

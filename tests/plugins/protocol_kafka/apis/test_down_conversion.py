@@ -42,7 +42,7 @@ from tidelog.kernel.seams.storage import FileRegion, LogSlice
 from tidelog.kernel.seams.wire import StreamedBytes
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.protocol_kafka.apis import down_conversion
 from tidelog.plugins.protocol_kafka.apis.down_conversion import (
     MAX_RECORD_BYTES,
@@ -503,7 +503,7 @@ async def test_fetch_returns_messages_of_all_of_many_partitions(version: int) ->
     """They share what is in memory before the response is sent, as they share `fetch.max.bytes`."""
     value = bytes(100_000)
     async with running_broker({"storage": "memory"}) as broker:
-        topic = await broker.topics.create(NewTopic("many", 50, config={"max.message.bytes": "1000000"}))
+        topic = await broker.topics.create(TopicSpec("many", 50, config={"max.message.bytes": "1000000"}))
         for partition in topic.partitions:
             for _ in range(5):
                 partition.log.append_nowait(make_batch([value] * 2))
@@ -536,7 +536,7 @@ async def test_converted_runs_in_threads() -> None:
 async def test_a_fetch_of_50_megabytes_takes_little_memory() -> None:
     """Whatever the client asks for, a few pieces are in memory: of the log, and of messages."""
     async with running_broker({"storage": "memory", "fetch.max.bytes": 1 << 30}) as broker:
-        topic = await broker.topics.create(NewTopic("big", 1, config={"max.message.bytes": str(1 << 20)}))
+        topic = await broker.topics.create(TopicSpec("big", 1, config={"max.message.bytes": str(1 << 20)}))
         (partition,) = topic.partitions
         value = bytes(range(250)) * 400
         for _ in range(100):

@@ -15,7 +15,7 @@ from tidelog.kernel.broker import Broker
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic, Topic
+from tidelog.kernel.topics import Topic, TopicSpec
 from tidelog.plugins.protocol_kafka.messages.api import FETCH
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import FetchRequest, FetchTopic, PartitionData
@@ -67,7 +67,7 @@ class World:
 
     async def start(self) -> None:
         """Create the topic, and open the session with one partition."""
-        self.topic: Topic = await self.broker.topics.create(NewTopic("t", PARTITIONS))
+        self.topic: Topic = await self.broker.topics.create(TopicSpec("t", PARTITIONS))
         self.exists = True
         await self.open({0: 0})
 
@@ -180,7 +180,7 @@ class World:
             self.exists = False
             self.open_in.clear()
         elif kind == "create" and not self.exists:
-            self.topic = await self.broker.topics.create(NewTopic("t", PARTITIONS))
+            self.topic = await self.broker.topics.create(TopicSpec("t", PARTITIONS))
             self.exists = True
             if self.version >= 13:
                 # The client names the new id only after it has forgotten the old one.

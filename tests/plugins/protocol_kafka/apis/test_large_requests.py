@@ -8,7 +8,7 @@ from tests.turns import turns_of_another_task
 from tidelog.kernel import pace
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetToCommit
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.protocol_kafka.apis.join_group import MAX_PROTOCOLS
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (
@@ -245,7 +245,7 @@ async def test_list_groups_of_many_groups_lets_other_tasks_run(
     client: Client, broker: Broker, version: int
 ) -> None:
     await broker.coordinator.prepare_groups()
-    await broker.topics.create(NewTopic("t", 1))
+    await broker.topics.create(TopicSpec("t", 1))
     for number in range(COUNT):
         broker.coordinator.offsets.commit(OffsetCommit(f"g{number}", [OffsetToCommit("t", 0, 1)]))
     # The encoder alone has a step for 64 groups.
@@ -260,7 +260,7 @@ async def test_list_groups_of_many_groups_lets_other_tasks_run(
 @pytest.mark.usefixtures("every_step_is_long")
 async def test_topics_of_many_partitions_are_created_and_deleted_in_steps(broker: Broker) -> None:
     async with turns_of_another_task() as turns:
-        await broker.topics.create(NewTopic("many", COUNT))
+        await broker.topics.create(TopicSpec("many", COUNT))
     # One for each partition that is opened; specifications and stores are made 32 at a time.
     assert turns.count > COUNT + COUNT // 32 + COUNT // 64
     async with turns_of_another_task() as turns:
@@ -280,7 +280,7 @@ async def test_list_groups_reads_many_filters_in_steps(client: Client, broker: B
 async def test_requests_about_many_partitions_let_other_tasks_run(client: Client, broker: Broker) -> None:
     """Each passes over them several times: they are named once, read, registered and compared."""
     await broker.coordinator.prepare_groups()
-    await broker.topics.create(NewTopic("many", COUNT))
+    await broker.topics.create(TopicSpec("many", COUNT))
     indexes = range(COUNT)
     wanted = [FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1) for index in indexes]
     fetch = FetchRequest(

@@ -12,7 +12,7 @@ from tidelog.kernel.errors import CoordinatorLoadInProgress, UnstableOffsetCommi
 from tidelog.kernel.seams.coordination.offsets import OffsetFetch
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.protocol_kafka.apis.slices import PARTITIONS_PER_SLICE
 from tidelog.plugins.protocol_kafka.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (
@@ -68,7 +68,7 @@ TIMEOUT_MS = 60_000
 @pytest.fixture
 async def client(broker: Broker) -> Client:
     """A connection to a broker with a topic and the logs that clients make by looking for the coordinator."""
-    await broker.topics.create(NewTopic(TOPIC, 2))
+    await broker.topics.create(TopicSpec(TOPIC, 2))
     await broker.coordinator.prepare_transactions()
     await broker.coordinator.prepare_groups()
     return Client(broker)
@@ -263,7 +263,7 @@ async def test_produce_without_transaction_verification(verified: bool, at_start
     async with running_broker(setting if at_start else {}) as broker:
         if not at_start:
             await broker.controller.alter_broker_config(None, lambda _: setting)
-        await broker.topics.create(NewTopic(TOPIC, 1))
+        await broker.topics.create(TopicSpec(TOPIC, 1))
         client = Client(broker)
         producer_id = (await init(client)).producer_id
         code = ErrorCode.INVALID_TXN_STATE if verified else 0
@@ -377,7 +377,7 @@ async def test_produce_that_adds_its_partition_begins_with_sequence_0(
 
 async def test_produce_to_very_many_partitions_adds_all_of_them(client: Client, broker: Broker) -> None:
     """They are appended in slices, and the partitions of each slice are added before it."""
-    topic = await broker.topics.create(NewTopic("many", PARTITIONS_PER_SLICE + 1))
+    topic = await broker.topics.create(TopicSpec("many", PARTITIONS_PER_SLICE + 1))
     producer_id = (await init(client)).producer_id
     batch = make_batch(producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
     data = [

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.testing import make_batch
-from tidelog.kernel.topics import NewTopic, Topic
+from tidelog.kernel.topics import Topic, TopicSpec
 
 
 async def new_topic(
     broker: Broker, name: str = "flights", partitions: int = 1, config: Mapping[str, str] | None = None
 ) -> Topic:
     """A topic without records."""
-    return await broker.topics.create(NewTopic(name, partitions, config=config or {}))
+    return await broker.topics.create(TopicSpec(name, partitions, config=config or {}))
 
 
 def fill(topic: Topic, partition: int, counts: Sequence[int], value: bytes = b"value") -> None:

@@ -25,7 +25,7 @@ from tidelog.kernel.seams.storage import FileRegion, TopicPartition
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.harness import read_all
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.storage_file.directories.failed_directories import FailureChannel
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
@@ -55,7 +55,7 @@ def settings(place: Path, **more: object) -> dict[str, object]:
 async def two_directories(place: Path, **more: object) -> AsyncGenerator[Broker]:
     async with running_broker(settings(place, **more)) as broker:
         if broker.topics.find("t") is None:
-            await broker.topics.create(NewTopic("t", PARTITIONS))
+            await broker.topics.create(TopicSpec("t", PARTITIONS))
         yield broker
 
 
@@ -107,7 +107,7 @@ async def test_disk_failed_takes_one_directory_offline_while_the_other_is_served
             assert partition.log_end_offset == 6
         # Its lock is let go of, so that whoever repairs it can.
         await eventually(lambda: can_be_locked(tmp_path / "a"))
-        await broker.topics.create(NewTopic("later", 2))
+        await broker.topics.create(TopicSpec("later", 2))
         assert not list((tmp_path / "a").glob("later-*"))
     assert not (tmp_path / "a" / CLEAN_MARK).exists()
     assert (tmp_path / "b" / CLEAN_MARK).exists()
@@ -289,7 +289,7 @@ async def test_take_next_halts_the_broker_when_the_metadata_log_directory_fails(
         async with two_directories(tmp_path) as broker:
             disk.refuse(errno.EIO, ["sync_data"], paths=below(tmp_path / "meta"))  # type: ignore[arg-type]
             with pytest.raises(StorageError):
-                await broker.topics.create(NewTopic("never", 1))
+                await broker.topics.create(TopicSpec("never", 1))
             with trio.fail_after(DEADLINE_S):
                 await broker.wait_stop_requested()
             disk.recover()
@@ -315,7 +315,7 @@ async def test_log_directories_open_takes_an_unusable_directory_offline_until_re
         views = {view.path: view for view in await log_directories_of(broker.storage).describe()}
         assert "cannot be used" in (views[str(tmp_path / "a")].failure or "")
         assert views[str(tmp_path / "b")].failure is None
-        await broker.topics.create(NewTopic("later", 2))
+        await broker.topics.create(TopicSpec("later", 2))
         # Something for the metadata of a partition that is offline does not bring it back.
         await broker.topics.alter_config("t", lambda _: {"segment.ms": "1000000"})
     (tmp_path / "a").unlink()

@@ -16,7 +16,7 @@ from tidelog.kernel.seams.storage import WrittenBatch
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.harness import append_many, read_all
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.storage_file.testing import CHANGING, DyingProcess, FailingDisk, ProcessDied
 
 KAFKAS = "cleaner-offset-checkpoint"
@@ -155,7 +155,7 @@ async def test_set_rewritten_until_on_a_failing_disk_takes_the_directory_down(tm
     }
     failing = FailingDisk()
     async with running_broker(settings) as broker:
-        partitions = (await broker.topics.create(NewTopic("t", 2))).partitions
+        partitions = (await broker.topics.create(TopicSpec("t", 2))).partitions
         lost, kept = sorted(
             partitions, key=lambda each: (tmp_path / "b" / str(each.topic_partition)).exists()
         )

@@ -15,7 +15,7 @@ from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.installed import with_installed_keys
 from tidelog.kernel.testing.storage.harness import append, append_many, read_all, read_bytes
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.index_memory import plugin as index_memory
 from tidelog.plugins.storage_file import plugin as storage_file
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
@@ -118,8 +118,8 @@ async def test_check_topic_refuses_an_unknown_index_format_at_create_and_alter_c
     settings = {"storage": "file", "log.dirs": str(tmp_path / "data")}
     async with running_broker(settings) as broker:
         with pytest.raises(InvalidTopicConfig, match="no plugin"):
-            await broker.topics.create(NewTopic("t", config={"index.format": "btree"}))
-        await broker.topics.create(NewTopic("t", config={"index.format": "memory"}))
+            await broker.topics.create(TopicSpec("t", config={"index.format": "btree"}))
+        await broker.topics.create(TopicSpec("t", config={"index.format": "memory"}))
         with pytest.raises(InvalidTopicConfig, match="no plugin"):
             await broker.topics.alter_config("t", lambda old: {**old, "index.format": "btree"})
         await broker.topics.alter_config("t", lambda old: {**old, "index.format": "sparse"})

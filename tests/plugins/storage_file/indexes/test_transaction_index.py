@@ -17,7 +17,7 @@ from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.harness import append_many
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.storage_file.indexes.transaction_index import CorruptTransactionIndex, TransactionIndex
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
@@ -239,7 +239,7 @@ def test_transaction_index_keeps_only_its_end_in_memory(tmp_path: Path) -> None:
 async def test_transaction_index_that_lost_entries_is_completed_at_start(tmp_path: Path) -> None:
     values = {"storage": "file", "log.dirs": str(tmp_path)}
     async with running_broker(values) as broker:
-        await broker.topics.create(NewTopic("t", 1))
+        await broker.topics.create(TopicSpec("t", 1))
         (partition,) = broker.topics.get("t").partitions
         for producer_id, commit in ((1, False), (2, True), (3, False)):
             batch = make_batch([b"x"], producer_id=producer_id, producer_epoch=0, transactional=True)

@@ -30,7 +30,7 @@ from tidelog.kernel.seams.storage import LogDirectoryView
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.harness import headers_of, read_all
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.storage_file.testing import FailingDisk
 from tidelog.plugins.storage_file.testing.interposing import Interposer
 
@@ -56,7 +56,7 @@ async def two_directories(place: Path) -> AsyncGenerator[Broker]:
     }
     async with running_broker(values) as broker:
         if broker.topics.find("t") is None:
-            await broker.topics.create(NewTopic("t", 1, config=SMALL))
+            await broker.topics.create(TopicSpec("t", 1, config=SMALL))
         yield broker
 
 
@@ -229,7 +229,7 @@ async def test_move_to_an_unknown_or_failed_directory_leaves_the_partition_in_pl
         append(partition, 3)
         with pytest.raises(LogDirNotFound):
             await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / "c"))
-        await broker.topics.create(NewTopic("other", 1))
+        await broker.topics.create(TopicSpec("other", 1))
         disk.refuse(errno.EIO, ["pwrite"], paths=lambda path: path.startswith(f"{tmp_path}/b"))
         await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / "b"))
         # The target fails; the partition stays where it is and loses nothing.
@@ -381,7 +381,7 @@ async def test_release_idle_during_a_move_closes_no_descriptor_that_an_append_us
     monkeypatch.setattr(system, "raise_descriptor_limit", lambda: 0)
     async with two_directories(tmp_path) as broker:
         append(the_partition(broker), 80, 100_000)
-        other = (await broker.topics.create(NewTopic("other", 1))).partitions[0]
+        other = (await broker.topics.create(TopicSpec("other", 1))).partitions[0]
         append(other.log, 1)
         meeting = Meeting(segments=5)
         monkeypatch.setattr(system, "open_file", meeting.open_file)

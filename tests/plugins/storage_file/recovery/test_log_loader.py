@@ -24,7 +24,7 @@ from tidelog.kernel.log.snapshots import snapshot_offsets
 from tidelog.kernel.records.batch import BatchHeader
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 Scanned = dict[str, list[int]]
@@ -152,7 +152,7 @@ async def test_load_after_a_clean_shutdown_reads_no_batch(
 ) -> None:
     async with broker_on(tmp_path) as broker:
         config = {"segment.bytes": str(MEGABYTE)}
-        (partition,) = (await broker.topics.create(NewTopic("t", 1, config=config))).partitions
+        (partition,) = (await broker.topics.create(TopicSpec("t", 1, config=config))).partitions
         await history(broker, partition.log)
         before = partition.log.producers.entries, partition.log.epochs.entries(), partition.log.log_end_offset
         stable = partition.log.last_stable_offset

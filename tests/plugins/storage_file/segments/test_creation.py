@@ -24,7 +24,7 @@ from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.harness import append, append_many, read_all
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.storage_file.testing import CHANGING, DyingProcess, ProcessDied
 from tidelog.plugins.storage_file.testing.interposing import Interposer
 
@@ -100,7 +100,7 @@ async def test_spare_segment_lets_produce_requests_roll_without_creating_files(t
     values = {"storage": "file", "log.dirs": str(tmp_path / "data")}
     async with running_broker(values) as broker:
         await broker.topics.create(
-            NewTopic("t", 1, config={"segment.bytes": "1048576", "preallocate": "true"})
+            TopicSpec("t", 1, config={"segment.bytes": "1048576", "preallocate": "true"})
         )
         (partition,) = broker.topics.get("t").partitions
         threads = Threads()
