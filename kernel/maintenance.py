@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import attrs
 import trio
 
@@ -10,7 +12,10 @@ from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.seams.tasks import PeriodicTask
-from tidelog.kernel.seams.topics import Topics
+
+if TYPE_CHECKING:
+    from tidelog.kernel.topics import Topics
+
 
 DEFAULT_LOOK_MS = 1000
 """How often partitions are checked unless `log.flush.scheduler.interval.ms` is set."""

@@ -36,7 +36,9 @@ class BrokerLoggers:
         return {name: _level_name(logger.getEffectiveLevel()) for name, logger in _loggers().items()}
 
     def alter(self, alter: Alter, *, validate_only: bool = False) -> None:
-        """Change levels; `alter` gives the new ones from those that are set, and others are inherited.
+        """Change levels until the broker stops; `alter` gives the new ones from those that are set.
+
+        Other levels are inherited.
 
         Raises:
             InvalidConfig: there is no such logger, or no such level.

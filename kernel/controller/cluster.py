@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from tidelog.kernel.config import Config
-from tidelog.kernel.seams.cluster import BrokerEndpoint
 from tidelog.kernel.seams.metadata import MetadataQuorum, MetadataStore
 
 EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
 
 
+class BrokerEndpoint(NamedTuple):
+    """The address of a broker on one listener."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
 class Cluster:
-    """The brokers, the leaders and the coordinators, as one broker sees them."""
+    """The brokers, the leaders and the coordinators, as one broker sees them.
+
+    Attributes:
+        node_id: the id of this broker
+        rack: its rack, None without one
+    """
 
     def __init__(self, node_id: int, metadata: MetadataStore, rack: str | None) -> None:
         self.node_id = node_id

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 class Features:
-    """The levels in the image, of features that this broker supports."""
+    """The features of this broker and their levels in the image.
+
+    Attributes:
+        supported: the lowest and the highest level of each feature, by name
+    """
 
     def __init__(self, metadata: MetadataStore, *, has_coordinator: bool) -> None:
         self._metadata = metadata
@@ -29,13 +33,13 @@ class Features:
 
     @property
     def finalized(self) -> Mapping[str, int]:
-        """The finalized levels; those of features that this broker lacks are left out."""
+        """The finalized levels of the supported features; one that is missing is disabled."""
         levels = self._metadata.image.features
         return {name: level for name, level in levels.items() if name in self.supported and level > DISABLED}
 
     @property
     def epoch(self) -> int:
-        """The epoch of the levels."""
+        """A number that grows with each change; of two answers the one with the larger epoch is newer."""
         return self._metadata.image.features_epoch
 
     def level(self, name: str) -> int:

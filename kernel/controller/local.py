@@ -20,13 +20,13 @@ from tidelog.kernel.pace import Pace
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Alter, Config
+    from tidelog.kernel.controller.features import Features
     from tidelog.kernel.metadata import MetadataImage, TopicImage
     from tidelog.kernel.metadata.client_quotas import QuotaEntity
     from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
-    from tidelog.kernel.seams.controller import NewPartitions, PartitionReservations
-    from tidelog.kernel.seams.features import Features, FeatureUpdate
+    from tidelog.kernel.seams.controller import NewPartitions, PartitionReservations, TopicSpec
+    from tidelog.kernel.seams.features import FeatureUpdate
     from tidelog.kernel.seams.metadata import MetadataStore
-    from tidelog.kernel.seams.topics import TopicSpec
 
 _log = logging.getLogger(__name__)
 

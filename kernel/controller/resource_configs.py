@@ -19,7 +19,13 @@ TITLES: Final[Mapping[str, str]] = {"group": "group", "client-metrics": "client 
 
 
 class ResourceConfigs:
-    """The configurations of resources in the image; see `tidelog.kernel.seams.resource_configs`."""
+    """The configurations of groups and of subscriptions to client metrics (KIP-848, KIP-714).
+
+    A resource needs not exist to be configured.
+
+    Attributes:
+        version: a number that grows with each change
+    """
 
     def __init__(self, config: Config, image: Callable[[], MetadataImage]) -> None:
         self._rules = ResourceConfigRules(config)
@@ -40,15 +46,18 @@ class ResourceConfigs:
         self.version += bool(changed)
 
     def names(self, scope: ResourceScope) -> Sequence[str]:
-        """Return the resources that have a configuration."""
+        """Return the resources that have a configuration of their own."""
         return [resource.name for resource in self._image().configs if resource.scope == scope]
 
     def settings(self, scope: ResourceScope, name: str) -> Mapping[str, str]:
-        """Return what is set for a resource itself."""
+        """Return what is set for a resource itself, as text by key."""
         return self._image().config(ConfigResource(scope, name))
 
     def find(self, scope: ResourceScope, name: str) -> TopicConfig | None:
-        """Return the typed configuration of a resource, None without one."""
+        """Return the typed configuration of a resource, None when nothing is set for it.
+
+        It is the same object until the resource is altered. Settings that are not valid here are left out.
+        """
         resource = ConfigResource(scope, name)
         typed = self._typed.get(resource)
         if typed is None:

@@ -30,7 +30,7 @@ from tidelog.kernel.seams.controller import NewPartitions
 from tidelog.kernel.topic_names import INTERNAL_TOPICS, METADATA_TOPIC, check_topic_name, metric_name
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.topics import TopicSpec
+    from tidelog.kernel.seams.controller import TopicSpec
 
 MAX_PARTITIONS_PER_TOPIC = 10_000
 """Limit of what one request can make the broker create."""

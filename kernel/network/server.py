@@ -272,13 +272,16 @@ class Server:
 
 
 class PeerWarnings:
-    """Rate-limited warnings about the peers of one broker: each names the peer and the reason."""
+    """Warnings about the peers of one broker, rate-limited so that none can flood the log."""
 
     def __init__(self) -> None:
         self._limit = RateLimit(WARNING_INTERVAL_SECONDS)
 
     def warn(self, peer: Peer, what: str, reason: object, *, alike: str | None = None) -> None:
-        """Log `what` happened to the peer and why, unless the same was logged a moment ago."""
+        """Log `what` happened to the peer and why, unless the same was logged a moment ago.
+
+        Reasons that differ only in their numbers are the same when they have the same `alike`.
+        """
         what, text = what[:MAX_WARNING_CHARACTERS], str(reason)[:MAX_WARNING_CHARACTERS]
         suppressed = self._limit.admit(f"{peer.host} {what} {alike or text}")
         if suppressed is None:

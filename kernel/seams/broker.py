@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
     from tidelog.kernel.clock import Clock
     from tidelog.kernel.config import Config
+    from tidelog.kernel.controller.resource_configs import ResourceConfigs
     from tidelog.kernel.replica import ReplicaManager
     from tidelog.kernel.seams.cleanup import CleanupPolicy, LogCleaner
     from tidelog.kernel.seams.events import Events
-    from tidelog.kernel.seams.resource_configs import ResourceConfigs
     from tidelog.kernel.seams.tasks import Tasks
-    from tidelog.kernel.seams.topics import Topics
+    from tidelog.kernel.topics import Topics
 
 
 class PluginHooks(Protocol):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import attrs
+
 if TYPE_CHECKING:
     from tidelog.kernel.config import Alter, TopicConfig
     from tidelog.kernel.errors import BrokerError
@@ -16,7 +18,20 @@ if TYPE_CHECKING:
     from tidelog.kernel.metadata.client_quotas import QuotaEntity
     from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
     from tidelog.kernel.seams.features import FeatureUpdate
-    from tidelog.kernel.seams.topics import TopicSpec
+
+
+@attrs.frozen
+class TopicSpec:
+    """A topic to create; counts of -1 mean the broker's defaults.
+
+    `is_registered`: a part of the broker declared it; settings that no part of it reads have no effect.
+    """
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    config: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    is_registered: bool = False
 
 
 class NewPartitions(NamedTuple):

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from tidelog.kernel.seams.topics import Topic
-
 if TYPE_CHECKING:
     from tidelog.kernel.replica import Partition
+    from tidelog.kernel.topics import Topic
 
 
 class TopicCreated(NamedTuple):

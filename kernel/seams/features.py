@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 GROUP_VERSION: Final = "group.version"
 TRANSACTION_VERSION: Final = "transaction.version"
@@ -55,26 +55,3 @@ class FeatureUpdate(NamedTuple):
     name: str
     level: int
     upgrade_type: UpgradeType | None
-
-
-class Features(Protocol):
-    """The features of this broker."""
-
-    @property
-    def supported(self) -> Mapping[str, SupportedLevels]:
-        """The features that this broker supports, by name."""
-        ...
-
-    @property
-    def finalized(self) -> Mapping[str, int]:
-        """The finalized levels of the supported features; one that is missing is disabled."""
-        ...
-
-    @property
-    def epoch(self) -> int:
-        """A number that grows with each change; of two answers the one with the larger epoch is newer."""
-        ...
-
-    def level(self, name: str) -> int:
-        """Return the finalized level of a feature, 0 if it is disabled or not supported."""
-        ...

@@ -24,12 +24,13 @@ from tidelog.kernel.seams.broker import BrokerContext
 from tidelog.kernel.seams.storage import Region, Storage
 
 if TYPE_CHECKING:
-    from tidelog.kernel.config import Alter
+    from tidelog.kernel.controller.broker_loggers import BrokerLoggers
+    from tidelog.kernel.controller.cluster import Cluster
+    from tidelog.kernel.controller.features import Features
     from tidelog.kernel.metadata import MetadataImage
-    from tidelog.kernel.seams.cluster import Cluster
+    from tidelog.kernel.network.server import PeerWarnings
     from tidelog.kernel.seams.controller import Controller
     from tidelog.kernel.seams.coordination.backend import Coordinator
-    from tidelog.kernel.seams.features import Features
     from tidelog.kernel.seams.requests import RequestStage
 
 
@@ -63,35 +64,6 @@ class Peer(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
-
-
-class PeerWarnings(Protocol):
-    """Warnings about peers, rate-limited so that none can flood the log."""
-
-    def warn(self, peer: Peer, what: str, reason: object, *, alike: str | None = None) -> None:
-        """Log `what` happened to the peer and why, unless the same was logged recently.
-
-        Reasons that differ only in their numbers are the same when they have the same `alike`.
-        """
-        ...
-
-
-class BrokerLoggers(Protocol):
-    """The levels of the broker's loggers, by Kafka's names (KIP-412)."""
-
-    def levels(self) -> Mapping[str, str]:
-        """Return the level in force of each logger; `root` is above all others."""
-        ...
-
-    def alter(self, alter: Alter, *, validate_only: bool = False) -> None:
-        """Change levels until the broker stops; `alter` gives the new ones from those that are set.
-
-        Raises:
-            InvalidConfig: there is no such logger, or no such level.
-            InvalidRequest: the level of `root` is removed.
-            BrokerError: what `alter` raises.
-        """
-        ...
 
 
 class WireContext(BrokerContext, Protocol):

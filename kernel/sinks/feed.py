@@ -18,13 +18,13 @@ from tidelog.kernel.seams.events import Event, PartitionsOffline, PartitionsOpen
 from tidelog.kernel.seams.partition import AppendWaiter, Isolation
 from tidelog.kernel.seams.sinks import Committed, PartitionAdded, PartitionRemoved, SinkChange
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.kernel.seams.topics import Topic
 from tidelog.kernel.sinks.committed_log import PartitionLog
 from tidelog.kernel.sinks.statistics import SinkState, SinkStatistics
 from tidelog.kernel.topic_names import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog
+    from tidelog.kernel.topics import Topic
 
 
 def receives_topic(config: SinkConfig, name: str) -> bool:

@@ -26,12 +26,12 @@ from tidelog.kernel.broker import Broker
 from tidelog.kernel.config.sinks import COMMON_SINK_KEYS, SINK_NAME
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.log import UnifiedLog
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.sinks import CommittedChunk, SinkKind
 from tidelog.kernel.sinks.committed_log import PartitionLog
 from tidelog.kernel.sinks.statistics import SinkState
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 
 PATIENCE_S = 180.0
 """How long a sink may take to deliver a few hundred records, on a busy machine."""

@@ -10,7 +10,7 @@ from tidelog.kernel.rate_limit import RateLimit
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.tasks import Tasks
-    from tidelog.kernel.seams.topics import Topics
+    from tidelog.kernel.topics.topics import Topics
 
 _log = logging.getLogger(__name__)
 

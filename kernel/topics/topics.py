@@ -21,11 +21,10 @@ from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.metadata import MetadataDelta, MetadataImage, TopicImage
 from tidelog.kernel.pace import Pace, run_in_steps, run_to_end
 from tidelog.kernel.replica import Partition, ReplicaManager
-from tidelog.kernel.seams.controller import Controller, NewPartitions
+from tidelog.kernel.seams.controller import Controller, NewPartitions, TopicSpec
 from tidelog.kernel.seams.events import PartitionsOpened, TopicConfigChanged, TopicCreated, TopicDeleted
 from tidelog.kernel.seams.storage import Storage
 from tidelog.kernel.seams.tasks import Tasks
-from tidelog.kernel.seams.topics import TopicSpec
 from tidelog.kernel.topics.auto_creation import AutoCreation
 from tidelog.kernel.topics.partitions import partition_specs
 from tidelog.kernel.topics.reservations import Reservations
@@ -38,7 +37,13 @@ _log = logging.getLogger(__name__)
 
 
 class Topics:
-    """All topics of the broker."""
+    """All topics of the broker, none until they are loaded.
+
+    Attributes:
+        version: a number that grows when a topic is created or deleted or gets partitions
+        closing: whether the broker stops; no request may wait for records any more
+        unpacking: memory and threads for decompressing records
+    """
 
     def __init__(
         self,
@@ -141,14 +146,23 @@ class Topics:
                 _log.warning("the leader epochs of topic %s are not stored: %s", record.name, error)
 
     async def create(self, new: TopicSpec) -> Topic:
-        """Have the controller create a topic, and return it."""
+        """Have the controller create a topic, and return it.
+
+        Raises:
+            BrokerError: it is refused, see `Controller.check_topic`.
+            StorageError: the disk refused; there is no such topic.
+        """
         (created,) = await self._controller.create_topics([new])
         if isinstance(created, BrokerError):
             raise created
         return self.get(new.name)
 
     async def ensure(self, name: str) -> Topic:
-        """Return the topic of that name; create it if it is missing, as registered or with the defaults."""
+        """Return the topic of that name; create it if it is missing, as registered or with the defaults.
+
+        Raises:
+            BrokerError: as `create`.
+        """
         topic = self._by_name.get(name)
         if topic is not None:
             return topic
@@ -162,19 +176,32 @@ class Topics:
         self._auto_creation.request(name)
 
     async def alter_config(self, name: str, alter: Alter, *, validate_only: bool = False) -> None:
-        """Have the controller change what is set for a topic; its partitions use it on return."""
+        """Have the controller change what is set for a topic; its partitions use it on return.
+
+        Raises:
+            BrokerError: why it is refused, or what `alter` raises, see `Controller.alter_topic_configs`.
+        """
         (refused,) = await self._controller.alter_topic_configs([(name, alter)], validate_only=validate_only)
         if refused is not None:
             raise refused
 
     async def grow(self, name: str, count: int) -> None:
-        """Have the controller add partitions to a topic, until it has `count`."""
+        """Have the controller add partitions to a topic, until it has `count`.
+
+        Raises:
+            BrokerError: why it is refused, see `Controller.create_partitions`.
+        """
         (refused,) = await self._controller.create_partitions([(name, count)])
         if refused is not None:
             raise refused
 
     async def delete(self, name: str) -> None:
-        """Have the controller delete a topic."""
+        """Have the controller delete a topic.
+
+        Raises:
+            UnknownTopicOrPartition: there is none.
+            StorageError: the disk refused; the topic is as before.
+        """
         (refused,) = await self._controller.delete_topics([name])
         if refused is not None:
             raise refused

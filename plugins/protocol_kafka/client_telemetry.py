@@ -22,7 +22,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
-    from tidelog.kernel.seams.resource_configs import ResourceConfigs
+    from tidelog.kernel.controller.resource_configs import ResourceConfigs
     from tidelog.kernel.seams.wire import Peer
 
 _log = logging.getLogger(__name__)

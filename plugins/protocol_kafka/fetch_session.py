@@ -16,7 +16,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tidelog.kernel.seams.partition import NO_LEADER_EPOCH, AppendWaiter, Isolation
-from tidelog.kernel.seams.topics import Topic, Topics
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchableTopicResponse,
@@ -28,6 +27,7 @@ from tidelog.plugins.protocol_kafka.messages.fetch import (
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog
+    from tidelog.kernel.topics import Topic, Topics
 
 TopicKey: TypeAlias = str | bytes
 """The name of a topic, in a session that uses topic ids the id."""

@@ -15,9 +15,9 @@ from tests.deadlines import DEADLINE_S
 from tests.peers import find_kafka
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.log import UnifiedLog
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 TOPIC = "payments"

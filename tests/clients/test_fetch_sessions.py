@@ -11,9 +11,10 @@ from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 
 from tests.deadlines import DEADLINE_S, wait_until
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import ThreadedBroker, broker_in_thread
-from tidelog.kernel.topics import Topic, TopicSpec
+from tidelog.kernel.topics import Topic
 from tidelog.plugins.protocol_kafka.fetch_session import IncrementalFetchSession
 from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
 

@@ -13,12 +13,13 @@ from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.metadata import MetadataDelta
 from tidelog.kernel.metadata.publisher import MetadataPublisher
 from tidelog.kernel.plugins import builtin
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
 from tidelog.kernel.seams.storage import StorageContext, TopicPartition
 from tidelog.kernel.stores import close_stores, open_stores
 from tidelog.kernel.testing import FakeClock
 from tidelog.kernel.testing.tasks import ManualTasks
-from tidelog.kernel.topics import Topic, Topics, TopicSpec
+from tidelog.kernel.topics import Topic, Topics
 from tidelog.plugins.metadata_kraft import plugin as metadata_kraft
 from tidelog.plugins.metadata_kraft.store import KraftMetadata
 from tidelog.plugins.retention import plugin as retention

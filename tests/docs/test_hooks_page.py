@@ -7,12 +7,13 @@ import importlib.util
 import inspect
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from tests.docs.examples import DOCS, examples_of, examples_of_hook
 from tests.kernel import test_hooks
 from tests.tables import for_each
 from tidelog import kernel
-from tidelog.kernel import hookspecs
+from tidelog.kernel import hookspecs, seams
 from tidelog.plugins.protocol_kafka import hookspecs as kafka_hookspecs
 
 SPECS = {
@@ -101,6 +102,17 @@ def test_examples_import_only_what_is_public(page: str) -> None:
                 assert set(names) <= set(kernel.__all__), example
             elif names != ["plugin"]:  # a plugin that stands for the reader's own
                 assert any(f"{module}.".startswith(f"{each}.") for each in whole), f"{example}: {module}"
+
+
+def test_the_page_lists_every_class_that_plugins_get_from_elsewhere() -> None:
+    section = (DOCS / "hooks.md").read_text().partition("\n## What is public\n")[2].partition("\n## ")[0]
+    whole = [module for module in public() if module != "tidelog.kernel"]
+    for seam in sorted(Path(seams.__path__[0]).rglob("*.py")):
+        for module, names in imports_in(seam.read_text()):
+            if not any(
+                f"{module}.".startswith(f"{each}.") for each in (*whole, "tidelog.kernel.topic_partition")
+            ):
+                assert [name for name in names if f"`{name}`" not in section] == [], seam
 
 
 def imports_in(source: str) -> Iterator[tuple[str, list[str]]]:

@@ -19,9 +19,9 @@ from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.log.flush_threads import THREADS_PER_DIRECTORY
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 
 PARTITIONS = 8
 FLUSH_EACH = {"flush.messages": "1"}

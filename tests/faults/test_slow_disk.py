@@ -16,9 +16,9 @@ from tests.plugins.protocol_kafka.apis.client import framed
 from tidelog.kernel import disk
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.log import AppendWaiter, Isolation, UnifiedLog
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.protocol_kafka.messages.api import PRODUCE
 from tidelog.plugins.protocol_kafka.messages.produce import (
     PartitionProduceData,

@@ -26,11 +26,11 @@ from tidelog.kernel.log import Isolation
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.record import iter_records
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore
 from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, new_broker, running_broker
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, CREATE_TOPICS, FETCH, Api
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
 from tidelog.plugins.protocol_kafka.messages.create_topics import CreatableTopic, CreateTopicsRequest

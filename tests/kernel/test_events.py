@@ -9,6 +9,7 @@ import trio
 
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.events import BrokerEvents
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.events import (
     BrokerConfigChanged,
     Event,
@@ -21,7 +22,6 @@ from tidelog.kernel.seams.events import (
     TopicDeleted,
 )
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.kernel.seams.topics import TopicSpec
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import new_broker, running_broker
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import trio
 
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.tasks import PeriodicTask
-from tidelog.kernel.seams.topics import TopicSpec
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.client.settings import RetryPolicy

@@ -29,6 +29,7 @@ from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.record import iter_records
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.kernel.seams.coordination.offsets import (
     CommittedOffset,
@@ -45,7 +46,6 @@ from tidelog.kernel.testing.broker import broker_in_thread, new_broker, running_
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.testing.compression import CompressionCodecConformance
 from tidelog.kernel.testing.indexes import IndexFormatConformance
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.client import BlockingClient, ClientSettings, PluginApi
 from tidelog.plugins.client.errors import UnsupportedByBroker
 from tidelog.plugins.protocol_kafka.messages.api import (

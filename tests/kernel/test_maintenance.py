@@ -6,9 +6,10 @@ import pytest
 
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.maintenance import TimedFlush, timed_flush_task
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import Topic, TopicSpec
+from tidelog.kernel.topics import Topic
 
 
 def waiting(*topics: Topic) -> list[str]:

@@ -12,6 +12,7 @@ from tidelog.kernel.errors import (
     OffsetMetadataTooLarge,
     UnknownTopicOrPartition,
 )
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.coordination.offsets import (
     CommittedOffset,
     OffsetCommit,
@@ -19,7 +20,6 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetToCommit,
 )
 from tidelog.kernel.testing.coordination.harness import GROUP, PARTITIONS, TOPIC, CoordinatorHarness
-from tidelog.kernel.topics import TopicSpec
 
 
 @pytest.mark.trio

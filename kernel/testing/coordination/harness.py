@@ -8,6 +8,7 @@ import trio
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.coordination.backend import Coordinator
 from tidelog.kernel.seams.coordination.offsets import (
     CommittedOffset,
@@ -17,7 +18,6 @@ from tidelog.kernel.seams.coordination.offsets import (
 )
 from tidelog.kernel.testing.broker import new_broker
 from tidelog.kernel.testing.clock import FakeClock
-from tidelog.kernel.topics import TopicSpec
 
 TOPIC = "flights"
 PARTITIONS = 3

@@ -15,13 +15,13 @@ from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.seams.cleanup import CleanupPolicy, CleanupStatistics
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.tasks import BackgroundTask, LifespanTask, PeriodicTask
-from tidelog.kernel.seams.topics import Topics
 from tidelog.plugins.cleaner import keys
 from tidelog.plugins.cleaner.execution.policy_execution import PolicyExecution, RewriteOutcome
 from tidelog.plugins.cleaner.execution.workers import Workers
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog
+    from tidelog.kernel.topics import Topics
     from tidelog.plugins.cleaner.execution.rewriting import Observe
 
 _AT_ONCE = {keys.MIN_CLEANABLE_DIRTY_RATIO.name: 0.0}

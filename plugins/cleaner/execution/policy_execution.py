@@ -15,7 +15,6 @@ from tidelog.kernel.errors import BrokerError, TidelogError
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.cleanup import CleanupPolicy, CleanupStatistics, Plan, Rewrite
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.kernel.seams.topics import Topic, Topics
 from tidelog.plugins.cleaner.errors import LogCorrupt, RewriteAborted, RewriteFailed, WorkerDied
 from tidelog.plugins.cleaner.execution.log_state import LogState
 from tidelog.plugins.cleaner.execution.planning import LogStamp, Planned, Planner
@@ -23,6 +22,7 @@ from tidelog.plugins.cleaner.execution.workers import Workers
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog
+    from tidelog.kernel.topics import Topic, Topics
     from tidelog.plugins.cleaner.execution.rewriting import Observe, Rewritten, Worker
 
 _log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock
     from tidelog.kernel.config import Config, TopicConfig
-    from tidelog.kernel.seams.resource_configs import ResourceConfigs
+    from tidelog.kernel.controller.resource_configs import ResourceConfigs
     from tidelog.kernel.seams.tasks import Tasks
     from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
     from tidelog.plugins.coordinator.groups.registry import GroupRegistry

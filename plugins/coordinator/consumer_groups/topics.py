@@ -12,7 +12,7 @@ from tidelog.plugins.coordinator.consumer_groups.member import ConsumerGroupMemb
 from tidelog.plugins.coordinator.runtime.topic_log import OFFSETS_TOPIC, TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.topics import Topic, Topics
+    from tidelog.kernel.topics import Topic, Topics
 
 _INTERNAL = frozenset((OFFSETS_TOPIC, TRANSACTION_TOPIC))
 HASH_BYTES = 8

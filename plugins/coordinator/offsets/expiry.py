@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
@@ -18,13 +18,16 @@ from tidelog.kernel.clock import Clock
 from tidelog.kernel.errors import BrokerError, UnknownMemberId
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.coordination.offsets import NO_TIMESTAMP, CommittedOffset
-from tidelog.kernel.seams.topics import Topic
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.offsets.records import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.runtime import StateLog, StateRecord
+
+if TYPE_CHECKING:
+    from tidelog.kernel.topics import Topic
+
 
 _log = logging.getLogger(__name__)
 

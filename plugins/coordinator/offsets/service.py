@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -37,13 +37,16 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetToCommit,
 )
 from tidelog.kernel.seams.partition import AppendResult
-from tidelog.kernel.seams.topics import Topics
 from tidelog.plugins.coordinator.groups.group import Group
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.offsets.records import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.offsets.table import NO_OFFSETS, OffsetTable
 from tidelog.plugins.coordinator.runtime import StateLog
+
+if TYPE_CHECKING:
+    from tidelog.kernel.topics import Topics
+
 
 END_OF_TIME_MS: Final = 2**63 - 1
 """The latest time that a record can hold."""

@@ -22,10 +22,10 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.rate_limit import RateLimit
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
 from tidelog.kernel.seams.events import Event, LeadershipChanged, TopicDeleted
 from tidelog.kernel.seams.partition import AppendOrigin
-from tidelog.kernel.seams.topics import TopicSpec
 from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.runtime.batches import encode_batch
 from tidelog.plugins.coordinator.runtime.loading import PartitionLoader, has_records
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.replica import Partition
     from tidelog.kernel.seams.coordination.backend import CoordinatorContext
     from tidelog.kernel.seams.partition import AppendResult
-    from tidelog.kernel.seams.topics import Topic
+    from tidelog.kernel.topics import Topic
     from tidelog.plugins.coordinator.runtime.batches import StateRecord
     from tidelog.plugins.coordinator.runtime.state_log import LogReader
 

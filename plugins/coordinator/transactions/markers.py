@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.replica import ReplicaManager
     from tidelog.kernel.seams.coordination.transactions import EndOfTransaction
     from tidelog.kernel.seams.storage import TopicPartition
-    from tidelog.kernel.seams.topics import Topics
+    from tidelog.kernel.topics import Topics
     from tidelog.plugins.coordinator.runtime import StateLog
 
 _log = logging.getLogger(__name__)

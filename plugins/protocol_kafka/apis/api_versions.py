@@ -6,9 +6,8 @@ A client uses transaction version 2 only when it is the finalized level of `tran
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from tidelog.kernel.seams.features import Features
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.api_versions import (
     ApiVersion,
@@ -18,6 +17,10 @@ from tidelog.plugins.protocol_kafka.messages.api_versions import (
     SupportedFeatureKey,
 )
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tidelog.kernel.controller.features import Features
+
 
 SOFTWARE_SINCE = 3
 TARGET_SINCE = 5

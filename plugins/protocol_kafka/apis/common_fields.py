@@ -6,16 +6,19 @@ They are topics by name or id, leaders and replicas, the isolation level and aut
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.requests import AclOperation
-from tidelog.kernel.seams.topics import Topic, Topics
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.schema import Uuid
+
+if TYPE_CHECKING:
+    from tidelog.kernel.topics import Topic, Topics
+
 
 P = TypeVar("P")
 

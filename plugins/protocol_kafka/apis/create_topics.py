@@ -15,7 +15,7 @@ from tidelog.kernel.errors import (
     PolicyViolation,
 )
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.seams.topics import TopicSpec
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.plugins.protocol_kafka.apis.describe_configs import TopicConfigEntry, topic_config_entries
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import BrokerError, InvalidRequest, TopicDeletionDisabled
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.seams.topics import Topic
 from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -18,6 +18,10 @@ from tidelog.plugins.protocol_kafka.messages.delete_topics import (
 )
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from tidelog.kernel.topics import Topic
+
 
 IDS_SINCE = 6
 DISABLED_CODE_SINCE = 3

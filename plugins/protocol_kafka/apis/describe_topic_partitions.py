@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
+from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import BrokerError, InvalidRequest, UnknownTopicOrPartition
 from tidelog.kernel.seams.features import DISABLED, ELR_VERSION
-from tidelog.kernel.seams.topics import Topic
 from tidelog.kernel.topic_names import INTERNAL_TOPICS, check_topic_name
 from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.apis.common_fields import (
@@ -24,6 +24,10 @@ from tidelog.plugins.protocol_kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+
+if TYPE_CHECKING:
+    from tidelog.kernel.topics import Topic
+
 
 PARTITIONS_PER_STEP = 8
 

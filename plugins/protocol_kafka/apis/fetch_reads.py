@@ -11,7 +11,6 @@ from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.storage import EMPTY_SLICE, LogSlice, WouldBlock
-from tidelog.kernel.seams.topics import Topic
 from tidelog.plugins.protocol_kafka.apis.common_fields import isolation_of
 from tidelog.plugins.protocol_kafka.apis.down_conversion import (
     BATCHES_SINCE,
@@ -35,6 +34,7 @@ from tidelog.plugins.schema.layout import FEW_ELEMENTS
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog
+    from tidelog.kernel.topics import Topic
 
 T = TypeVar("T")
 

@@ -37,7 +37,7 @@ from tidelog.plugins.protocol_kafka.messages.fetch import (
 from tidelog.plugins.schema.layout import FEW_ELEMENTS
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.topics import Topic
+    from tidelog.kernel.topics import Topic
 
 T = TypeVar("T")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
+from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import (
     BrokerError,
@@ -12,7 +13,6 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.pace import ITEMS_PER_STEP
-from tidelog.kernel.seams.topics import Topic
 from tidelog.kernel.topic_names import INTERNAL_TOPICS, check_topic_name
 from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.apis.common_fields import (
@@ -33,6 +33,10 @@ from tidelog.plugins.protocol_kafka.messages.metadata import (
     MetadataResponseTopic,
 )
 from tidelog.plugins.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from tidelog.kernel.topics import Topic
+
 
 PARTITIONS_PER_STEP = 8
 IDS_SINCE = 12

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Iterator
+from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.coordination.offsets import CommitOutcome, OffsetCommit, OffsetToCommit
-from tidelog.kernel.seams.topics import Topics
 from tidelog.plugins.protocol_kafka.apis.common_fields import find_topic
 from tidelog.plugins.protocol_kafka.apis.slices import (
     PARTITIONS_PER_SLICE,
@@ -25,6 +25,10 @@ from tidelog.plugins.protocol_kafka.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+
+if TYPE_CHECKING:
+    from tidelog.kernel.topics import Topics
+
 
 TOPIC_IDS_SINCE = 10
 EPOCHS_SINCE = 9

@@ -27,7 +27,6 @@ from tidelog.kernel.records.message_set import is_cut
 from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.kernel.seams.topics import Topic
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.apis.slices import (
     PARTITIONS_PER_SLICE,
@@ -50,6 +49,7 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog
+    from tidelog.kernel.topics import Topic
 
 TOPIC_IDS_SINCE = 13
 BATCHES_V2_SINCE = 3

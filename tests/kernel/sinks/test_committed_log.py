@@ -26,6 +26,7 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.records.batch import verify_crc
 from tidelog.kernel.records.record import iter_records
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.sinks import CommittedChunk
 from tidelog.kernel.seams.storage import region_bytes
@@ -34,7 +35,6 @@ from tidelog.kernel.sinks.committed_log import PartitionLog
 from tidelog.kernel.sinks.statistics import SinkStatistics
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 
 NOW = 1_500_000_000_000
 STORAGES = ("memory", "file")

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tests.kernel.sinks.conftest import RunningSink, StartSink
 from tests.kernel.sinks.walking import walk
 from tidelog.kernel.log import UnifiedLog
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.sinks import Committed, PartitionAdded, PartitionRemoved, SinkChange
 from tidelog.kernel.testing import make_batch
-from tidelog.kernel.topics import TopicSpec
 
 
 def short(changes: Sequence[SinkChange]) -> list[str]:

@@ -17,12 +17,12 @@ from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import ConfigKey, integer, string
 from tidelog.kernel.errors import ConfigError, PluginError, StorageError
 from tidelog.kernel.plugins import configure
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.sinks import Committed, SinkFeed
 from tidelog.kernel.sinks.sinks import STALLED_S
 from tidelog.kernel.sinks.statistics import SinkState
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import new_broker, running_broker
-from tidelog.kernel.topics import TopicSpec
 
 
 def settings(plugin: str, **sinks: dict[str, object]) -> dict[str, object]:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import trio
 
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.sinks import Committed, CommittedLog, PartitionAdded, PartitionRemoved, SinkChange
 from tidelog.kernel.sinks.committed_log import PartitionLog
@@ -15,7 +16,6 @@ from tidelog.kernel.sinks.feed import Feed
 from tidelog.kernel.sinks.statistics import SinkStatistics
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog

@@ -15,9 +15,10 @@ from tidelog.kernel.config import keys
 from tidelog.kernel.errors import InvalidTopicConfig, StorageError
 from tidelog.kernel.log import Isolation, UnifiedLog
 from tidelog.kernel.metadata import MetadataDelta
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import Topic, TopicSpec
+from tidelog.kernel.topics import Topic
 from tidelog.plugins.protocol_kafka.apis.config_changes import replaced_by
 from tidelog.plugins.storage_file.log_config import LogConfig
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore

@@ -17,10 +17,10 @@ from tidelog.kernel import disk
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.leader_epochs import CHECKPOINT_NAME, LeaderEpochLineage
 from tidelog.kernel.log import Isolation, UnifiedLog
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.harness import slice_bytes
-from tidelog.kernel.topics import TopicSpec
 
 SMALL = {"segment.bytes": str(1024 * 1024)}
 BATCH_BYTES = 600_000

@@ -15,8 +15,8 @@ from tidelog.kernel.config import keys
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.log import Isolation
 from tidelog.kernel.metadata import ConfigResource, MetadataDelta, topic_image
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing import make_batch
-from tidelog.kernel.topics import TopicSpec
 
 STEPS = 40
 Step = Callable[[Core], Awaitable[Sequence[object]]]

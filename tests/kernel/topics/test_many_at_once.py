@@ -22,8 +22,8 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.pace import ITEMS_PER_STEP
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.protocol_kafka.apis.config_changes import replaced_by
 from tidelog.plugins.storage_file.storage import FileStorage
 

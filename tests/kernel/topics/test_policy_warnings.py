@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from tidelog.kernel import Broker, configure
-from tidelog.kernel.topics import TopicSpec
+from tidelog.kernel.seams.controller import TopicSpec
 
 NO_EFFECT = "which no installed plugin carries out: it has no effect"
 NO_LOG_CLEANER = (

@@ -32,13 +32,14 @@ from tidelog.kernel.log.loading import load_log
 from tidelog.kernel.log.validation import PartitionConfig
 from tidelog.kernel.metadata import MetadataDelta, MetadataImage, PartitionImage, topic_image
 from tidelog.kernel.replica import replica_manager
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.metadata import MetadataContext
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, StorageContext, TopicPartition
 from tidelog.kernel.stores import close_stores
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topic_names import check_topic_name
-from tidelog.kernel.topics import Topics, TopicSpec
+from tidelog.kernel.topics import Topics
 from tidelog.plugins.metadata_memory.store import MemoryMetadata
 from tidelog.plugins.storage_memory import plugin as storage_memory
 from tidelog.plugins.storage_memory.storage import MemoryStorage

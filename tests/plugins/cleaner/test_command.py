@@ -13,9 +13,9 @@ import trio
 from click.testing import CliRunner
 
 from tidelog.kernel.cli.main import main, tidelog
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, running_broker
-from tidelog.kernel.topics import TopicSpec
 
 
 @pytest.fixture

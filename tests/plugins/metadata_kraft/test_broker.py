@@ -11,9 +11,9 @@ from tests.metadata_changes import topics_of
 from tests.plugins.storage_file.files import batches_in
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.log import UnifiedLog
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.metadata_kraft.store import KraftMetadata
 
 LOG = "t-0/00000000000000000000.log"

@@ -16,10 +16,10 @@ from tests.deadlines import DEADLINE_S, wait_until
 from tests.log_cleanup import run_policies
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.log import Isolation, UnifiedLog
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.storage import region_bytes
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 
 HOUR_MS = 3_600_000
 TOPIC = "flights"

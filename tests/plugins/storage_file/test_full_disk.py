@@ -18,9 +18,9 @@ from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.leader_epochs import CHECKPOINT_NAME
 from tidelog.kernel.log import Isolation, UnifiedLog
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.storage_file.directories.checkpoints import RECOVERY_POINT_CHECKPOINT
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore

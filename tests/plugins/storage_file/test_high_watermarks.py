@@ -10,9 +10,9 @@ import pytest
 
 from tests.plugins.storage_file.files import eventually
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 
 INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
 CHECKPOINT = "replication-offset-checkpoint"

@@ -19,11 +19,11 @@ from tests.plugins.storage_file.files import (
 )
 from tidelog.kernel import disk
 from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.harness import append, append_many, read_bytes
-from tidelog.kernel.topics import TopicSpec
 
 FIRST = "00000000000000000000"
 TEN_MEGABYTES = 10 * 1024 * 1024

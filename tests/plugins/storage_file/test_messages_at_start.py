@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 
 
 async def test_open_partitions_does_not_warn_of_partitions_added_to_a_loaded_topic(

@@ -10,11 +10,11 @@ import trio
 from trio.testing import MockClock
 
 from tidelog.kernel.cli.loading import PATIENCE_S, show_loading
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
-from tidelog.kernel.topics import TopicSpec
 
 
 def test_add_logs_and_set_segments_count_remaining_logs_and_remaining_segments() -> None:

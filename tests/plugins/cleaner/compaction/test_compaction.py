@@ -18,9 +18,9 @@ from tests.log_cleanup import log_cleanup_of, run_policies
 from tests.peers import running_tidelog
 from tests.plugins.storage_file.files import eventually
 from tests.stored_records import stored_records
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker

@@ -31,11 +31,11 @@ from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.seams.cleanup import NOTHING, CleanupPolicy, LogView, Plan, RecordFilter, Rewrite
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.storage import ForwardingStore, SegmentView
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.cleaner.compaction.policy import CompactionPolicy
 from tidelog.plugins.cleaner.execution import planning, workers
 from tidelog.plugins.cleaner.execution.log_cleanup import LogCleanup

@@ -32,10 +32,10 @@ from tests.stored_records import stored_records
 from tidelog.kernel.errors import BrokerError, TidelogError
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.storage import SegmentDraft
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.cleaner.errors import RewriteAborted
 from tidelog.plugins.cleaner.execution.log_cleanup import LogCleanup
 from tidelog.plugins.cleaner.execution.log_state import FIRST_BACKOFF_S, MOST_BACKOFF_S

@@ -28,8 +28,8 @@ from tests.plugins.cleaner.execution.test_rewriting import (
 )
 from tests.plugins.cleaner.filters import EvenOffsets
 from tidelog.kernel.seams.cleanup import Rewrite
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing import make_batch
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.cleaner.execution import workers as workers_module
 from tidelog.plugins.cleaner.execution.workers import Workers
 from tidelog.plugins.cleaner.worker import process

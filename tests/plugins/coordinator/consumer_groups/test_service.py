@@ -18,6 +18,7 @@ from tests.plugins.coordinator.groups.group_coordinator import (
     partition_for,
 )
 from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.controller.resource_configs import ResourceConfigs
 from tidelog.kernel.errors import (
     ConfigError,
     CoordinatorLoadInProgress,
@@ -38,7 +39,6 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
 )
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest, LeavingMember
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit
-from tidelog.kernel.seams.resource_configs import ResourceConfigs
 from tidelog.kernel.testing.broker import new_broker, running_broker
 from tidelog.plugins.coordinator.consumer_groups import service
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups

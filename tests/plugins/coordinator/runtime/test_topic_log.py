@@ -14,9 +14,9 @@ from tidelog.kernel.broker import Broker
 from tidelog.kernel.config.keys import STORAGE
 from tidelog.kernel.errors import CoordinatorLoadInProgress, NotCoordinator, StorageError
 from tidelog.kernel.replica import Leadership
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.coordinator.runtime import LoadedBatch, StateRecord
 from tidelog.plugins.coordinator.runtime.topic_log import TopicLog
 

@@ -38,11 +38,11 @@ from tidelog.kernel.records.control import EndMarker, marker_batch
 from tidelog.kernel.records.message_set import MessageContent, encode_message
 from tidelog.kernel.records.record import Record
 from tidelog.kernel.records.stored import iter_stored_contents, unpacking_memory
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.storage import FileRegion, LogSlice
 from tidelog.kernel.seams.wire import StreamedBytes
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.protocol_kafka.apis import down_conversion
 from tidelog.plugins.protocol_kafka.apis.down_conversion import (
     MAX_RECORD_BYTES,

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import Topic, TopicSpec
+from tidelog.kernel.topics import Topic
 from tidelog.plugins.protocol_kafka.messages.api import FETCH
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import FetchRequest, FetchTopic, PartitionData

@@ -7,8 +7,8 @@ import pytest
 from tests.turns import turns_of_another_task
 from tidelog.kernel import pace
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetToCommit
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.protocol_kafka.apis.join_group import MAX_PROTOCOLS
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (

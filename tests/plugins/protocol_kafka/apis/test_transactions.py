@@ -9,10 +9,10 @@ import pytest
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import CoordinatorLoadInProgress, UnstableOffsetCommit
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.coordination.offsets import OffsetFetch
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.protocol_kafka.apis.slices import PARTITIONS_PER_SLICE
 from tidelog.plugins.protocol_kafka.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing import make_batch
-from tidelog.kernel.topics import Topic, TopicSpec
+from tidelog.kernel.topics import Topic
 
 
 async def new_topic(

@@ -21,11 +21,11 @@ from tests.plugins.storage_file.files import (
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import ConfigError, StorageError
 from tidelog.kernel.log import Isolation, UnifiedLog
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.storage import FileRegion, TopicPartition
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.harness import read_all
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.storage_file.directories.failed_directories import FailureChannel
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory

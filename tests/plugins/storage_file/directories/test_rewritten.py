@@ -12,11 +12,11 @@ import pytest
 from tests.crash.interposers import Unsynced
 from tests.plugins.storage_file.files import LogDirectoryHarness, eventually
 from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.storage import WrittenBatch
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.harness import append_many, read_all
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.storage_file.testing import CHANGING, DyingProcess, FailingDisk, ProcessDied
 
 KAFKAS = "cleaner-offset-checkpoint"

@@ -10,12 +10,12 @@ from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import ConfigError, InvalidTopicConfig
 from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.installed import with_installed_keys
 from tidelog.kernel.testing.storage.harness import append, append_many, read_all, read_bytes
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.index_memory import plugin as index_memory
 from tidelog.plugins.storage_file import plugin as storage_file
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore

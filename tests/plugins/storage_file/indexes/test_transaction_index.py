@@ -11,13 +11,13 @@ import pytest
 from tests.plugins.storage_file.files import IdleTasks, LogDirectoryHarness, append_to, cut, overwrite
 from tidelog.kernel import disk
 from tidelog.kernel.log import AppendOrigin
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.indexes import IndexPlace
 from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore, WouldBlock
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.harness import append_many
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.storage_file.indexes.transaction_index import CorruptTransactionIndex, TransactionIndex
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 

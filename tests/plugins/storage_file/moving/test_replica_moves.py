@@ -25,12 +25,12 @@ from tidelog.kernel import disk as system
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import LogDirNotFound, StorageError
 from tidelog.kernel.log import Isolation, UnifiedLog
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.events import Event, PartitionMoved
 from tidelog.kernel.seams.storage import LogDirectoryView
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.harness import headers_of, read_all
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.storage_file.testing import FailingDisk
 from tidelog.plugins.storage_file.testing.interposing import Interposer
 

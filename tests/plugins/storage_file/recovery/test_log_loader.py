@@ -22,9 +22,9 @@ from tidelog.kernel.broker import Broker
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.log.snapshots import snapshot_offsets
 from tidelog.kernel.records.batch import BatchHeader
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 Scanned = dict[str, list[int]]

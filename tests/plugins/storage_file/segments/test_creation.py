@@ -18,13 +18,13 @@ from tests.plugins.storage_file.files import (
     time_entries,
 )
 from tidelog.kernel import disk
+from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.harness import append, append_many, read_all
-from tidelog.kernel.topics import TopicSpec
 from tidelog.plugins.storage_file.testing import CHANGING, DyingProcess, ProcessDied
 from tidelog.plugins.storage_file.testing.interposing import Interposer
 
