@@ -4,36 +4,26 @@
 
 Offsets and waiters are in `Watermarks`, durability in `GroupCommit`, epochs in `LeaderEpochFileCache`,
 producers and their snapshots in `ProducerStateManager`, work on files in the background in `SideWrites`.
-Every change of the log is made here, since each changes several of these: appends as the leader and as a
-follower, markers, truncation, log start, rolls, segments that are deleted or replaced. What is checked before
-a write is in `validation` and `record_checks`. Source: Apache Kafka's `UnifiedLog`.
+Each change of a log changes several of these, so it is a method of the log: here appends, as the leader or as
+a follower, and which of both it is; truncation and other changes of segments in `SegmentedLog`, reads and
+lookups in `ReadableLog`. What is checked before a write is in `validation` and `record_checks`.
+Source: Apache Kafka's `UnifiedLog`.
 """
 
 from __future__ import annotations
 
-import itertools
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
-
-import trio
 
 from tidelog.kernel import disk
 from tidelog.kernel.errors import (
     BrokerError,
     InvalidTransactionState,
-    LogBusy,
-    OffsetOutOfRange,
     StorageError,
 )
-from tidelog.kernel.leader_epochs import CHECKPOINT_NAME
-from tidelog.kernel.log.availability import Availability
-from tidelog.kernel.log.epochs import LeaderEpochFileCache
-from tidelog.kernel.log.group_commit import GroupCommit
-from tidelog.kernel.log.lookup import TimestampLookup
 from tidelog.kernel.log.memory_budget import Unpacking
-from tidelog.kernel.log.producer_state_manager import ProducerStateManager
 from tidelog.kernel.log.record_checks import (
     CheckedAppend,
     CheckedBatch,
@@ -43,7 +33,7 @@ from tidelog.kernel.log.record_checks import (
     check_rest,
     check_whole_batch,
 )
-from tidelog.kernel.log.side_writes import SideWrites
+from tidelog.kernel.log.segmented_log import SegmentedLog
 from tidelog.kernel.log.storage_failure import storage_failure
 from tidelog.kernel.log.validation import (
     LOG_APPEND_TIME,
@@ -51,7 +41,6 @@ from tidelog.kernel.log.validation import (
     validate_batch,
     validate_leaders_batches,
 )
-from tidelog.kernel.log.watermarks import Watermarks
 from tidelog.kernel.records.batch import (
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
@@ -68,10 +57,7 @@ from tidelog.kernel.seams.coordination.transactions import FIRST_TRANSACTION_VER
 from tidelog.kernel.seams.partition import (
     AppendOrigin,
     AppendResult,
-    Isolation,
-    LastBatch,
 )
-from tidelog.kernel.seams.storage import EMPTY_SLICE, WouldBlock
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -80,45 +66,15 @@ if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
     from tidelog.kernel.log.flush_threads import FlushThreads
     from tidelog.kernel.log.producers import SentBatch
-    from tidelog.kernel.seams.partition import AppendWaiter, LogWatcher, TimestampOffset
-    from tidelog.kernel.seams.storage import (
-        AbortedTransaction,
-        LogSlice,
-        PartitionStore,
-        SegmentDraft,
-        SegmentView,
-        TopicPartition,
-    )
+    from tidelog.kernel.seams.storage import PartitionStore, TopicPartition
 
 _log = logging.getLogger(__name__)
 
 
-class UnifiedLog:
-    """One open log.
+class UnifiedLog(SegmentedLog):
+    """One open log: `append_as_leader` and `append_as_follower`, and which of both its partition is."""
 
-    Attributes:
-        config: the topic's configuration as appends and flushes use it
-        revision: a number that changes whenever the segments have changed otherwise than by appends
-    """
-
-    __slots__ = (
-        "_clock",
-        "_leader_epoch",
-        "_name",
-        "_revisions",
-        "availability",
-        "commit",
-        "config",
-        "epochs",
-        "producers",
-        "revision",
-        "side_writes",
-        "store",
-        "topic_id",
-        "topic_partition",
-        "unpacking",
-        "watermarks",
-    )
+    __slots__ = ("_clock", "_leader_epoch")
 
     def __init__(
         self,
@@ -136,57 +92,9 @@ class UnifiedLog:
         `in_thread(name, job)` runs a blocking job soon, off the event loop. `flush_threads` and `unpacking`
         are shared by all logs.
         """
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
-        self.store = store
-        self.config = config.derive(PartitionConfig.of)
-        self.unpacking = unpacking or Unpacking()
+        super().__init__(topic_partition, topic_id, store, config, in_thread, flush_threads, unpacking)
         self._clock = clock
-        self._name = name = str(topic_partition)
-        self.side_writes = SideWrites(store, in_thread)
-        self.epochs = LeaderEpochFileCache(name, store, self.side_writes)
-        self.producers = ProducerStateManager(name, store, self.side_writes)
-        self.watermarks = Watermarks(
-            store.log_start_offset, store.log_end_offset, self.producers.transactions
-        )
-        self.availability = Availability(topic_partition, self.side_writes, self.watermarks)
-        self.commit = GroupCommit(
-            name,
-            store,
-            self.watermarks,
-            self.config.flush_messages,
-            flush_threads,
-            self.availability.take_offline,
-        )
         self._leader_epoch = 0
-        # Each number is drawn once, so that two threads never leave the same one behind.
-        self._revisions = itertools.count(1)
-        self.revision = 0
-
-    @property
-    def offline(self) -> BrokerError | None:
-        """Why it is offline, None while it is not."""
-        return self.availability.reason
-
-    @property
-    def log_start_offset(self) -> int:
-        """The first offset that can be read."""
-        return self.watermarks.log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        """The offset that the next batch gets."""
-        return self.watermarks.log_end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        """The offset below which everything is committed: no change of leader loses it."""
-        return self.watermarks.high_watermark
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The offset below which no transaction is undecided, and up to which committed readers see."""
-        return self.watermarks.last_stable_offset
 
     @property
     def leader_epoch(self) -> int:
@@ -197,19 +105,6 @@ class UnifiedLog:
     def leader_epoch(self, epoch: int) -> None:
         self._leader_epoch = epoch
         self.watermarks.notify()
-
-    @property
-    def has_unflushed(self) -> bool:
-        """Whether something was appended that no flush has made durable."""
-        return self.commit.has_unflushed
-
-    def configure(self, config: TopicConfig) -> None:
-        """Apply a changed configuration, from the next append on."""
-        self.config = config.derive(PartitionConfig.of)
-        self.commit.flush_messages = self.config.flush_messages
-        self.store.configure(config)
-
-    # --- appending
 
     def append_as_leader(
         self, batch: bytearray | memoryview, verify: Callable[[], int] | None = None
@@ -498,259 +393,3 @@ class UnifiedLog:
         if self.watermarks.follows:
             self.availability.check_leads()
         await self.commit.wait_flushed(offset)
-
-    async def flush(self) -> None:
-        """Make everything appended so far durable.
-
-        Raises:
-            StorageError: the disk refused.
-        """
-        await self.commit.flush_all()
-
-    # --- reading
-
-    def read(self, offset: int, max_bytes: int, isolation: Isolation, *, wait: bool = False) -> LogSlice:
-        """Return batches from the one that holds `offset` on, up to `max_bytes` but at least one whole batch.
-
-        Raises:
-            OffsetOutOfRange: below the log start offset or above the log end offset.
-            BrokerError: the log is offline; says why.
-            WouldBlock: the read would wait for the disk; repeat it in a thread with `wait=True`.
-        """
-        if self.availability.reason is not None:
-            self.availability.check()
-        watermarks, store = self.watermarks, self.store
-        limit = watermarks.last_stable_offset if isolation else watermarks.high_watermark
-        if offset == limit:
-            return EMPTY_SLICE
-        if not watermarks.log_start_offset <= offset <= watermarks.log_end_offset:
-            raise OffsetOutOfRange(
-                f"{self._name}: offset {offset} is not between log start "
-                f"{watermarks.log_start_offset} and log end {watermarks.log_end_offset}"
-            )
-        if offset > limit:
-            return EMPTY_SLICE
-        try:
-            return store.read(offset, max_bytes, limit, wait=wait)
-        except OSError as error:
-            _log.error("%s: read failed: %s", self._name, error)
-            raise StorageError(f"{self._name} cannot be read: {error}") from error
-        except (BrokerError, WouldBlock):
-            raise
-        except Exception as error:
-            raise storage_failure(self._name, store, "read", error) from error
-
-    def aborted_transactions(
-        self, offset: int, found: LogSlice, *, wait: bool = False
-    ) -> Sequence[AbortedTransaction]:
-        """Return what a reader of committed records has to leave out of the slice read at `offset`.
-
-        Raises:
-            WouldBlock: as for `read`.
-        """
-        if not found.size:
-            return ()
-        try:
-            return self.store.aborted_transactions(offset, found.end_offset, wait=wait)
-        except OSError as error:
-            raise StorageError(f"{self._name} cannot be read: {error}") from error
-        except (BrokerError, WouldBlock):
-            raise
-        except Exception as error:
-            raise storage_failure(self._name, self.store, "aborted_transactions", error) from error
-
-    def readable_end(self, isolation: Isolation) -> int:
-        """Return the first offset that a reader of that isolation may not see yet."""
-        return self.watermarks.last_stable_offset if isolation else self.watermarks.high_watermark
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """Blocking, for `unpacking.read`: return the first record at or after that time, None without one.
-
-        Raises:
-            StorageError: the disk refused.
-        """
-        return self._lookup().first_at(timestamp_ms)
-
-    def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        """Blocking, for `unpacking.read`: return the first record of the largest timestamp, None if empty.
-
-        Raises:
-            StorageError: the disk refused.
-        """
-        return self._lookup().of_max_timestamp()
-
-    def _lookup(self) -> TimestampLookup:
-        return TimestampLookup(self._name, self.store, self.log_start_offset, self.unpacking.memory)
-
-    def last_batches(self) -> Mapping[int, LastBatch]:
-        """Return what is known last of each active producer, by producer id."""
-        return {
-            producer_id: LastBatch(entry.batches[-1].last_offset if entry.batches else None, entry.epoch)
-            for producer_id, entry in self.producers.entries.items()
-        }
-
-    def add_waiter(self, waiter: AppendWaiter, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> None:
-        """Notify `waiter` of bytes that readers of that isolation can see from now on."""
-        self.watermarks.add_waiter(waiter, committed=isolation is Isolation.READ_COMMITTED)
-
-    def remove_waiter(self, waiter: AppendWaiter) -> None:
-        """Notify `waiter` no longer."""
-        self.watermarks.remove_waiter(waiter)
-
-    def add_watcher(self, watcher: LogWatcher) -> None:
-        """Notify `watcher` of all that changes for readers from now on."""
-        self.watermarks.add_watcher(watcher)
-
-    def remove_watcher(self, watcher: LogWatcher) -> None:
-        """Notify `watcher` no longer."""
-        self.watermarks.remove_watcher(watcher)
-
-    def abandon_waiters(self) -> None:
-        """Wake all waiters: there is nothing to wait for any more."""
-        self.watermarks.abandon_waiters()
-
-    def take_offline(self, reason: BrokerError | None = None) -> None:
-        """Refuse every append and read from now on (by default: it was deleted), and wake the waiters."""
-        self.availability.take_offline(reason)
-
-    # --- other changes; the coroutines run on the event loop, and their work on files in a thread
-
-    def truncate_to(self, offset: int) -> None:
-        """Blocking, for a thread: drop every batch that holds `offset` or a later one, and what it caused.
-
-        Producers are restored from the newest remaining snapshot and the log above it; open transactions,
-        epochs and watermarks are those of the truncated log. Nothing is appended meanwhile.
-
-        Raises:
-            OSError: the disk refused.
-        """
-        store, watermarks = self.store, self.watermarks
-        if offset >= watermarks.log_end_offset:
-            return
-        # Before anything goes, so that no reader is shown what is about to.
-        high_watermark = min(watermarks.high_watermark, offset)
-        watermarks.hold_back(high_watermark)
-        dropped_writes = self.side_writes.forget()
-        try:
-            store.truncate_to(offset)
-        finally:
-            self.revise()
-        end = watermarks.log_end_offset = store.log_end_offset
-        self.commit.truncated(end)
-        self.producers.remove_snapshots(above=end)
-        self.epochs.truncate_to(end, rewrite=CHECKPOINT_NAME in dropped_writes)
-        # Transactions that end above the high watermark hold readers back: no snapshot has these.
-        self.producers.reload(self.epochs, newest_snapshot=min(high_watermark, end), whole_log=False)
-        watermarks.reset(store.log_start_offset, min(high_watermark, end), end)
-
-    def raise_log_start(self, offset: int) -> None:
-        """Raise the log start offset (DeleteRecords); do nothing if it is at `offset` or above it.
-
-        Raises:
-            OffsetOutOfRange: the offset is above the high watermark.
-        """
-        watermarks = self.watermarks
-        if not 0 <= offset <= watermarks.high_watermark:
-            raise OffsetOutOfRange(
-                f"{self._name}: the log cannot begin at {offset}, its high watermark is "
-                f"{watermarks.high_watermark}"
-            )
-        if offset <= watermarks.log_start_offset:
-            return
-        self.store.raise_log_start(offset)
-        watermarks.raise_log_start(offset)
-        self.epochs.raise_log_start(offset)
-        self.producers.remove_snapshots_soon(below=offset)
-
-    async def roll(self) -> bool:
-        """Begin a new segment at the log end; return False if the active one has no batch.
-
-        Raises:
-            BrokerError: the log is offline; says why.
-            StorageError: the disk refused; the log is as before.
-        """
-        self.availability.check()
-        try:
-            await trio.to_thread.run_sync(self.side_writes.run, self.store.prepare_roll)
-            # It may have gone offline meanwhile.
-            self.availability.check()
-            rolled = self.store.roll()
-        except OSError as error:
-            raise StorageError(f"{self._name}: no new segment: {error}") from error
-        if rolled:
-            self.revise()
-            self.producers.snapshot_soon(self.watermarks.log_end_offset)
-        return rolled
-
-    async def delete_segments_before(self, offset: int) -> Sequence[SegmentView]:
-        """Raise the log start offset, delete the segments below it except the active one, and return those.
-
-        Raises:
-            OffsetOutOfRange: the offset is above the high watermark.
-            BrokerError: the log is offline; says why.
-            StorageError: the disk refused; some segments may be deleted.
-        """
-        self.availability.check()
-        self.raise_log_start(offset)
-        delete = partial(self._delete_segments_before, self.watermarks.log_start_offset)
-        try:
-            return await trio.to_thread.run_sync(self.side_writes.run, delete) or ()
-        except OSError as error:
-            raise StorageError(f"{self._name}: segments are not deleted: {error}") from error
-
-    def delete_records_before(self, offset: int) -> None:
-        """Raise the log start offset, and delete the segments below it in the background.
-
-        Raises:
-            OffsetOutOfRange: the offset is above the high watermark.
-        """
-        self.raise_log_start(offset)
-        self.side_writes.run_soon(
-            f"delete {self._name}", partial(self._delete_segments_before, self.watermarks.log_start_offset)
-        )
-
-    def _delete_segments_before(self, offset: int) -> Sequence[SegmentView]:
-        try:
-            return self.store.delete_segments_before(offset)
-        finally:
-            self.revise()
-
-    async def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
-        """Replace segments by drafts, as `PartitionStore.replace_segments` does.
-
-        Raises:
-            BrokerError: the log is offline or gone; says why.
-            StaleDraft, ValueError, OSError: see there.
-        """
-        self.availability.check()
-        replace = partial(self._replace_segments, drafts, replaced)
-        if not await trio.to_thread.run_sync(self.side_writes.run, replace):
-            raise LogBusy(f"{self._name}: the partition was deleted")
-
-    def _replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> bool:
-        try:
-            self.store.replace_segments(drafts, replaced)
-        finally:
-            self.revise()
-        self.producers.remove_stray_snapshots()
-        return True
-
-    def revise(self) -> None:
-        """Note that segments are others than before, also after a change that failed.
-
-        That is after a truncation, a roll that was asked for, a deletion or a replacement of segments, and a
-        move to another log directory.
-        """
-        self.revision = next(self._revisions)
-
-    def close(self) -> None:
-        """Blocking: write the producer snapshot of the log end, as a clean stop does, and close the store.
-
-        Raises:
-            OSError, StorageError: the store could not be closed properly.
-        """
-        failed = isinstance(self.offline, StorageError)
-        self.availability.take_offline()
-        if not failed and (self.producers.entries or self.log_end_offset > 0):
-            self.producers.write_snapshot(self.log_end_offset)
-        self.store.close()

@@ -22,7 +22,7 @@ import socket
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from time import perf_counter
-from typing import Final, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
 import trio
 
@@ -34,14 +34,10 @@ from tidelog.kernel.network.transport import Transport
 from tidelog.kernel.network.turns import PIECE_BYTES, Turns
 from tidelog.kernel.pace import STEP_SECONDS
 from tidelog.kernel.seams.storage import FileRegion
-from tidelog.kernel.seams.wire import (
-    Parts,
-    Peer,
-    PeerWarnings,
-    ProtocolViolation,
-    StreamedBytes,
-    WireConnection,
-)
+from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, StreamedBytes, WireConnection
+
+if TYPE_CHECKING:
+    from tidelog.kernel.network.server import PeerWarnings
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,225 @@
+"""Changes of a log other than appends: truncation, its start, rolls, segments deleted or replaced, its end.
+
+They are rare. The coroutines run on the event loop, and their work on files in a thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from tidelog.kernel.errors import LogBusy, OffsetOutOfRange, StorageError
+from tidelog.kernel.leader_epochs import CHECKPOINT_NAME
+from tidelog.kernel.log.epochs import LeaderEpochFileCache
+from tidelog.kernel.log.group_commit import GroupCommit
+from tidelog.kernel.log.readable_log import ReadableLog
+from tidelog.kernel.log.validation import PartitionConfig
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from tidelog.kernel.config import TopicConfig
+    from tidelog.kernel.log.flush_threads import FlushThreads
+    from tidelog.kernel.log.memory_budget import Unpacking
+    from tidelog.kernel.seams.storage import PartitionStore, SegmentDraft, SegmentView, TopicPartition
+
+
+class SegmentedLog(ReadableLog):
+    """A log as its segments, and all that has to change with them.
+
+    Attributes:
+        config: the topic's configuration as appends and flushes use it
+        commit: its flushes, and who waits for them
+        epochs: the leader epochs in it
+        revision: a number that changes whenever the segments have changed otherwise than by appends
+    """
+
+    __slots__ = ("_revisions", "commit", "config", "epochs", "revision")
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        store: PartitionStore,
+        config: TopicConfig,
+        in_thread: Callable[[str, Callable[[], object]], None],
+        flush_threads: FlushThreads,
+        unpacking: Unpacking | None,
+    ) -> None:
+        super().__init__(topic_partition, topic_id, store, in_thread, unpacking)
+        self.config = config.derive(PartitionConfig.of)
+        self.epochs = LeaderEpochFileCache(self._name, store, self.side_writes)
+        self.commit = GroupCommit(
+            self._name,
+            store,
+            self.watermarks,
+            self.config.flush_messages,
+            flush_threads,
+            self.availability.take_offline,
+        )
+        # Each number is drawn once, so that two threads never leave the same one behind.
+        self._revisions = itertools.count(1)
+        self.revision = 0
+
+    def configure(self, config: TopicConfig) -> None:
+        """Apply a changed configuration, from the next append on."""
+        self.config = config.derive(PartitionConfig.of)
+        self.commit.flush_messages = self.config.flush_messages
+        self.store.configure(config)
+
+    @property
+    def has_unflushed(self) -> bool:
+        """Whether something was appended that no flush has made durable."""
+        return self.commit.has_unflushed
+
+    async def flush(self) -> None:
+        """Make everything appended so far durable.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        await self.commit.flush_all()
+
+    def truncate_to(self, offset: int) -> None:
+        """Blocking, for a thread: drop every batch that holds `offset` or a later one, and what it caused.
+
+        Producers are restored from the newest remaining snapshot and the log above it; open transactions,
+        epochs and watermarks are those of the truncated log. Nothing is appended meanwhile.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        store, watermarks = self.store, self.watermarks
+        if offset >= watermarks.log_end_offset:
+            return
+        # Before anything goes, so that no reader is shown what is about to.
+        high_watermark = min(watermarks.high_watermark, offset)
+        watermarks.hold_back(high_watermark)
+        dropped_writes = self.side_writes.forget()
+        try:
+            store.truncate_to(offset)
+        finally:
+            self.revise()
+        end = watermarks.log_end_offset = store.log_end_offset
+        self.commit.truncated(end)
+        self.producers.remove_snapshots(above=end)
+        self.epochs.truncate_to(end, rewrite=CHECKPOINT_NAME in dropped_writes)
+        # Transactions that end above the high watermark hold readers back: no snapshot has these.
+        self.producers.reload(self.epochs, newest_snapshot=min(high_watermark, end), whole_log=False)
+        watermarks.reset(store.log_start_offset, min(high_watermark, end), end)
+
+    def raise_log_start(self, offset: int) -> None:
+        """Raise the log start offset (DeleteRecords); do nothing if it is at `offset` or above it.
+
+        Raises:
+            OffsetOutOfRange: the offset is above the high watermark.
+        """
+        watermarks = self.watermarks
+        if not 0 <= offset <= watermarks.high_watermark:
+            raise OffsetOutOfRange(
+                f"{self._name}: the log cannot begin at {offset}, its high watermark is "
+                f"{watermarks.high_watermark}"
+            )
+        if offset <= watermarks.log_start_offset:
+            return
+        self.store.raise_log_start(offset)
+        watermarks.raise_log_start(offset)
+        self.epochs.raise_log_start(offset)
+        self.producers.remove_snapshots_soon(below=offset)
+
+    async def roll(self) -> bool:
+        """Begin a new segment at the log end; return False if the active one has no batch.
+
+        Raises:
+            BrokerError: the log is offline; says why.
+            StorageError: the disk refused; the log is as before.
+        """
+        self.availability.check()
+        try:
+            await trio.to_thread.run_sync(self.side_writes.run, self.store.prepare_roll)
+            # It may have gone offline meanwhile.
+            self.availability.check()
+            rolled = self.store.roll()
+        except OSError as error:
+            raise StorageError(f"{self._name}: no new segment: {error}") from error
+        if rolled:
+            self.revise()
+            self.producers.snapshot_soon(self.watermarks.log_end_offset)
+        return rolled
+
+    async def delete_segments_before(self, offset: int) -> Sequence[SegmentView]:
+        """Raise the log start offset, delete the segments below it except the active one, and return those.
+
+        Raises:
+            OffsetOutOfRange: the offset is above the high watermark.
+            BrokerError: the log is offline; says why.
+            StorageError: the disk refused; some segments may be deleted.
+        """
+        self.availability.check()
+        self.raise_log_start(offset)
+        delete = partial(self._delete_segments_before, self.watermarks.log_start_offset)
+        try:
+            return await trio.to_thread.run_sync(self.side_writes.run, delete) or ()
+        except OSError as error:
+            raise StorageError(f"{self._name}: segments are not deleted: {error}") from error
+
+    def delete_records_before(self, offset: int) -> None:
+        """Raise the log start offset, and delete the segments below it in the background.
+
+        Raises:
+            OffsetOutOfRange: the offset is above the high watermark.
+        """
+        self.raise_log_start(offset)
+        self.side_writes.run_soon(
+            f"delete {self._name}", partial(self._delete_segments_before, self.watermarks.log_start_offset)
+        )
+
+    def _delete_segments_before(self, offset: int) -> Sequence[SegmentView]:
+        try:
+            return self.store.delete_segments_before(offset)
+        finally:
+            self.revise()
+
+    async def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
+        """Replace segments by drafts, as `PartitionStore.replace_segments` does.
+
+        Raises:
+            BrokerError: the log is offline or gone; says why.
+            StaleDraft, ValueError, OSError: see there.
+        """
+        self.availability.check()
+        replace = partial(self._replace_segments, drafts, replaced)
+        if not await trio.to_thread.run_sync(self.side_writes.run, replace):
+            raise LogBusy(f"{self._name}: the partition was deleted")
+
+    def _replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> bool:
+        try:
+            self.store.replace_segments(drafts, replaced)
+        finally:
+            self.revise()
+        self.producers.remove_stray_snapshots()
+        return True
+
+    def revise(self) -> None:
+        """Note that segments are others than before, also after a change that failed.
+
+        That is after a truncation, a roll that was asked for, a deletion or a replacement of segments, and a
+        move to another log directory.
+        """
+        self.revision = next(self._revisions)
+
+    def close(self) -> None:
+        """Blocking: write the producer snapshot of the log end, as a clean stop does, and close the store.
+
+        Raises:
+            OSError, StorageError: the store could not be closed properly.
+        """
+        failed = isinstance(self.offline, StorageError)
+        self.availability.take_offline()
+        if not failed and (self.producers.entries or self.log_end_offset > 0):
+            self.producers.write_snapshot(self.log_end_offset)
+        self.store.close()
