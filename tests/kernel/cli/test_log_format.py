@@ -48,12 +48,12 @@ def human(made: logging.LogRecord) -> str:
 
 
 LINES: list[tuple[logging.LogRecord, str]] = [
-    (record("listening"), "INFO    server: listening"),
+    (record("listening"), "INFO    network: listening"),
     (record("at %s", "x", level=logging.WARNING), "WARNING server: at x"),
-    (record("hi", peer="1.2.3.4:5", count=3), "INFO    server: hi peer=1.2.3.4:5 count=3"),
-    (record("hi", reason="two words", empty=""), 'INFO    server: hi reason="two words" empty=""'),
-    (record("a\nb %s", "c\x1b[31m"), "INFO    server: a\\nb c\\x1b[31m"),
-    (record("hi", topic="x\r\n2001 ERROR"), 'INFO    server: hi topic="x\\r\\n2001 ERROR"'),
+    (record("hi", peer="1.2.3.4:5", count=3), "INFO    network: hi peer=1.2.3.4:5 count=3"),
+    (record("hi", reason="two words", empty=""), 'INFO    network: hi reason="two words" empty=""'),
+    (record("a\nb %s", "c\x1b[31m"), "INFO    network: a\\nb c\\x1b[31m"),
+    (record("hi", topic="x\r\n2001 ERROR"), 'INFO    network: hi topic="x\\r\\n2001 ERROR"'),
 ]
 
 
@@ -87,7 +87,7 @@ def test_human_formatter_and_json_formatter_include_the_traceback() -> None:
     made = record("broken")
     made.exc_info = (caught.type, caught.value, caught.tb)
     lines = human(made).splitlines()
-    assert lines[0] == "INFO    server: broken"
+    assert lines[0] == "INFO    network: broken"
     assert lines[-1] == "ValueError: no"
     assert "ValueError: no" in json.loads(JsonFormatter().format(made))["exception"]
 
