@@ -274,6 +274,7 @@ class Broker:
             await self._open()
             async with trio.open_nursery() as serving:
                 serving.start_soon(self.loop_monitor.run)
+                serving.start_soon(self.publisher.run)
                 await serving.start(self.server.run)
                 try:
                     yield self

@@ -25,16 +25,19 @@ class ImageFollowers:
         self, config: Config, storage: Storage, metadata: MetadataStore, clock: Clock, tasks: Tasks
     ) -> None:
         unpacking = Unpacking(config[keys.DECOMPRESSION_MEMORY_BYTES])
+        self.events = BrokerEvents()
         self.replicas = ReplicaManager(
-            config[keys.NODE_ID], storage, clock, tasks, unpacking, BrokerEvents().publish
+            config[keys.NODE_ID], storage, clock, tasks, unpacking, self.events.publish
         )
         reservations = Reservations(self.replicas, storage)
         features = Features(metadata, has_coordinator=False)
         node_id = config[keys.NODE_ID]
         self._metadata = metadata
         self.controller = LocalController(config, node_id, metadata, features, reservations, self._catch_up)
-        self.topics = Topics(config, storage, self.replicas, reservations, metadata, self.controller, tasks)
-        self.dynamic_config = DynamicConfig(config, node_id, BrokerEvents(), self.topics.refresh_configs)
+        self.topics = Topics(
+            config, storage, self.replicas, reservations, metadata, self.controller, tasks, self.events
+        )
+        self.dynamic_config = DynamicConfig(config, node_id, self.events, self.topics.refresh_configs)
         self.publisher = MetadataPublisher(
             lambda: metadata.image, (self.topics.follow, self.dynamic_config.follow)
         )

@@ -1,4 +1,4 @@
-"""The cluster as this broker sees it, which today is this broker alone, and its advertised addresses."""
+"""The cluster as this broker sees it, and the addresses that it advertises."""
 
 from __future__ import annotations
 
@@ -46,7 +46,21 @@ class Cluster:
 
     def brokers(self, listener_name: str) -> Sequence[BrokerEndpoint]:
         """Return all brokers, with the addresses that a client of that listener can reach."""
-        return (self.this_broker(listener_name),)
+        others = (self.find(node_id, listener_name) for node_id in self._metadata.image.brokers)
+        return (
+            self.this_broker(listener_name),
+            *(broker for broker in others if broker is not None and broker.node_id != self.node_id),
+        )
+
+    def find(self, node_id: int, listener_name: str) -> BrokerEndpoint | None:
+        """Return a broker, None if it is not alive or has no such listener."""
+        if node_id == self.node_id:
+            return self.this_broker(listener_name)
+        broker = self._metadata.image.brokers.get(node_id)
+        if broker is None or broker.fenced or listener_name not in broker.endpoints:
+            return None
+        host, port = broker.endpoints[listener_name]
+        return BrokerEndpoint(node_id, host, port, broker.rack)
 
     def this_broker(self, listener_name: str) -> BrokerEndpoint:
         """Return this broker's own entry."""

@@ -42,7 +42,7 @@ class TopicRules:
     def __init__(self, config: Config, node_id: int, check_storage: Callable[[TopicConfig], None]) -> None:
         self._config = config
         self._check_storage = check_storage
-        self._new_partition = PartitionImage(leader=node_id, replicas=(node_id,))
+        self._new_partition = PartitionImage(leader=node_id, replicas=(node_id,), isr=(node_id,))
         # The topics, and those that are being created, by their names in metrics: no two may have the same.
         self._names: dict[str, str] = {}
 

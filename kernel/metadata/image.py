@@ -43,11 +43,16 @@ ALL_BROKERS: Final = ConfigResource.of_broker(None)
 
 
 class PartitionImage(NamedTuple):
-    """A partition: its leader (a node id or `NO_LEADER`) and epoch, replicas and log directory."""
+    """A partition: its leader (a node id or `NO_LEADER`) and epoch, replicas, those in sync, log directory.
+
+    Without replicas it is assigned to no broker, as in a store that does not record that; then the broker
+    that has it leads it.
+    """
 
     leader_epoch: int = 0
     leader: int = NO_LEADER
     replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
     directory: bytes = NO_DIRECTORY
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 import trio
 
 from tidelog.kernel.metadata.image import MetadataDelta, MetadataImage
+
+_log = logging.getLogger(__name__)
 
 Follow: TypeAlias = Callable[[MetadataDelta, MetadataImage], Awaitable[None]]
 """Apply a delta to a part of the broker; the image is that after the delta. It does not raise."""
@@ -26,15 +29,27 @@ class MetadataPublisher:
         self._image = image
         self._parts = parts
         self._waiting: MetadataDelta | None = None
+        self._delivered = trio.Event()
         self._applying = trio.Lock()
 
     def deliver(self, delta: MetadataDelta) -> None:
         """Take the next delta, which is durable and in the image."""
         self._waiting = delta if self._waiting is None else self._waiting.then(delta)
+        self._delivered.set()
 
     def discard(self) -> None:
         """Drop what was delivered: the parts are about to load the image as a whole."""
         self._waiting = None
+
+    async def run(self) -> None:
+        """Apply what is delivered, until cancelled: not every change is one that this broker asked for."""
+        while True:
+            await self._delivered.wait()
+            self._delivered = trio.Event()
+            try:
+                await self.catch_up()
+            except Exception:
+                _log.exception("a change of the metadata was not applied")
 
     async def catch_up(self) -> None:
         """Apply what was delivered, and return when all of it is; not interrupted by a cancellation."""

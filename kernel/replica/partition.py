@@ -6,19 +6,26 @@ Source: Apache Kafka's `Partition`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.kernel.errors import FencedLeaderEpoch, NotLeaderOrFollower, UnknownLeaderEpoch
+from tidelog.kernel.metadata import NO_LEADER
 from tidelog.kernel.seams.partition import NO_LEADER_EPOCH
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog
 
-NO_LEADER: Final = -1
+
+class Leadership(NamedTuple):
+    """The id of the broker that leads a partition (`NO_LEADER`: none does), the epoch, and who is in sync."""
+
+    leader_id: int
+    epoch: int
+    isr: Sequence[int] = ()
 
 
 class Partition:
-    """One replica, led by this broker until `make_follower`.
+    """One replica, led by this broker until `begin` or `make_follower` say otherwise.
 
     Attributes:
         log: of the replica
@@ -46,6 +53,21 @@ class Partition:
         """The epoch in which it is led."""
         return self.log.leader_epoch
 
+    @property
+    def leadership(self) -> Leadership:
+        """Who leads it."""
+        return Leadership(self.leader_id, self.log.leader_epoch, self.isr)
+
+    def begin(self, leader_id: int, epoch: int, isr: Sequence[int]) -> None:
+        """Let it be led by that broker from the beginning, before its log is loaded or requests find it.
+
+        A log of this broker's own has nothing to take over then. How another one's is loaded depends on that.
+        """
+        if leader_id == self._node_id:
+            self.isr, self.log.leader_epoch = isr, epoch
+        else:
+            self.make_follower(leader_id, epoch, isr)
+
     def make_leader(self, epoch: int, isr: Sequence[int] = ()) -> bool:
         """Lead it from now on; return False, and change nothing, if it does already or `epoch` is old.
 
@@ -64,7 +86,8 @@ class Partition:
         """
         if not self._take_over(leader_id, epoch, isr):
             return False
-        self.log.follow(epoch, NotLeaderOrFollower(f"broker {leader_id} leads {self.topic_partition}"))
+        leader = "no broker" if leader_id == NO_LEADER else f"broker {leader_id}"
+        self.log.follow(epoch, NotLeaderOrFollower(f"{leader} leads {self.topic_partition}"))
         return True
 
     def _take_over(self, leader_id: int, epoch: int, isr: Sequence[int]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -17,8 +17,9 @@ from tidelog.kernel.errors import StorageError, UnknownTopicOrPartition
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.log.flush_threads import FlushThreads
 from tidelog.kernel.log.loading import load_log
-from tidelog.kernel.pace import Pace
-from tidelog.kernel.replica.partition import Partition
+from tidelog.kernel.metadata import NO_LEADER
+from tidelog.kernel.pace import ITEMS_PER_STEP, Pace
+from tidelog.kernel.replica.partition import Leadership, Partition
 from tidelog.kernel.seams.events import LeadershipChanged
 from tidelog.kernel.seams.partition import NO_LEADER_EPOCH
 from tidelog.kernel.topic_partition import TopicPartition
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock
     from tidelog.kernel.log.memory_budget import Unpacking
     from tidelog.kernel.log.side_writes import SideWrites
+    from tidelog.kernel.metadata import PartitionImage
     from tidelog.kernel.seams.events import Event
     from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, Storage
     from tidelog.kernel.seams.tasks import Tasks
@@ -36,14 +38,6 @@ _log = logging.getLogger(__name__)
 LOADS_PER_THREAD_HOP = 64
 NAMED = 10
 """Most topics that one message names."""
-
-
-class Leadership(NamedTuple):
-    """The id of the broker that leads a partition (`NO_LEADER`: none does), the epoch, and who is in sync."""
-
-    leader_id: int
-    epoch: int
-    isr: Sequence[int] = ()
 
 
 class ReplicaManager:
@@ -123,6 +117,31 @@ class ReplicaManager:
         return log
 
     # --- for what the cluster decides
+
+    def assign(self, partition: Partition, image: PartitionImage) -> None:
+        """Let a partition that no request finds yet be led as the image says; its log may not be loaded."""
+        partition.begin(*self._by_image(partition, image))
+
+    async def follow(
+        self, partitions: Sequence[Partition], images: Sequence[PartitionImage], pace: Pace
+    ) -> None:
+        """Let partitions be led as the image of each says, in steps."""
+        for start in range(0, len(partitions), ITEMS_PER_STEP):
+            some = slice(start, start + ITEMS_PER_STEP)
+            changed = {
+                partition.topic_partition: wanted
+                for partition, image in zip(partitions[some], images[some], strict=True)
+                if (wanted := self._by_image(partition, image)) != partition.leadership
+            }
+            self.apply_leadership(changed)
+            await pace.turn()
+
+    def _by_image(self, partition: Partition, image: PartitionImage) -> Leadership:
+        # The image is never old, but a log may know a later epoch, which the store had no room for.
+        epoch = max(image.leader_epoch, partition.leader_epoch)
+        leader_id = image.leader if image.replicas else self._node_id
+        isr = image.isr if image.isr or leader_id == NO_LEADER else (leader_id,)
+        return Leadership(leader_id, epoch, isr)
 
     def apply_leadership(self, leaderships: Mapping[TopicPartition, Leadership]) -> None:
         """Let each of these partitions be led by that broker, perhaps this one, in that epoch.

@@ -119,7 +119,8 @@ class Topics:
         for partition, led in zip(
             partitions, chain.from_iterable(record.partitions for record in records), strict=True
         ):
-            partition.log.leader_epoch = led.leader_epoch
+            # Before the log is loaded: that of another leader has an end that need not be committed.
+            self._replicas.assign(partition, led)
         await self._replicas.load_state(partitions)
         remaining = iter(partitions)
         for record, config in zip(records, configs, strict=True):
@@ -131,9 +132,9 @@ class Topics:
             await self._metadata.fail_partitions(sorted(self._storage.failed_partitions))
 
     async def _store_epochs(self, record: TopicImage, topic: Topic) -> None:
-        """Store leader epochs that were learned from the partitions' logs."""
+        """Store leader epochs that were learned from the logs of partitions which this broker leads."""
         led = tuple(
-            each._replace(leader_epoch=partition.leader_epoch)
+            each._replace(leader_epoch=partition.leader_epoch) if partition.is_leader else each
             for each, partition in zip(record.partitions, topic.partitions, strict=True)
         )
         if led != record.partitions:
@@ -239,7 +240,9 @@ class Topics:
             await run_in_steps(topic.configure(config), pace)
             _log.info("changed the configuration of topic %s", topic.name)
             self._events.publish(TopicConfigChanged(topic))
+        # Now, so that a new leader takes its first batch by the configuration that came with it.
         first = len(topic.partitions)
+        await self._replicas.follow(topic.partitions, record.partitions[:first], pace)
         if len(record.partitions) > first:
             added = await self._new_partitions(record, topic.config, first, pace)
             topic.partitions += added
@@ -267,6 +270,9 @@ class Topics:
                 partition.log.configure(config)
                 await pace.turn()
             partitions += reserved.partitions
+        for partition, led in zip(partitions, record.partitions[first:], strict=True):
+            self._replicas.assign(partition, led)
+            await pace.turn()
         return partitions
 
     async def _remove(self, topics: Sequence[Topic]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from tidelog.kernel.metadata import NO_DIRECTORY, ConfigResource, MetadataDelta, TopicImage
+from tidelog.kernel.metadata import NO_DIRECTORY, ConfigResource, MetadataDelta, PartitionImage, TopicImage
 from tidelog.kernel.metadata.client_quotas import QuotaEntity
 from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.features import ELR_VERSION
@@ -103,25 +103,33 @@ class Changes:
     def _partitions(self, topic: TopicRecords, record: TopicImage) -> Iterator[Change]:
         version = partition_version(self._image.metadata_version)
         for index, partition in enumerate(record.partitions):
-            epoch = partition.leader_epoch
             there = topic.partitions.get(index)
-            if there is None or there.leader_epoch < epoch:
+            if there is None or there.leader_epoch < partition.leader_epoch:
                 partition_epoch = 0 if there is None else there.partition_epoch + 1
-                yield self._partition(topic, index, epoch, partition_epoch), version
+                yield self._partition(topic, index, partition, partition_epoch), version
+            elif there.leader_epoch == partition.leader_epoch and partition.isr not in ((), (*there.isr,)):
+                isr = [*partition.isr]
+                yield (
+                    topics.PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, isr=isr),
+                    version,
+                )
 
     def _partition(
-        self, topic: TopicRecords, index: int, epoch: int, partition_epoch: int
+        self, topic: TopicRecords, index: int, partition: PartitionImage, partition_epoch: int
     ) -> topics.PartitionRecord:
         directory_id = self._directory_of(TopicPartition(topic.name, index)) or NO_DIRECTORY
+        # What is assigned to no broker is this one's.
+        leader = partition.leader if partition.replicas else self._node_id
+        replicas = partition.replicas or (self._node_id,)
         return topics.PartitionRecord(
             partition_id=index,
             topic_id=topic.topic_id,
-            replicas=[self._node_id],
-            isr=[self._node_id],
-            leader=self._node_id,
-            leader_epoch=epoch,
+            replicas=[*replicas],
+            isr=[*partition.isr] or [self._node_id],
+            leader=leader,
+            leader_epoch=partition.leader_epoch,
             partition_epoch=partition_epoch,
-            directories=[directory_id],
+            directories=[directory_id if each == self._node_id else NO_DIRECTORY for each in replicas],
         )
 
     def lead(self) -> Iterator[Change]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping
 from uuid import UUID
 
+import attrs
+
 from tidelog.kernel.metadata import (
     NO_DIRECTORY,
     BrokerImage,
@@ -30,10 +32,14 @@ _SCOPES: Mapping[int, ResourceScope] = {number: scope for scope, number in setti
 
 
 class Delivery:
-    """What is delivered of one record image; `is_adopted(topic_id)` is no part of the log."""
+    """What is delivered of one record image; `is_adopted(topic_id)` is no part of the log.
 
-    def __init__(self, records: RecordImage, is_adopted: Callable[[UUID], bool]) -> None:
+    The node leads the log alone, so no other broker that is registered in it is alive: they are fenced.
+    """
+
+    def __init__(self, records: RecordImage, node_id: int, is_adopted: Callable[[UUID], bool]) -> None:
         self._records = records
+        self._node_id = node_id
         self._is_adopted = is_adopted
 
     def image(self, cluster_id: str, adopting: Iterable[TopicImage]) -> MetadataImage:
@@ -49,7 +55,7 @@ class Delivery:
             PersistentMap(records.credentials),
             dict(records.features),
             0,
-            {node_id: _broker(broker) for node_id, broker in records.brokers.items()},
+            {node_id: self._broker(broker) for node_id, broker in records.brokers.items()},
             records.next_producer_id,
         )
 
@@ -71,9 +77,28 @@ class Delivery:
             {key: records.credentials.get(key) for key in touched.credentials},
             {name: records.features.get(name, 0) for name in touched.features},
             None,
-            {node_id: _broker(records.brokers[node_id]) for node_id in touched.brokers},
+            {node_id: self._broker(records.brokers[node_id]) for node_id in touched.brokers},
             records.next_producer_id,
         )
+
+    def led(self, image: MetadataImage) -> MetadataImage:
+        """Return an image in which this node leads every partition already, in the epoch that it will."""
+
+        def lead(partition: PartitionImage) -> PartitionImage:
+            return partition._replace(
+                leader=self._node_id, leader_epoch=partition.leader_epoch + 1, isr=(self._node_id,)
+            )
+
+        topics = {
+            name: attrs.evolve(topic, partitions=tuple(map(lead, topic.partitions)))
+            for name, topic in image.topics.items()
+        }
+        return attrs.evolve(image, topics=image.topics.updated(topics))
+
+    def _broker(self, broker: cluster.RegisterBrokerRecord) -> BrokerImage:
+        endpoints = {point.name: (point.host, point.port) for point in broker.end_points}
+        is_fenced = bool(broker.fenced) or broker.broker_id != self._node_id
+        return BrokerImage(broker.broker_epoch, endpoints, broker.rack, is_fenced)
 
     def _topic(self, topic: TopicRecords) -> Generator[None, None, TopicImage]:
         topic_id = UUID(bytes=topic.topic_id)
@@ -136,7 +161,8 @@ class _Touched:
 
 def _partition(partition: topics.PartitionRecord) -> PartitionImage:
     directory = partition.directories[0] if partition.directories else NO_DIRECTORY
-    return PartitionImage(partition.leader_epoch, partition.leader, tuple(partition.replicas), directory)
+    replicas, isr = tuple(partition.replicas), tuple(partition.isr)
+    return PartitionImage(partition.leader_epoch, partition.leader, replicas, isr, directory)
 
 
 def _resource(resource: Resource) -> ConfigResource | None:
@@ -146,8 +172,3 @@ def _resource(resource: Resource) -> ConfigResource | None:
         return ConfigResource("broker", name)
     scope = _SCOPES.get(kind)
     return None if scope is None else ConfigResource(scope, name)
-
-
-def _broker(broker: cluster.RegisterBrokerRecord) -> BrokerImage:
-    endpoints = {point.name: (point.host, point.port) for point in broker.end_points}
-    return BrokerImage(broker.broker_epoch, endpoints, broker.rack, bool(broker.fenced))

@@ -123,7 +123,7 @@ class KraftMetadata:
             location.directory, opened.log, opened.replay, opened.snapshots, limits, context.now_ms
         )
         snapshots.bytes_since = opened.bytes_since_snapshot
-        self._delivery = Delivery(opened.replay.image, self._is_adopted)
+        self._delivery = Delivery(opened.replay.image, context.node_id, self._is_adopted)
         self._opened = Commits(opened.log, opened.replay.image, snapshots, self._committed)
         if not self.records.metadata_version:
             # Nothing was ever written to this log.
@@ -169,6 +169,9 @@ class KraftMetadata:
         if self._commits.owed and not self.records.metadata_version:
             raise disk.full_error(f"there is no room for a new metadata log in {self._location.root}")
         self._read_image()
+        if self._commits.owed:
+            # What the log has no room for yet is decided: partitions are served meanwhile.
+            self.image = self._delivery.led(self.image)
 
     def background_tasks(self) -> Sequence[PeriodicTask]:
         """See `MetadataStore.background_tasks`."""

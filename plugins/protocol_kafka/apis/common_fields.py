@@ -48,13 +48,17 @@ def describe_partition(
 ) -> P:
     """Return `make` of the fields in which Metadata and DescribeTopicPartitions describe a partition."""
     partition, offline = topic.partitions[index], is_offline(topic, index)
-    node_id = context.broker.cluster.node_id
-    # As in Kafka, a leader that is no broker of the cluster is none: clients could not reach it.
-    is_led = partition.is_leader and not offline
+    cluster = context.broker.cluster
+    node_id, leader_id = cluster.node_id, partition.leader_id
+    if leader_id == node_id:
+        is_led = not offline
+    else:
+        # As in Kafka, a leader that is no broker of the cluster is none: clients could not reach it.
+        is_led = cluster.find(leader_id, context.peer.listener_name) is not None
     return make(
         error_code=0 if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=index,
-        leader_id=node_id if is_led else NO_LEADER,
+        leader_id=leader_id if is_led else NO_LEADER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=[node_id],
         isr_nodes=[*partition.isr],

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
-from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.errors import BrokerError, FencedLeaderEpoch, NotLeaderOrFollower
 from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.storage import EMPTY_SLICE, LogSlice, WouldBlock
 from tidelog.plugins.protocol_kafka.apis.common_fields import isolation_of
+from tidelog.plugins.protocol_kafka.apis.current_leader import name_leader
 from tidelog.plugins.protocol_kafka.apis.down_conversion import (
     BATCHES_SINCE,
     MAX_FIRST_BYTES,
@@ -26,6 +27,8 @@ from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchAbortedTransaction,
+    FetchLeaderIdAndEpoch,
+    FetchNodeEndpoint,
     FetchPartition,
     FetchRequest,
     PartitionData,
@@ -40,6 +43,7 @@ T = TypeVar("T")
 
 TOPIC_IDS_SINCE = 13
 FROM_FOLLOWERS_SINCE = 11
+CURRENT_LEADER_SINCE = 16
 NO_PARTITION = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -50,6 +54,7 @@ class PartitionReads:
         size: bytes of records in all
         is_final: whether the response is sent immediately, since a partition has an error
         partitions: those that have no error
+        endpoints: the addresses of the leaders that errors name
         version: of the request
         pace: of a thread that reads very many partitions
     """
@@ -68,15 +73,18 @@ class PartitionReads:
         self._leader_only = self.version < FROM_FOLLOWERS_SINCE or follower_id >= 0
         self._max_wait_ms = request.max_wait_ms
         self._min_bytes = request.min_bytes
+        self._context = context
         self.isolation = isolation_of(request.isolation_level)
         self.is_final = False
         self.size = self._held_bytes = 0
         self.partitions: list[UnifiedLog] = []
+        self.endpoints: list[FetchNodeEndpoint]
 
     def start_pass(self) -> None:
         """Read all partitions again."""
         self.size = self._held_bytes = 0
         self.partitions = []
+        self.endpoints = []
         self.is_final = False
 
     async def in_thread(self, job: Callable[[], T]) -> T:
@@ -121,7 +129,10 @@ class PartitionReads:
             if self.isolation is Isolation.READ_COMMITTED and isinstance(records, LogSlice):
                 aborted = _aborted(partition, asked.fetch_offset, records, wait=wait)
         except BrokerError as error:
-            return self.fail(asked.partition, error_code(error))
+            failed = self.fail(asked.partition, error_code(error))
+            if isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
+                self._name_leader(topic.name, failed)
+            return failed
         self.partitions.append(partition)
         self.size += records.size
         return PartitionData(
@@ -133,6 +144,13 @@ class PartitionReads:
             aborted_transactions=aborted,
             records=records,
         )
+
+    def _name_leader(self, topic: str, failed: PartitionData) -> None:
+        if self.version >= CURRENT_LEADER_SINCE:
+            leader_id, epoch = name_leader(
+                self._context, topic, failed.partition_index, self.endpoints, FetchNodeEndpoint
+            )
+            failed.current_leader = FetchLeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
 
     def fail(self, index: int, code: int) -> PartitionData:
         """Return the response for a partition that cannot be read."""

@@ -164,7 +164,8 @@ class _FullRead(PartitionReads):
             WouldBlock: unless `wait`.
         """
         self.start_pass()
-        response = FetchResponse(responses=[*map(partial(self._topic, wait), self._topics_asked)])
+        responses = [*map(partial(self._topic, wait), self._topics_asked)]
+        response = FetchResponse(responses=responses, node_endpoints=self.endpoints)
         if not self.partitions:
             # There is nothing to wait for.
             self.is_final = True

@@ -234,7 +234,7 @@ class _SessionRead(PartitionReads):
             else:
                 responses.append(FetchableTopicResponse(topic=topic, partitions=[data]))
             last = topic
-        return FetchResponse(session_id=self._session.id, responses=responses)
+        return FetchResponse(session_id=self._session.id, responses=responses, node_endpoints=self.endpoints)
 
 
 async def _each(make: Callable[[ReadPartition], T], read: Sequence[ReadPartition]) -> Sequence[T]:

@@ -15,6 +15,7 @@ from tidelog.kernel.errors import (
     InvalidRecord,
     InvalidRequiredAcks,
     InvalidTopic,
+    NotLeaderOrFollower,
     OutOfOrderSequence,
     RecordsRefused,
     UnknownTopicOrPartition,
@@ -28,6 +29,7 @@ from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.wire import ProtocolViolation
+from tidelog.plugins.protocol_kafka.apis.current_leader import name_leader
 from tidelog.plugins.protocol_kafka.apis.slices import (
     PARTITIONS_PER_SLICE,
     has_more,
@@ -41,6 +43,8 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
+    ProduceLeaderIdAndEpoch,
+    ProduceNodeEndpoint,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_SINCE = 13
 BATCHES_V2_SINCE = 3
+CURRENT_LEADER_SINCE = 10
 ZSTD_SINCE = 7
 ZSTD = 4
 NO_OFFSET = -1
@@ -108,7 +113,8 @@ def handle(
         if missing := verification.missing(request):
             return _add_and_append(context, request, verification, missing)
     appends = _Appends(context, request.acks, verification)
-    response = ProduceResponse(responses=[*map(appends.append_topic, topics)])
+    response = appends.response
+    response.responses = [*map(appends.append_topic, topics)]
     if appends.delayed or appends.flushes:
         return _answer_later(appends, request, response)
     if not request.acks:
@@ -134,6 +140,7 @@ async def _append_in_slices(context: RequestContext, request: ProduceRequest) ->
     The partitions of each slice are added to the transaction before it is appended.
     """
     answers: dict[int, TopicProduceResponse] = {}
+    endpoints: dict[int, ProduceNodeEndpoint] = {}
     pace = Pace()
     for some in slices(request.topic_data, "partition_data"):
         part = copy.copy(request)
@@ -143,8 +150,11 @@ async def _append_in_slices(context: RequestContext, request: ProduceRequest) ->
             answer = await answer
         if answer is not None:
             merge(answers, some.places, answer.responses, "partition_responses")
+            endpoints.update((each.node_id, each) for each in answer.node_endpoints)
         await pace.turn()
-    return ProduceResponse(responses=[*answers.values()]) if request.acks else None
+    if not request.acks:
+        return None
+    return ProduceResponse(responses=[*answers.values()], node_endpoints=[*endpoints.values()])
 
 
 async def _answer_later(
@@ -160,7 +170,7 @@ async def _answer_later(
 class _Appends:
     """The appends of one request, or of a slice of it.
 
-    With `delayed` or `flushes` the response has to wait for `finish`.
+    With `delayed` or `flushes` the `response` has to wait for `finish`.
     """
 
     __slots__ = (
@@ -173,6 +183,7 @@ class _Appends:
         "_verification",
         "delayed",
         "flushes",
+        "response",
     )
 
     def __init__(
@@ -187,6 +198,7 @@ class _Appends:
         self._at_once = APPENDS_AT_ONCE
         self._pace = Pace()
         self._record_errors = MAX_RECORD_ERRORS
+        self.response = ProduceResponse(responses=[])
 
     def append_topic(self, data: TopicProduceData) -> TopicProduceResponse:
         """Append the batches for one topic; `finish` completes the results of those that are delayed."""
@@ -303,13 +315,11 @@ class _Appends:
 
     async def _wait_flushed(self, due: DueFlush) -> None:
         log, offset, answer = due
-        context = self._context
         try:
             await log.wait_flushed(offset)
         except BrokerError as error:
-            context.warn(f"not acknowledging {log.topic_partition} for", error)
-            answer.error_code, answer.error_message = error_code(error), context.error_message(error)
-            answer.base_offset = NO_OFFSET
+            self._context.warn(f"not acknowledging {log.topic_partition} for", error)
+            self._set_error(log, answer, error)
 
     def _refuse(self, log: UnifiedLog, answer: PartitionProduceResponse, error: BrokerError) -> None:
         """Set the error of a refused batch, and of its invalid records (KIP-467)."""
@@ -317,8 +327,7 @@ class _Appends:
         context.warn(f"refusing to append to {log.topic_partition} for", error)
         if isinstance(error, UnsupportedMessageFormat) and context.api_version >= BATCHES_V2_SINCE:
             error = InvalidRecord(str(error))
-        answer.error_code, answer.error_message = error_code(error), context.error_message(error)
-        answer.base_offset = NO_OFFSET
+        self._set_error(log, answer, error)
         if isinstance(error, OutOfOrderSequence | InvalidProducerEpoch):
             answer.log_start_offset = log.log_start_offset
         if isinstance(error, RecordsRefused) and error.record_errors:
@@ -328,6 +337,15 @@ class _Appends:
                 for index, message in error.record_errors[: self._record_errors]
             ]
             self._record_errors -= len(answer.record_errors)
+
+    def _set_error(self, log: UnifiedLog, answer: PartitionProduceResponse, error: BrokerError) -> None:
+        context = self._context
+        answer.error_code, answer.error_message = error_code(error), context.error_message(error)
+        answer.base_offset = NO_OFFSET
+        if isinstance(error, NotLeaderOrFollower) and context.api_version >= CURRENT_LEADER_SINCE:
+            endpoints = self.response.node_endpoints
+            leader_id, epoch = name_leader(context, *log.topic_partition, endpoints, ProduceNodeEndpoint)
+            answer.current_leader = ProduceLeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
 
     def _failed(self, name: str, index: int, error: BrokerError) -> PartitionProduceResponse:
         context = self._context

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from confluent_kafka import Consumer, KafkaError, Producer
@@ -18,6 +19,8 @@ from confluent_kafka import TopicPartition as Place
 from tests.plugins.protocol_kafka.apis.client import answer_in, framed
 from tests.plugins.protocol_kafka.apis.topics import fill, new_topic
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.errors import NotLeaderOrFollower
+from tidelog.kernel.metadata import NO_LEADER, MetadataDelta
 from tidelog.kernel.replica import Leadership
 from tidelog.kernel.seams.events import Event, LeadershipChanged
 from tidelog.kernel.seams.storage import TopicPartition
@@ -104,25 +107,36 @@ async def ask(broker: Broker) -> AsyncGenerator[Ask]:
         yield ask
 
 
-def lose(broker: Broker) -> int:
+async def lead(broker: Broker, leader_id: int, *, catch_up: bool = True) -> int:
+    """Commit that a broker leads from now on; return the epoch."""
+    topic = broker.image.topics[TOPIC]
+    (before,) = topic.partitions
+    led = before._replace(leader=leader_id, leader_epoch=before.leader_epoch + 1, isr=(leader_id,))
+    await broker.metadata.commit(MetadataDelta.of_topics(attrs.evolve(topic, partitions=(led,))))
+    if catch_up:
+        await broker.publisher.catch_up()
+    return led.leader_epoch
+
+
+async def lose(broker: Broker) -> int:
     """Let another broker lead; return the epoch."""
-    epoch = broker.replicas.get(*NAME).leader_epoch + 1
-    broker.replicas.apply_leadership({NAME: Leadership(OTHER, epoch)})
-    return epoch
+    return await lead(broker, OTHER)
 
 
-def gain(broker: Broker) -> int:
+async def gain(broker: Broker) -> int:
     """Lead again; return the epoch."""
-    epoch = broker.replicas.get(*NAME).leader_epoch + 1
-    broker.replicas.apply_leadership({NAME: Leadership(broker.cluster.node_id, epoch)})
-    return epoch
+    return await lead(broker, broker.cluster.node_id)
 
 
 async def produced(ask: Ask, acks: int = -1) -> Any:
+    return (await answer_of_produce(ask, 9, acks)).responses[0].partition_responses[0]
+
+
+async def answer_of_produce(ask: Ask, version: int, acks: int = -1) -> Any:
     data = PartitionProduceData(index=0, records=memoryview(make_batch([b"x"])))
     topic = TopicProduceData(name=TOPIC, partition_data=[data])
     request = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[topic])
-    return (await ask(PRODUCE, 9, request)).responses[0].partition_responses[0]
+    return await ask(PRODUCE, version, request)
 
 
 async def fetched(
@@ -183,18 +197,18 @@ ONLY_FOR_THE_LEADER: dict[str, Callable[[Ask], Awaitable[Any]]] = {
 async def test_leadership_that_is_lost_is_an_error_until_it_returns(
     broker: Broker, ask: Ask, request_of: Callable[[Ask], Awaitable[Any]]
 ) -> None:
-    lose(broker)
+    await lose(broker)
     end = broker.replicas.get(*NAME).log.log_end_offset
     assert (await request_of(ask)).error_code == NOT_LEADER
     assert broker.replicas.get(*NAME).log.log_end_offset == end
-    gain(broker)
+    await gain(broker)
     assert (await request_of(ask)).error_code == 0
 
 
 async def test_a_follower_answers_consumers_of_kip_392_and_tools_that_ask_any_replica(
     broker: Broker, ask: Ask
 ) -> None:
-    lose(broker)
+    await lose(broker)
     found = await fetched(ask, 12)
     assert (found.error_code, found.high_watermark) == (0, 3)
     assert found.records
@@ -209,9 +223,9 @@ async def test_a_follower_answers_consumers_of_kip_392_and_tools_that_ask_any_re
 async def test_an_epoch_that_is_not_that_of_the_partition_is_fenced_or_unknown(
     broker: Broker, ask: Ask, request_of: Callable[..., Awaitable[Any]], leads: bool
 ) -> None:
-    epoch = lose(broker)
+    epoch = await lose(broker)
     if leads:
-        epoch = gain(broker)
+        epoch = await gain(broker)
     assert (await request_of(ask, epoch=epoch - 1)).error_code == FENCED
     assert (await request_of(ask, epoch=epoch + 1)).error_code == UNKNOWN
 
@@ -219,7 +233,7 @@ async def test_an_epoch_that_is_not_that_of_the_partition_is_fenced_or_unknown(
 async def test_metadata_has_no_leader_while_a_broker_leads_that_is_not_there(
     broker: Broker, ask: Ask
 ) -> None:
-    epoch = lose(broker)
+    epoch = await lose(broker)
     (topic,) = (await ask(METADATA, 9, MetadataRequest(topics=None))).topics
     (found,) = topic.partitions
     assert (found.error_code, found.leader_id, found.leader_epoch) == (
@@ -227,7 +241,7 @@ async def test_metadata_has_no_leader_while_a_broker_leads_that_is_not_there(
         -1,
         epoch,
     )
-    epoch = gain(broker)
+    epoch = await gain(broker)
     (topic,) = (await ask(METADATA, 9, MetadataRequest(topics=None))).topics
     (found,) = topic.partitions
     assert (found.error_code, found.leader_id, found.leader_epoch) == (0, broker.cluster.node_id, epoch)
@@ -248,7 +262,7 @@ async def test_a_waiting_fetch_is_released_with_the_error_when_leadership_goes(
             nursery.start_soon(fetch)
             while not watermarks.waiters:
                 await trio.lowlevel.checkpoint()
-            lose(broker)
+            await lose(broker)
     assert found[0].error_code == (NOT_LEADER if epoch < 0 else FENCED)
 
 
@@ -270,7 +284,7 @@ async def test_a_waiting_append_is_released_with_the_error_when_leadership_goes(
             while log.log_end_offset == 3:
                 await trio.lowlevel.checkpoint()
             await trio.testing.wait_all_tasks_blocked()
-            lose(broker)
+            await lose(broker)
     assert (answers[0].error_code, answers[0].base_offset) == (NOT_LEADER, -1)
     assert log.high_watermark == 3
 
@@ -279,12 +293,85 @@ async def test_apply_leadership_publishes_what_changed_once_and_ignores_what_is_
     events: list[Event] = []
     broker.events.subscribe(events.append)
     partition = broker.replicas.get(*NAME)
-    lose(broker)
+    await lose(broker)
     broker.replicas.apply_leadership({NAME: Leadership(OTHER, 1)})
     broker.replicas.apply_leadership({NAME: Leadership(broker.cluster.node_id, 0)})
     broker.replicas.apply_leadership({TopicPartition("elsewhere", 0): Leadership(OTHER, 1)})
     assert events == [LeadershipChanged([partition])]
     assert not partition.is_leader
+
+
+async def test_leadership_is_followed_though_no_request_caused_its_change(broker: Broker) -> None:
+    changed = trio.Event()
+    broker.events.subscribe(lambda event: changed.set())
+    epoch = await lead(broker, OTHER, catch_up=False)
+    with trio.fail_after(DEADLINE_S):
+        await changed.wait()
+    assert broker.replicas.get(*NAME).leadership == Leadership(OTHER, epoch, (OTHER,))
+
+
+async def test_leadership_and_configuration_change_with_one_delta(broker: Broker) -> None:
+    topic = broker.image.topics[TOPIC]
+    (before,) = topic.partitions
+    led = before._replace(leader=OTHER, leader_epoch=before.leader_epoch + 3)
+    changed = attrs.evolve(topic, partitions=(led,) * 2, config={"max.message.bytes": "99"})
+    await broker.metadata.commit(MetadataDelta.of_topics(changed))
+    await broker.publisher.catch_up()
+    followed = broker.topics.get(TOPIC)
+    assert [partition.leadership[:2] for partition in followed.partitions] == [(OTHER, led.leader_epoch)] * 2
+    assert {partition.log.config.max_message_bytes for partition in followed.partitions} == {99}
+    for partition in followed.partitions:
+        with pytest.raises(NotLeaderOrFollower):
+            partition.log.append_as_leader(make_batch([b"x"]))
+
+
+async def test_a_partition_that_failed_is_led_by_no_broker_and_stays_an_error_of_its_disk(
+    broker: Broker, ask: Ask
+) -> None:
+    broker.replicas.take_offline([NAME], "a disk failed")
+    await broker.metadata.fail_partitions([NAME])
+    await broker.publisher.catch_up()
+    partition = broker.replicas.find(*NAME)
+    assert partition
+    assert partition.leader_id == NO_LEADER
+    for answer in (await produced(ask), await fetched(ask), await listed(ask)):
+        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_produce_of_kip_951_names_the_leader(broker: Broker, ask: Ask) -> None:
+    epoch = await lose(broker)
+    answer = await answer_of_produce(ask, 10)
+    leader = answer.responses[0].partition_responses[0].current_leader
+    assert (leader.leader_id, leader.leader_epoch, answer.node_endpoints) == (OTHER, epoch, [])
+    leader = (await produced(ask)).current_leader
+    assert (leader.leader_id, leader.leader_epoch) == (-1, -1)
+
+
+@pytest.mark.parametrize(("version", "named"), [(15, False), (16, True)])
+async def test_fetch_of_kip_951_names_the_leader_of_an_epoch_that_is_known(
+    broker: Broker, ask: Ask, version: int, named: bool
+) -> None:
+    await lose(broker)
+    epoch = await gain(broker)
+    topics = [
+        FetchTopic(
+            topic_id=broker.topics.get(TOPIC).topic_id.bytes,
+            partitions=[
+                FetchPartition(partition=0, current_leader_epoch=0, fetch_offset=0, partition_max_bytes=99)
+            ],
+        )
+    ]
+    answer = await ask(FETCH, version, FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics))
+    (found,) = answer.responses[0].partitions
+    assert found.error_code == FENCED
+    node_id = broker.cluster.node_id
+    assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (
+        (node_id, epoch) if named else (-1, -1)
+    )
+    own = broker.cluster.this_broker("PLAINTEXT")
+    assert [(each.node_id, each.host, each.port) for each in answer.node_endpoints] == (
+        [(node_id, own.host, own.port)] if named else []
+    )
 
 
 def deliver(bootstrap: str, timeout_s: float) -> list[KafkaError | None]:
@@ -318,10 +405,10 @@ async def test_confluent_kafka_waits_for_a_leader_and_produces_when_leadership_r
     broker: Broker,
 ) -> None:
     (bootstrap,) = broker.listeners.values()
-    lose(broker)
+    await lose(broker)
     (error,) = await trio.to_thread.run_sync(deliver, bootstrap, 1.0)
     assert error is not None
     assert broker.replicas.get(*NAME).log.log_end_offset == 3
-    gain(broker)
+    await gain(broker)
     assert await trio.to_thread.run_sync(deliver, bootstrap, float(DEADLINE_S)) == [None]
     assert await trio.to_thread.run_sync(consume, bootstrap, 4) == [b"value"] * 3 + [b"late"]

@@ -40,12 +40,12 @@ def test_check_with_a_wrong_epoch_comes_before_who_leads(
         partition.check(epoch, leader_only=True)
 
 
-@pytest.mark.parametrize("leader_id", [OTHER, -1])
-def test_check_of_a_follower_is_only_refused_to_what_needs_the_leader(leader_id: int) -> None:
+@pytest.mark.parametrize(("leader_id", "leader"), [(OTHER, f"broker {OTHER}"), (-1, "no broker")])
+def test_check_of_a_follower_is_only_refused_to_what_needs_the_leader(leader_id: int, leader: str) -> None:
     partition = new_partition()
     assert partition.make_follower(leader_id, 6)
     partition.check(6, leader_only=False)
-    with pytest.raises(NotLeaderOrFollower, match=f"broker {leader_id} leads flights-3"):
+    with pytest.raises(NotLeaderOrFollower, match=f"{leader} leads flights-3"):
         partition.check(6, leader_only=True)
 
 

@@ -226,7 +226,7 @@ async def test_create_of_a_new_topic() -> None:
         topic.topic_id,
         {"max.message.bytes": "1000"},
     )
-    assert stored.partitions == (PartitionImage(0, 1, (1,)),) * 3
+    assert stored.partitions == (PartitionImage(0, 1, (1,), (1,)),) * 3
 
 
 async def test_get_and_get_by_id_and_find_by_id_of_an_unknown_topic(harness: TopicsHarness) -> None:

@@ -138,6 +138,7 @@ async def test_a_stop_and_a_start_need_no_room(
         assert partition.log.log_end_offset == FILLED
         assert readable(partition.log)
         assert refused(partition.log)
+        assert partition.is_leader
         with pytest.raises(StorageError, match="No space"):
             await broker.producer_ids.allocate()
         failing.recover()
@@ -165,7 +166,8 @@ async def test_begin_durably_on_a_full_disk_refuses_appends_until_the_epoch_is_w
             append(partition.log)
         failing.recover()
         await eventually(lambda: not refused(partition.log))
-        assert (tmp_path / "d" / "t-0" / CHECKPOINT_NAME).read_text() == "0\n2\n0 0\n2 3\n"
+        # The stop took epoch 1, the start leads in epoch 2, and has a later one as the stop was not clean.
+        assert (tmp_path / "d" / "t-0" / CHECKPOINT_NAME).read_text() == "0\n2\n0 0\n3 3\n"
 
 
 async def test_a_partition_that_cannot_be_opened_for_want_of_room_leaves_the_others_in_service(
