@@ -49,7 +49,7 @@ def human(made: logging.LogRecord) -> str:
 
 LINES: list[tuple[logging.LogRecord, str]] = [
     (record("listening"), "INFO    network: listening"),
-    (record("at %s", "x", level=logging.WARNING), "WARNING server: at x"),
+    (record("at %s", "x", level=logging.WARNING), "WARNING network: at x"),
     (record("hi", peer="1.2.3.4:5", count=3), "INFO    network: hi peer=1.2.3.4:5 count=3"),
     (record("hi", reason="two words", empty=""), 'INFO    network: hi reason="two words" empty=""'),
     (record("a\nb %s", "c\x1b[31m"), "INFO    network: a\\nb c\\x1b[31m"),
