@@ -11,7 +11,7 @@ class Receiver(Protocol):
     """The buffer of a broker's connection, or of a client's."""
 
     def room(self) -> memoryview: ...
-    def received(self, count: int) -> None: ...
+    def bytes_received(self, count: int) -> None: ...
     def next_frame(self) -> memoryview | None: ...
 
 
@@ -37,7 +37,7 @@ def frames_from(buffer: Receiver, pieces: Iterable[bytes]) -> Iterator[memoryvie
             count = min(len(room), len(rest))
             assert count > 0
             room[:count] = rest[:count]
-            buffer.received(count)
+            buffer.bytes_received(count)
             rest = rest[count:]
             yield from frames_in(buffer)
 

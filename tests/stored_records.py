@@ -21,7 +21,7 @@ def stored_records(partition: UnifiedLog) -> Iterator[Record]:
     """
     offset = partition.log_start_offset
     while offset < partition.log_end_offset:
-        found = partition.store.read(offset, _MOST_BYTES, partition.log_end_offset, wait=True)
+        found = partition.store.read_batches(offset, _MOST_BYTES, partition.log_end_offset, wait=True)
         content = b"".join(map(region_bytes, found.regions))
         if not content:
             return

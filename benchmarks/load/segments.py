@@ -158,9 +158,9 @@ async def _look_up(spec: LookUpSpec) -> LookUpResult:
 
 def _read(store: PartitionStore, offset: int, end: int) -> None:
     try:
-        store.read(offset, 1, end)
+        store.read_batches(offset, 1, end)
     except WouldBlock:
-        store.read(offset, 1, end, wait=True)
+        store.read_batches(offset, 1, end, wait=True)
 
 
 def _median_microseconds(look: Callable[[int], object], offsets: list[int]) -> float:

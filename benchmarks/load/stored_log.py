@@ -113,5 +113,5 @@ def fill(store: PartitionStore, batch: bytearray, count: int, step_ms: int = 0) 
         rebase(batch, offset)
         if step_ms:
             _LONG.pack_into(batch, _MAX_TIMESTAMP_AT, timestamp)
-        store.append(batch, offset, offset, timestamp)
+        store.append_batch(batch, offset, offset, timestamp)
         timestamp += step_ms

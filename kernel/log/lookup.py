@@ -112,7 +112,7 @@ class TimestampLookup:
                 yield header
 
     def _read_batch(self, header: BatchHeader, start: int) -> bytes:
-        found = self._store.read(max(header.base_offset, start), 1, header.next_offset, wait=True)
+        found = self._store.read_batches(max(header.base_offset, start), 1, header.next_offset, wait=True)
         return b"".join(map(region_bytes, found.regions))
 
     def _records_in(self, batch: bytes, header: BatchHeader, start: int) -> Generator[TimestampOffset]:

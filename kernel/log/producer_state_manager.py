@@ -169,7 +169,7 @@ class ProducerStateManager(ProducerStates):
     def _read_marker(self, header: BatchHeader) -> EndMarker | None:
         """Read the marker in a control batch; return None without one, and log one that is malformed."""
         offset = header.base_offset
-        found = self._store.read(offset, header.size, offset + 1, wait=True)
+        found = self._store.read_batches(offset, header.size, offset + 1, wait=True)
         try:
             return decode_marker(b"".join(map(region_bytes, found.regions)), header)
         except BrokerError as error:

@@ -118,14 +118,14 @@ class ReadableLog:
         if offset > limit:
             return EMPTY_SLICE
         try:
-            return store.read(offset, max_bytes, limit, wait=wait)
+            return store.read_batches(offset, max_bytes, limit, wait=wait)
         except OSError as error:
             _log.error("%s: read failed: %s", self._name, error)
             raise StorageError(f"{self._name} cannot be read: {error}") from error
         except (BrokerError, WouldBlock):
             raise
         except Exception as error:
-            raise storage_failure(self._name, store, "read", error) from error
+            raise storage_failure(self._name, store, "read_batches", error) from error
 
     def aborted_transactions(
         self, offset: int, found: LogSlice, *, wait: bool = False

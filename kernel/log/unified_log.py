@@ -312,7 +312,7 @@ class UnifiedLog(SegmentedLog):
         try:
             if self.epochs.is_owed:
                 self.epochs.check_paid()
-            rolled = self.store.append(batch, base_offset, last_offset, header.max_timestamp)
+            rolled = self.store.append_batch(batch, base_offset, last_offset, header.max_timestamp)
         except OSError as error:
             if not disk.is_full(error):
                 _log.error("%s: append failed: %s", self._name, error)
@@ -321,7 +321,8 @@ class UnifiedLog(SegmentedLog):
             raise
         except Exception as error:
             # What the log has now is unknown, so the next batch may not follow.
-            raise self._taken_offline(storage_failure(self._name, self.store, "append", error)) from error
+            failure = storage_failure(self._name, self.store, "append_batch", error)
+            raise self._taken_offline(failure) from error
         if rolled:
             # Of the state below the new segment, so before this batch changes it.
             self.producers.snapshot_soon(base_offset)

@@ -73,7 +73,9 @@ class SegmentIndex(Protocol):
         """
         ...
 
-    def append(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> bool:
+    def append_entry(
+        self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int
+    ) -> bool:
         """Store an entry, after `make_room`; return whether the index is full now.
 
         The batch that ends with `last_offset` starts at byte `position`. Up to its end, `max_timestamp` is
@@ -139,7 +141,7 @@ class IndexBuilder(Protocol):
     """Builds an index from all entries, oldest first."""
 
     def add(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> None:
-        """Add an entry as `SegmentIndex.append` does, without a limit."""
+        """Add an entry as `SegmentIndex.append_entry` does, without a limit."""
         ...
 
     def finish(self, max_timestamp: int, max_timestamp_offset: int) -> SegmentIndex:
@@ -254,7 +256,9 @@ class SegmentIndexBase(ABC):
         """None."""
         return ()
 
-    def append(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> bool:
+    def append_entry(
+        self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int
+    ) -> bool:
         """Add the position, and the timestamp if it is larger than any before."""
         self.close(max_timestamp, max_timestamp_offset)
         self.add_position(last_offset, position)
@@ -321,7 +325,7 @@ class AppendingBuilder:
 
     def add(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> None:
         """Append an entry to the index."""
-        self._index.append(last_offset, position, max_timestamp, max_timestamp_offset)
+        self._index.append_entry(last_offset, position, max_timestamp, max_timestamp_offset)
 
     def finish(self, max_timestamp: int, max_timestamp_offset: int) -> SegmentIndex:
         """Close the index and return it."""

@@ -164,7 +164,7 @@ class ClientConnection:
 
     def bytes_received(self, count: int) -> None:
         """Process `count` bytes at the start of the last receive buffer; 0 means that the broker closed."""
-        self._reader.received(count)
+        self._reader.bytes_received(count)
         if self._failure is not None:
             return
         if count == 0:

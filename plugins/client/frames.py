@@ -61,7 +61,7 @@ class ResponseFrames:
             self._room = memoryview(self._long)[self._long_filled : self._long_length]
         return self._room
 
-    def received(self, count: int) -> None:
+    def bytes_received(self, count: int) -> None:
         """Process the first `count` bytes of the last `room`, which were received."""
         self._room.release()
         if self._long is None:

@@ -68,7 +68,7 @@ class MetadataLog:
         end = self._store.log_end_offset
         while from_offset < end:
             content = b"".join(
-                map(region_bytes, self._store.read(from_offset, _READ_BYTES, end, wait=True).regions)
+                map(region_bytes, self._store.read_batches(from_offset, _READ_BYTES, end, wait=True).regions)
             )
             position = 0
             while len(content) - position >= HEADER_BYTES:
@@ -111,7 +111,7 @@ class MetadataLog:
                 f"a change of metadata takes {len(batch)} bytes, more than the {MAX_BATCH_BYTES} of a batch"
             )
         base_offset = self.end_offset
-        self._store.append(batch, base_offset, base_offset + count - 1, now_ms)
+        self._store.append_batch(batch, base_offset, base_offset + count - 1, now_ms)
         self.last_timestamp = now_ms
         return len(batch)
 

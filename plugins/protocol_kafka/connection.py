@@ -102,7 +102,7 @@ class ReceiveBuffer:
             self._make_room(needed)
         return self._view[self._end :]
 
-    def received(self, count: int) -> None:
+    def bytes_received(self, count: int) -> None:
         """Note that the first `count` bytes of the last `room` were received."""
         self._end += count
 
@@ -222,7 +222,7 @@ class KafkaConnection:
         self._buffer = buffer = ReceiveBuffer(config[keys.SOCKET_REQUEST_MAX_BYTES], memory)
         # The buffer's own methods, which saves a call at each receive.
         self.receive_buffer = buffer.room
-        self.bytes_received = buffer.received
+        self.bytes_received = buffer.bytes_received
         self.release_memory = buffer.release_memory
         self._route: Route | None = None
 

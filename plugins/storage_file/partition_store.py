@@ -40,9 +40,9 @@ _Found = TypeVar("_Found")
 class FilePartitionStore:
     """`PartitionStore` over `log`, which a replica move replaces by the log in another directory.
 
-    `append` runs on the event loop only. `operations` decides what may be done to segments at the same time.
-    While `future_replica` is set, every change of the log is made there too. `rewritten` has for each cleanup
-    policy the offset below which it has rewritten the log.
+    `append_batch` runs on the event loop only. `operations` decides what may be done to segments at the same
+    time. While `future_replica` is set, every change of the log is made there too. `rewritten` has for each
+    cleanup policy the offset below which it has rewritten the log.
     """
 
     __slots__ = (
@@ -171,7 +171,7 @@ class FilePartitionStore:
 
     # --- appends
 
-    def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
+    def append_batch(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
         """Append one batch; return whether a segment was rolled. See `PartitionStore` for errors."""
         size = len(batch)
         segment = self.log.segments.active
@@ -183,7 +183,7 @@ class FilePartitionStore:
         ):
             return self._append_on_slow_path(batch, size, base_offset, last_offset, max_timestamp)
         try:
-            segment.append(batch, size, last_offset, max_timestamp)
+            segment.append_to_segment(batch, size, last_offset, max_timestamp)
         except OSError as error:
             self.log.report_disk_error(error)
             raise
@@ -192,10 +192,12 @@ class FilePartitionStore:
     def _append_on_slow_path(
         self, batch: Buffer, size: int, base_offset: int, last_offset: int, max_timestamp: int
     ) -> bool:
-        rolled = self.log.append(batch, size, base_offset, last_offset, max_timestamp)
+        rolled = self.log.append_or_roll(batch, size, base_offset, last_offset, max_timestamp)
         future = self.future_replica
         if future is not None:
-            future.follow("append", lambda copy: copy.append(batch, base_offset, last_offset, max_timestamp))
+            future.follow(
+                "append", lambda copy: copy.append_batch(batch, base_offset, last_offset, max_timestamp)
+            )
             # Every append has to reach the future replica.
             self.log.segments.force_slow_path()
         return rolled
@@ -234,9 +236,11 @@ class FilePartitionStore:
 
     # --- reads and lookups
 
-    def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
+    def read_batches(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
         """Return batches from the one that holds `offset` on. See `PartitionStore` for errors."""
-        return self._reads.read(offset, max_bytes, limit_offset, lambda: self.log_start_offset, wait=wait)
+        return self._reads.read_from_log(
+            offset, max_bytes, limit_offset, lambda: self.log_start_offset, wait=wait
+        )
 
     def aborted_transactions(
         self, from_offset: int, to_offset: int, *, wait: bool = False

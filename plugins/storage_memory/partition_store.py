@@ -238,7 +238,7 @@ class MemoryPartitionStore:
         """The log end offset: the transaction index is always complete."""
         return self.log_end_offset
 
-    def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
+    def append_batch(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
         """Append one batch; return whether a segment was rolled."""
         size, limit = len(batch), self._segment_bytes
         active = self._segments[-1]
@@ -267,7 +267,7 @@ class MemoryPartitionStore:
         self._segments = (*self._segments, _Segment(active.next_offset, self._now_ms()))
         return True
 
-    def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
+    def read_batches(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
         """Return batches from the one that holds `offset` on; never raises `WouldBlock`."""
         del wait
         regions: list[bytes | memoryview] = []

@@ -387,5 +387,5 @@ async def record_second_life(place: Path, before: Expected, steps: tuple[str, ..
 def read_last(partition: UnifiedLog) -> bytes:
     """The last batch of a log."""
     end = partition.log_end_offset
-    found = partition.store.read(end - 1, 1, end, wait=True)
+    found = partition.store.read_batches(end - 1, 1, end, wait=True)
     return b"".join(map(region_bytes, found.regions))

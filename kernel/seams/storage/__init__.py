@@ -4,10 +4,10 @@ Storage owns bytes: segments, rolling, indexes, flushing, recovery of torn tails
 knows nothing of producers, watermarks or requests. The kernel owns the semantics above it
 (`tidelog.kernel.log`) and is the same for every backend.
 
-Threads: `PartitionStore.append` and `read` are called on the event loop and must not wait for a device; a
-read that would block raises `WouldBlock` and is repeated with `wait=True` in a thread. `async` methods may
-wait. All other synchronous methods are cheap unless their docstring begins with "Blocking"; those are called
-in a thread.
+Threads: `PartitionStore.append_batch` and `read_batches` are called on the event loop and must not wait for a
+device; a read that would block raises `WouldBlock` and is repeated with `wait=True` in a thread. `async`
+methods may wait. All other synchronous methods are cheap unless their docstring begins with "Blocking"; those
+are called in a thread.
 
 From the whole to its parts: `backend` (a kind of storage and its context), `storage` (one that is opened),
 `directories` (which others may use, and the topics that it knows), `partition_store` (the bytes of one

@@ -163,9 +163,9 @@ class ForwardingStore:
         """See `PartitionStore.checkpointed_high_watermark`."""
         return self.wrapped.checkpointed_high_watermark
 
-    def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
-        """See `PartitionStore.append`."""
-        return self.wrapped.append(batch, base_offset, last_offset, max_timestamp)
+    def append_batch(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
+        """See `PartitionStore.append_batch`."""
+        return self.wrapped.append_batch(batch, base_offset, last_offset, max_timestamp)
 
     def prepare_roll(self) -> None:
         """See `PartitionStore.prepare_roll`."""
@@ -175,9 +175,9 @@ class ForwardingStore:
         """See `PartitionStore.roll`."""
         return self.wrapped.roll()
 
-    def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
-        """See `PartitionStore.read`."""
-        return self.wrapped.read(offset, max_bytes, limit_offset, wait=wait)
+    def read_batches(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
+        """See `PartitionStore.read_batches`."""
+        return self.wrapped.read_batches(offset, max_bytes, limit_offset, wait=wait)
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
         """See `PartitionStore.add_aborted`."""

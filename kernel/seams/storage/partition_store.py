@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class PartitionStore(Protocol):
     """The bytes of one partition.
 
-    Offsets grow strictly; there is always at least one segment. After an `OSError` from `append` the store is
-    as before.
+    Offsets grow strictly; there is always at least one segment. After an `OSError` from `append_batch` the
+    store is as before.
     """
 
     @property
@@ -79,7 +79,7 @@ class PartitionStore(Protocol):
         """
         ...
 
-    def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
+    def append_batch(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
         """Add one batch whose header is stamped; its bytes are in the page cache when this returns.
 
         Rolls to a new segment first when the batch calls for one, and then returns True.
@@ -109,7 +109,7 @@ class PartitionStore(Protocol):
         """
         ...
 
-    def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
+    def read_batches(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
         """Return batches from the one that holds `offset`, up to `max_bytes`, below `limit_offset`.
 
         The first batch comes whole even if it is larger than `max_bytes`; no batch whose base offset is at or

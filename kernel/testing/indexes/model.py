@@ -9,7 +9,7 @@ import attrs
 
 @attrs.frozen
 class Entry:
-    """One call of `SegmentIndex.append`."""
+    """One call of `SegmentIndex.append_entry`."""
 
     last_offset: int
     position: int

@@ -143,7 +143,7 @@ class IndexFormatConformance:
         for number in range(entries):
             index.make_room()
             # No timestamps, so that only the positions fill it.
-            full = index.append(BASE_OFFSET + number, number + 1, -1, BASE_OFFSET)
+            full = index.append_entry(BASE_OFFSET + number, number + 1, -1, BASE_OFFSET)
             assert full == index.is_full
         assert index.is_full
         index.resize(AMPLE_BYTES)
@@ -213,7 +213,7 @@ class IndexFormatConformance:
 def add(index: SegmentIndex, model: ModelIndex, entry: Entry) -> None:
     """Add an entry to both."""
     index.make_room()
-    index.append(entry.last_offset, entry.position, entry.max_timestamp, entry.max_timestamp_offset)
+    index.append_entry(entry.last_offset, entry.position, entry.max_timestamp, entry.max_timestamp_offset)
     model.entries.append(entry)
 
 
@@ -238,7 +238,7 @@ def fill(index: SegmentIndex, model: ModelIndex, count: int, seed: int = 0) -> N
     """Add the same entries to both."""
     for entry in fill_model(model, count, seed):
         index.make_room()
-        index.append(entry.last_offset, entry.position, entry.max_timestamp, entry.max_timestamp_offset)
+        index.append_entry(entry.last_offset, entry.position, entry.max_timestamp, entry.max_timestamp_offset)
 
 
 def filled(index_format: IndexFormat, place: IndexPlace, count: int) -> tuple[SegmentIndex, ModelIndex]:

@@ -138,6 +138,6 @@ class Aborting:
             for max_bytes in (1, 300, 10_000):
                 for limit in (offset + 1, 40):
                     read_bytes(store, offset, max_bytes, limit)
-                    found = store.read(offset, max_bytes, limit, wait=True)
+                    found = store.read_batches(offset, max_bytes, limit, wait=True)
                     batches = -(-found.size // size)
                     assert offset + batches <= found.end_offset <= limit

@@ -81,7 +81,7 @@ class Appending:
     ) -> None:
         store = await harness.open_store()
         batch = make_batch([b"kept"])
-        store.append(kind(batch), 0, 0, START_MS)
+        store.append_batch(kind(batch), 0, 0, START_MS)
         expected = bytes(batch)
         batch[:] = bytes(len(batch))
         assert read_bytes(store, 0) == expected
@@ -96,7 +96,7 @@ class Appending:
     async def test_append_accepts_a_batch_that_compaction_has_changed(self, harness: StorageHarness) -> None:
         store = await harness.open_store()
         batch = make_batch([], 0, last_offset_delta=9)
-        store.append(batch, 0, 9, START_MS)
+        store.append_batch(batch, 0, 9, START_MS)
         assert store.log_end_offset == 10
         assert read_bytes(store, 7) == bytes(batch)
 
@@ -108,7 +108,7 @@ class Appending:
         append(store, records=2)
         before = state_of(store)
         with pytest.raises(ValueError, match="do not follow"):
-            store.append(make_batch([b""], base_offset), base_offset, last_offset, START_MS)
+            store.append_batch(make_batch([b""], base_offset), base_offset, last_offset, START_MS)
         assert state_of(store) == before
 
     async def test_append_refuses_a_batch_larger_than_a_segment(self, harness: StorageHarness) -> None:
@@ -127,7 +127,7 @@ class Appending:
         for _ in range(6):
             base_offset = store.log_end_offset
             batch = bytes(make_batch([b"x" * 330], base_offset))
-            rolled.append(store.append(batch, base_offset, base_offset, START_MS))
+            rolled.append(store.append_batch(batch, base_offset, base_offset, START_MS))
             content += batch
         assert rolled == [False, False, True, False, True, False]
         assert [segment.base_offset for segment in store.segments()] == [0, 2, 4]
@@ -137,8 +137,8 @@ class Appending:
         batch = make_batch([b"x" * 100])
         store = await harness.open_store(segment_bytes=2 * len(batch))
         for offset in range(2):
-            assert not store.append(make_batch([b"x" * 100], offset), offset, offset, START_MS)
-        assert store.append(make_batch([b"x" * 100], 2), 2, 2, START_MS)
+            assert not store.append_batch(make_batch([b"x" * 100], offset), offset, offset, START_MS)
+        assert store.append_batch(make_batch([b"x" * 100], 2), 2, 2, START_MS)
 
     async def test_append_rolls_by_segment_ms(self, harness: StorageHarness) -> None:
         store = await harness.open_store(segment_ms=HOUR_MS)
@@ -151,7 +151,7 @@ class Appending:
             (START_MS + 2 * HOUR_MS + 2, True),
         ):
             offset = store.log_end_offset
-            assert store.append(make_batch([b""], offset), offset, offset, timestamp) is expected
+            assert store.append_batch(make_batch([b""], offset), offset, offset, timestamp) is expected
 
     @pytest.mark.parametrize("prepared", [True, False])
     async def test_roll_begins_a_segment_at_the_log_end(

@@ -129,7 +129,7 @@ def append(
     base_offset = store.log_end_offset + gap
     values = [bytes([base_offset % 251]) * (size // records + 1) for _ in range(records)]
     batch = make_batch(values, base_offset, timestamps=timestamp)
-    store.append(batch, base_offset, base_offset + records - 1, timestamp)
+    store.append_batch(batch, base_offset, base_offset + records - 1, timestamp)
     return bytes(batch)
 
 
@@ -148,9 +148,9 @@ def read_bytes(
     """Read as the kernel does: without waiting first, then, if need be, waiting; the bytes of the slice."""
     limit_offset = store.log_end_offset if limit is None else limit
     try:
-        found = store.read(offset, max_bytes, limit_offset)
+        found = store.read_batches(offset, max_bytes, limit_offset)
     except WouldBlock:
-        found = store.read(offset, max_bytes, limit_offset, wait=True)
+        found = store.read_batches(offset, max_bytes, limit_offset, wait=True)
     return slice_bytes(found)
 
 

@@ -121,17 +121,17 @@ class Reading:
             store = await harness.open_store(segment_bytes=2000)
         for offset in range(store.log_end_offset):
             try:
-                at_once = slice_bytes(store.read(offset, 1000, store.log_end_offset))
+                at_once = slice_bytes(store.read_batches(offset, 1000, store.log_end_offset))
             except WouldBlock:
                 continue
             finally:
-                waited = slice_bytes(store.read(offset, 1000, store.log_end_offset, wait=True))
+                waited = slice_bytes(store.read_batches(offset, 1000, store.log_end_offset, wait=True))
             assert at_once == waited
 
     async def test_read_returns_regions_that_outlive_their_partition(self, harness: StorageHarness) -> None:
         store = await harness.open_store(segment_bytes=1000)
         append_many(store, 20, 300)
-        regions = [store.read(offset, 1, store.log_end_offset, wait=True) for offset in range(20)]
+        regions = [store.read_batches(offset, 1, store.log_end_offset, wait=True) for offset in range(20)]
         expected = [slice_bytes(region) for region in regions]
         store.delete_segments_before(10)
         assert list(map(slice_bytes, regions)) == expected
@@ -143,7 +143,7 @@ class Reading:
     async def test_resident_of_the_regions_of_a_read(self, harness: StorageHarness) -> None:
         store = await harness.open_store()
         append_many(store, 10, 10_000)
-        for region in store.read(0, 1 << 30, store.log_end_offset, wait=True).regions:
+        for region in store.read_batches(0, 1 << 30, store.log_end_offset, wait=True).regions:
             if not isinstance(region, bytes | memoryview):
                 region.file.prefetch(region.position, region.size)
                 assert region.file.resident(region.position, region.size)

@@ -85,7 +85,7 @@ class Replacing:
     ) -> None:
         store = await harness.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
-        region = store.read(0, 1, 20, wait=True)
+        region = store.read_batches(0, 1, 20, wait=True)
         store.replace_segments([draft_of(store, 0, [])], [store.segments()[0].base_offset])
         assert slice_bytes(region) == batches[0]
 

@@ -36,7 +36,7 @@ class OfflineStore:
     def _refuse(self) -> NoReturn:
         raise OSError(errno.EIO, self._reason)
 
-    def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
+    def append_batch(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
         """Refuse."""
         self._refuse()
 
@@ -48,7 +48,7 @@ class OfflineStore:
         """Refuse."""
         self._refuse()
 
-    def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
+    def read_batches(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
         """Refuse."""
         self._refuse()
 

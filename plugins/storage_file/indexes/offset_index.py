@@ -28,7 +28,7 @@ class OffsetIndex(MappedIndex):
     SUFFIX = OFFSET_INDEX_SUFFIX
     __slots__ = ()
 
-    def append(self, offset: int, position: int) -> None:
+    def append_offset(self, offset: int, position: int) -> None:
         """Store an entry for which `make_room` has reserved room."""
         entries = self.entries
         _pack_into(self._map, entries * 8, offset - self.base_offset, position)

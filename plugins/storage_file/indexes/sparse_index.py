@@ -60,12 +60,14 @@ class SparseIndex:
         if times.entries >= times.room:
             times.make_room()
 
-    def append(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> bool:
+    def append_entry(
+        self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int
+    ) -> bool:
         """Store an entry in both files; return whether one of them is full now."""
         offsets, times = self._offsets, self._times
-        offsets.append(last_offset, position)
+        offsets.append_offset(last_offset, position)
         if max_timestamp > times.last_timestamp:
-            times.append(max_timestamp, max_timestamp_offset)
+            times.append_timestamp(max_timestamp, max_timestamp_offset)
         return offsets.entries >= offsets.max_entries or times.entries >= times.max_entries - 1
 
     def offset_behind(self, position: int, offset: int) -> int:

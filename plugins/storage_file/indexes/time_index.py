@@ -43,7 +43,7 @@ class TimeIndex(MappedIndex):
         """Return whether only the reserved last slot is left."""
         return self.entries >= self.max_entries - 1
 
-    def append(self, timestamp: int, offset: int) -> None:
+    def append_timestamp(self, timestamp: int, offset: int) -> None:
         """Store an entry for which `make_room` has reserved room, if its timestamp is the largest."""
         if timestamp > self.last_timestamp:
             entries = self.entries

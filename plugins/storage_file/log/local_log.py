@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class LocalLog:
     """Segments in `directory`, of which the last takes the appends, and the side files of the partition.
 
-    `append` and `roll` are called on the event loop, everything that is marked as blocking in a thread.
+    `append_or_roll` and `roll` are called on the event loop, what is marked as blocking in a thread.
     `label` names the partition in messages, `services` are those of the log directory.
     """
 
@@ -119,7 +119,7 @@ class LocalLog:
 
     # --- appends and rolling
 
-    def append(
+    def append_or_roll(
         self, batch: Buffer, size: int, base_offset: int, last_offset: int, max_timestamp: int
     ) -> bool:
         """Append one batch of `size` bytes on the slow path; return whether a segment was rolled.
@@ -164,7 +164,7 @@ class LocalLog:
             # The system numbers descriptors from 0 on, so that many are open.
             segment.touched = True
             self.services.release_idle()
-        segment.append(batch, size, last_offset, max_timestamp)
+        segment.append_to_segment(batch, size, last_offset, max_timestamp)
         if first:
             segment.first_timestamp = max_timestamp
             segment.wake(self._next_limits())

@@ -59,7 +59,7 @@ class LogReads:
         """Blocking: return the largest timestamp of the first batch of a segment, -1 without one."""
         return self._look_up(lambda segments: segments.first_timestamp(base_offset))
 
-    def read(
+    def read_from_log(
         self,
         offset: int,
         max_bytes: int,
@@ -78,7 +78,7 @@ class LogReads:
         active = log.segments.active
         try:
             if offset >= active.base_offset:
-                found = active.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
+                found = active.read_from_segment(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
             else:
                 found = self._read_inactive(log, offset, max_bytes, limit_offset, log_start, wait)
             for region in found.regions:
@@ -89,7 +89,7 @@ class LogReads:
         except OSError as error:
             if isinstance(error, FileNotFoundError) and self.log.segments.active is not active:
                 # The partition has moved to another log directory meanwhile.
-                return self.read(offset, max_bytes, limit_offset, log_start, wait=wait)
+                return self.read_from_log(offset, max_bytes, limit_offset, log_start, wait=wait)
             log.report_disk_error(error)
             raise
 
@@ -105,7 +105,7 @@ class LogReads:
         changes = log.segments.changes
         try:
             for segment in log.segments.from_offset(offset):
-                found = segment.read(offset, max_bytes, limit_offset, wait)
+                found = segment.read_from_segment(offset, max_bytes, limit_offset, wait)
                 if found is not None:
                     return found
         except FileNotFoundError:
@@ -116,7 +116,7 @@ class LogReads:
                 raise WouldBlock from None
             if not self._has_changed(log, changes):
                 raise
-            return self.read(offset, max_bytes, limit_offset, log_start, wait=wait)
+            return self.read_from_log(offset, max_bytes, limit_offset, log_start, wait=wait)
         return EMPTY_SLICE
 
     def aborted_transactions(

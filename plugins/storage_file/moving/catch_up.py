@@ -88,12 +88,12 @@ class CatchUp:
             raise StartOver
         if start == end:
             return 0
-        found = source.read(max(start, source.log_start_offset), CHUNK_BYTES, end, wait=wait)
+        found = source.read_batches(max(start, source.log_start_offset), CHUNK_BYTES, end, wait=wait)
         copied = 0
         for header, batch in iter_stored(memoryview(b"".join(map(region_bytes, found.regions)))):
             if header.base_offset >= target.log_end_offset:
                 first = earliest_offset(header, target.log_end_offset)
-                target.append(batch, first, header.last_offset, header.max_timestamp)
+                target.append_batch(batch, first, header.last_offset, header.max_timestamp)
                 copied += header.size
         if not found.size:
             # A loss of power may leave an empty segment behind a gap; its offsets are not assigned again.

@@ -86,8 +86,10 @@ class ReadableSegment:
         if self.removed:
             raise FileNotFoundError(errno.ENOENT, "the segment was removed", self.path())
 
-    def read(self, offset: int, max_bytes: int, limit_offset: int, wait: bool) -> LogSlice | None:
-        """Return the batches from `offset` on, as `PartitionStore.read` does; None when there is none.
+    def read_from_segment(
+        self, offset: int, max_bytes: int, limit_offset: int, wait: bool
+    ) -> LogSlice | None:
+        """Return the batches from `offset` on, as `PartitionStore.read_batches` does; None if there is none.
 
         Raises:
             WouldBlock: the position cannot be found without waiting (never with `wait`).

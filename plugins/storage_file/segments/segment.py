@@ -163,7 +163,7 @@ class Segment(ReadableSegment):
         waited = max_timestamp - since if since >= 0 else now_ms() - self.created_ms
         return policy.outlived(waited)
 
-    def append(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
+    def append_to_segment(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
         """Add a batch of `size` bytes.
 
         Raises:
@@ -188,7 +188,9 @@ class Segment(ReadableSegment):
         if index_due:
             self._since_index = size
             self._entries_left -= 1
-            full = self.index.append(last_offset, position, self.max_timestamp, self.max_timestamp_offset)
+            full = self.index.append_entry(
+                last_offset, position, self.max_timestamp, self.max_timestamp_offset
+            )
             if full or self._entries_left < 0:
                 self.byte_limit = ALWAYS
         else:

@@ -154,11 +154,11 @@ class FailingStore(MemoryPartitionStore):
 
     error: OSError | None = None
 
-    def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
+    def append_batch(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
         """Refuse, or append."""
         if self.error is not None:
             raise self.error
-        return super().append(batch, base_offset, last_offset, max_timestamp)
+        return super().append_batch(batch, base_offset, last_offset, max_timestamp)
 
 
 def state(partition: UnifiedLog) -> object:
@@ -216,8 +216,8 @@ class BrokenStore(MemoryPartitionStore):
 
 
 CALLS: dict[str, Callable[[UnifiedLog], object]] = {
-    "append": lambda partition: partition.append_nowait(batch_of(2)),
-    "read": lambda partition: partition.read(0, 100, Isolation.READ_UNCOMMITTED),
+    "append_batch": lambda partition: partition.append_nowait(batch_of(2)),
+    "read_batches": lambda partition: partition.read(0, 100, Isolation.READ_UNCOMMITTED),
     "batch_at_timestamp": lambda partition: partition.offset_for_timestamp(0),
 }
 
@@ -240,7 +240,7 @@ def test_an_error_that_a_storage_may_not_raise_is_its_own_and_logged_once(
     assert "flights-3: the storage tests.kernel.log.test_append.BrokenStore failed in" in record.message
     assert record.exc_info
     # After an append nobody knows what the log has.
-    assert (partition.offline is not None) == (name == "append")
+    assert (partition.offline is not None) == (name == "append_batch")
 
 
 @given(st.binary(max_size=200))

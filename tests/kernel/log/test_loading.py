@@ -335,7 +335,7 @@ def test_load_log_after_a_kill_makes_append_stamp_the_new_leader_epoch() -> None
 def test_load_log_restores_producers_of_batches_emptied_by_compaction() -> None:
     store = new_store()
     batch = make_batch([], producer_id=9, producer_epoch=1, base_sequence=5, last_offset_delta=4)
-    store.append(batch, 0, 4, -1)
+    store.append_batch(batch, 0, 4, -1)
     partition = open_partition(store, clean_start=False)
     assert partition.append_nowait(sent(9, 1, 5, 5)).base_offset == 0
     assert partition.append_nowait(sent(9, 1, 10)).base_offset == 5

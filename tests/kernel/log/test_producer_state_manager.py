@@ -52,13 +52,13 @@ def test_replay_reads_batch_contents_of_markers_only() -> None:
     before = used_partition(store)
     before.append_marker(2, 3, 0, commit=True)
     read: list[int] = []
-    read_from = store.read
+    read_from = store.read_batches
 
     def noted(offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
         read.append(offset)
         return read_from(offset, max_bytes, limit_offset, wait=wait)
 
-    store.read = noted  # type: ignore[method-assign]
+    store.read_batches = noted  # type: ignore[method-assign]
     after = open_partition(store, clean_start=False)
     assert read == [24]
     assert all_batches(after.producers.entries) == all_batches(before.producers.entries)
@@ -124,7 +124,7 @@ async def test_replace_segments_removes_the_snapshots_of_segments_that_are_gone(
     draft = store.draft_segment(first)
     for header in store.headers(first):
         if header.base_offset < newest:
-            batch = content(store.read(header.base_offset, header.size, header.next_offset))
+            batch = content(store.read_batches(header.base_offset, header.size, header.next_offset))
             draft.append(batch, header.base_offset, header.last_offset, header.max_timestamp)
     await partition.replace_segments([draft], [first, *gone])
     assert snapshot_offsets(store.side_files()) == bases[-2:]

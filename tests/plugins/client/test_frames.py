@@ -142,6 +142,6 @@ def test_a_length_alone_gets_no_more_than_a_spare() -> None:
     receive(frames, pattern(1, LONG))
     room = frames.room()
     room[:4] = struct.pack(">i", 90_000_000)
-    frames.received(4)
+    frames.bytes_received(4)
     assert frames.next_frame() is None
     assert len(frames.room()) <= LONG

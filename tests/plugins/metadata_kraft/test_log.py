@@ -60,7 +60,7 @@ async def test_alter_scram_credentials_of_many_users_lets_other_tasks_run(
 ) -> None:
     credential = ScramCredential(b"salt", b"stored key", b"server key", 4096)
     changes = {CredentialKey(f"user-{number}", 1): credential for number in range(100)}
-    append, turns_before_append = FilePartitionStore.append, list[int]()
+    append, turns_before_append = FilePartitionStore.append_batch, list[int]()
     monkeypatch.setattr(pace, "STEP_SECONDS", 0.0)
     async with turns_of_another_task() as turns:
 
@@ -68,7 +68,7 @@ async def test_alter_scram_credentials_of_many_users_lets_other_tasks_run(
             turns_before_append.append(turns.count)
             append(store, *arguments)
 
-        monkeypatch.setattr(FilePartitionStore, "append", counting)
+        monkeypatch.setattr(FilePartitionStore, "append_batch", counting)
         await metadata_of(harness).commit(MetadataDelta(credentials=changes))
     assert [count > 190 for count in turns_before_append] == [True], "one batch, framed and encoded in turns"
     assert dict(metadata_of(harness).image.credentials) == changes

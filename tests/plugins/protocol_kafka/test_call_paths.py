@@ -1,12 +1,13 @@
 """The functions and files of tidelog that one warm request passes, from its bytes to the response.
 
 A reader who follows a request has to open these files, and each call costs time. A change that makes a path
-longer has to change its limit here.
+longer has to change its limit here. What produce and fetch pass has names that say at which level they are.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from types import CodeType, FrameType
@@ -73,6 +74,16 @@ class CallPath:
     def files(self) -> int:
         """How many files these functions are in."""
         return len({code.co_filename for code in self.calls[: self._until_sent]})
+
+    @property
+    def shared_names(self) -> dict[str, set[str]]:
+        """Names of methods that were called in several classes, and which classes these are."""
+        classes: dict[str, set[str]] = defaultdict(set)
+        for code in self.calls[: self._until_sent]:
+            owner, _, name = code.co_qualname.rpartition(".")
+            if owner and "<" not in code.co_qualname and not name.startswith("__"):
+                classes[name].add(f"{code.co_filename}: {owner}")
+        return {name: owners for name, owners in classes.items() if len(owners) > 1}
 
     def __str__(self) -> str:
         lines = (
@@ -177,3 +188,12 @@ async def test_call_path_of_a_warm_request(
     path = await call_path(exchange, await prepare(broker))
     assert path.functions <= functions, str(path)
     assert path.files <= files, str(path)
+
+
+@pytest.mark.parametrize("prepare", [produce, fetch])
+async def test_each_method_of_a_warm_produce_and_a_warm_fetch_has_a_name_of_its_own(
+    broker: Broker, exchange: Exchange, prepare: Prepare
+) -> None:
+    path = await call_path(exchange, await prepare(broker))
+    assert path.functions > 20
+    assert path.shared_names == {}

@@ -37,7 +37,7 @@ def receive(buffer: ReceiveBuffer, data: bytes) -> None:
         count = min(len(room), len(rest))
         assert count > 0
         room[:count] = rest[:count]
-        buffer.received(count)
+        buffer.bytes_received(count)
         rest = rest[count:]
 
 
@@ -102,7 +102,7 @@ def test_there_is_always_room(length: int) -> None:
         assert len(room) > 0
         piece = stream[position : position + len(room)]
         room[: len(piece)] = piece
-        buffer.received(len(piece))
+        buffer.bytes_received(len(piece))
         position += len(piece)
         found += len(frames_in(buffer))
     assert found * (length + 4) == len(stream)
@@ -126,7 +126,7 @@ def test_room_stays_in_proportion_to_the_bytes_received(size: int) -> None:
         assert len(room) + min(position, len(stream)) <= max(INITIAL_BYTES, (GROWTH + 1) * max(position, 1))
         count = min(len(room), len(stream) - position, 70_000)
         room[:count] = stream[position : position + count]
-        buffer.received(count)
+        buffer.bytes_received(count)
         position += count
     assert [bytes(frame) for frame in frames_in(buffer)] == [pattern(size)]
 
@@ -138,7 +138,7 @@ def test_a_buffer_that_is_filled_with_small_frames_grows(length: int) -> None:
     while position < 300_000:
         room = buffer.room()
         room[:] = stream[position : position + len(room)]
-        buffer.received(len(room))
+        buffer.bytes_received(len(room))
         position += len(room)
         frames_in(buffer)
     assert len(buffer.room()) > GROWN_BYTES // 2

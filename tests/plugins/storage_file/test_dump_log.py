@@ -50,9 +50,9 @@ async def filled(harness: LogDirectoryHarness) -> int:
         records += count
     offset = store.log_end_offset
     emptied = make_batch([], offset, last_offset_delta=4)
-    store.append(emptied, offset, offset + 4, START_MS)
+    store.append_batch(emptied, offset, offset + 4, START_MS)
     producer = make_batch([b"x"], offset + 5, producer_id=9, producer_epoch=1, base_sequence=0)
-    store.append(producer, offset + 5, offset + 5, START_MS)
+    store.append_batch(producer, offset + 5, offset + 5, START_MS)
     assert len(harness.log_files()) > 3
     return records + 1
 

@@ -230,7 +230,7 @@ async def test_a_segment_unlinked_by_hand_is_an_error_of_its_reader_alone(
     store = await harness.open_store(segment_bytes=1000)
     harness.log_files()[3].unlink()
     with pytest.raises(FileNotFoundError):
-        store.read(3, 1000, store.log_end_offset, wait=True)
+        store.read_batches(3, 1000, store.log_end_offset, wait=True)
     assert read_bytes(store, 4) == content[4]
     content.append(append(store, 600))
     assert read_bytes(store, 10) == content[10]

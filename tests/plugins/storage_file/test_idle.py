@@ -95,7 +95,7 @@ async def test_partitions_that_fell_idle_let_their_descriptors_go(harness: LogDi
     stores = await open_many(harness)
     before = descriptors()
     contents = [b"".join(append(store, 3000) for _ in range(5)) for store in stores]
-    region = stores[0].read(0, 1 << 20, 5)
+    region = stores[0].read_batches(0, 1 << 20, 5)
     fall_idle(stores)
     assert descriptors() == before + 1
     assert slice_bytes(region) == contents[0]

@@ -46,8 +46,8 @@ async def test_read_raises_would_block_for_a_position_that_is_not_resident(
     monkeypatch.setattr(disk, "preadv", ColdDevice(range(0)).preadv)
     for offset in (1, 7, 19):
         with pytest.raises(WouldBlock):
-            store.read(offset, 1, store.log_end_offset)
-        assert slice_bytes(store.read(offset, 1, store.log_end_offset, wait=True)) == batches[offset]
+            store.read_batches(offset, 1, store.log_end_offset)
+        assert slice_bytes(store.read_batches(offset, 1, store.log_end_offset, wait=True)) == batches[offset]
 
 
 async def test_read_scans_at_most_the_log_between_two_index_entries(
@@ -57,12 +57,12 @@ async def test_read_scans_at_most_the_log_between_two_index_entries(
     store = await harness.open_store(index_interval_bytes=interval)
     batches = append_many(store, 200, 300)
     # Maps the index.
-    store.read(1, 1, store.log_end_offset, wait=True)
+    store.read_batches(1, 1, store.log_end_offset, wait=True)
     device = ColdDevice(range(1 << 30))
     monkeypatch.setattr(disk, "preadv", device.preadv)
     for offset in (1, 100, 150, 198):
         device.asked.clear()
-        found = store.read(offset, 1, store.log_end_offset)
+        found = store.read_batches(offset, 1, store.log_end_offset)
         (region,) = found.regions
         assert isinstance(region, FileRegion)
         assert region.size == len(batches[offset])
@@ -80,7 +80,7 @@ async def test_read_raises_would_block_for_a_header_that_is_only_partly_resident
         device = ColdDevice(range(known))
         monkeypatch.setattr(disk, "preadv", device.preadv)
         try:
-            found = store.read(1, 1, store.log_end_offset)
+            found = store.read_batches(1, 1, store.log_end_offset)
         except WouldBlock:
             continue
         assert slice_bytes(found) == batches[1]
@@ -92,13 +92,13 @@ async def test_read_at_the_end_of_the_log_reads_no_header(
 ) -> None:
     store = await harness.open_store()
     append_many(store, 5, 300)
-    store.read(0, 1 << 20, store.log_end_offset)
+    store.read_batches(0, 1 << 20, store.log_end_offset)
     device = ColdDevice(range(0))
     monkeypatch.setattr(disk, "preadv", device.preadv)
     for _ in range(5):
         offset = store.log_end_offset
         (batch,) = append_many(store, 1, 300)
-        assert slice_bytes(store.read(offset, 1 << 20, store.log_end_offset)) == batch
+        assert slice_bytes(store.read_batches(offset, 1 << 20, store.log_end_offset)) == batch
     assert device.asked == []
 
 
@@ -164,7 +164,7 @@ def test_resident_samples_from_the_first_byte_to_the_last(
 async def test_prefetch_ends_at_the_end_of_the_file(harness: LogDirectoryHarness) -> None:
     store = await harness.open_store()
     append_many(store, 3, 300_000)
-    (region,) = store.read(0, 1 << 30, store.log_end_offset, wait=True).regions
+    (region,) = store.read_batches(0, 1 << 30, store.log_end_offset, wait=True).regions
     assert isinstance(region, FileRegion)
     region.file.prefetch(0, region.size)
     region.file.prefetch(region.size - 10, 1 << 40)

@@ -174,12 +174,12 @@ def filled_store() -> Generator[tuple[PartitionStore, list[Buffer]]]:
 def test_reads_and_searches_of_a_log_are_whole_or_would_block(pattern: list[int], offset: int) -> None:
     with filled_store() as (store, batches), ShortDisk(allowing(pattern)).installed():
         end, batch = store.log_end_offset, batches[offset // 3]
-        assert slice_bytes(store.read(offset, 1, end, wait=True)) == batch
+        assert slice_bytes(store.read_batches(offset, 1, end, wait=True)) == batch
         assert [each.base_offset for each in store.headers(offset)] == list(range(offset // 3 * 3, end, 3))
         assert store.batch_at_timestamp(START_MS + offset // 3) == batch
         assert store.batch_of_max_timestamp() == batches[-1]
         try:
-            found = store.read(offset, 1, end)
+            found = store.read_batches(offset, 1, end)
         except WouldBlock:
             return
         assert slice_bytes(found) == batch

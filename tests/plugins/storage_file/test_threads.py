@@ -41,7 +41,9 @@ def check_read(store: PartitionStore, choose: random.Random, *, wait: bool, gaps
     offset = choose.randrange(start, end)
     limit = choose.choice([end, choose.randrange(offset + 1, end + 1)])
     try:
-        content = slice_bytes(store.read(offset, choose.choice([1, 500, 5000, 1 << 20]), limit, wait=wait))
+        content = slice_bytes(
+            store.read_batches(offset, choose.choice([1, 500, 5000, 1 << 20]), limit, wait=wait)
+        )
     except WouldBlock:
         assert not wait
         return
@@ -109,7 +111,7 @@ def replace_some(store: PartitionStore, choose: random.Random) -> None:
         if header.base_offset >= chosen[-1].next_offset:
             break
         if header.base_offset >= chosen[0].base_offset and choose.random() < 0.95:
-            batch = slice_bytes(store.read(header.base_offset, 1, header.next_offset, wait=True))
+            batch = slice_bytes(store.read_batches(header.base_offset, 1, header.next_offset, wait=True))
             draft.append(batch[: header.size], header.base_offset, header.last_offset, header.max_timestamp)
     store.replace_segments([draft], [view.base_offset for view in chosen])
 

@@ -144,7 +144,7 @@ class History:
             base, 0, 4, 2, 0, attributes, count - 1, times[0], newest, producer_id, epoch, sequence, count
         )
         batch = pack_batch(header, compress(codec, body) if codec else body)
-        self.store.append(batch, base, header.last_offset, newest)
+        self.store.append_batch(batch, base, header.last_offset, newest)
         records = [attrs.evolve(each, timestamp=newest) for each in stored] if append_time else stored
         if transactional:
             transaction = self.open.setdefault(producer_id, Transaction(producer_id))
@@ -161,7 +161,7 @@ class History:
     def write_message(self, message: bytes, records: Sequence[Record]) -> None:
         """Append a message of format 0 or 1 that is, or wraps, these records."""
         header = parse_message(message)
-        self.store.append(message, self.store.log_end_offset, header.base_offset, header.max_timestamp)
+        self.store.append_batch(message, self.store.log_end_offset, header.base_offset, header.max_timestamp)
         self._commit(records)
 
     def _commit(self, records: Sequence[Record]) -> None:
@@ -176,7 +176,7 @@ class History:
         batch, header = marker_batch(producer_id, epoch, EndMarker(commit, 0), self.now_ms)
         offset = self.store.log_end_offset
         stamp_offset(batch, offset, 4)
-        self.store.append(batch, offset, offset, header.max_timestamp)
+        self.store.append_batch(batch, offset, offset, header.max_timestamp)
         transaction = self.open.pop(producer_id, Transaction(producer_id))
         transaction.marker_offset, transaction.commit = offset, commit
         self.ended.append(transaction)
@@ -194,7 +194,7 @@ class History:
         """Leave a gap before the next batch, as compaction elsewhere does."""
         end = self.store.log_end_offset + offsets
         header = BatchHeader(end, 0, 4, 2, 0, 0, 0, -1, self.now_ms, -1, -1, -1, 0)
-        self.store.append(pack_batch(header, b""), end, end, self.now_ms)
+        self.store.append_batch(pack_batch(header, b""), end, end, self.now_ms)
 
     def job(
         self,
@@ -243,7 +243,7 @@ class History:
 
 def batches_of(store: PartitionStore, from_offset: int) -> Iterator[Batch]:
     """The batches of a log from the one with an offset on, with messages of the formats 0 and 1."""
-    content = b"".join(bytes(each) for each in store.read(from_offset, 2**40, 2**62).regions)  # type: ignore[arg-type]
+    content = b"".join(bytes(each) for each in store.read_batches(from_offset, 2**40, 2**62).regions)  # type: ignore[arg-type]
     for header, batch in iter_stored(memoryview(content)):
         yield header, bytes(batch)
 

@@ -514,7 +514,7 @@ async def test_fetch_ends_its_wait_when_the_client_disconnects(
 def make_slow(topic: Topic) -> list[bool]:
     """Let the partition's store refuse to wait; how it was asked is noted."""
     store = topic.partitions[0].log.store
-    read, waited = store.read, list[bool]()
+    read, waited = store.read_batches, list[bool]()
 
     def slow(offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
         waited.append(wait)
@@ -522,7 +522,7 @@ def make_slow(topic: Topic) -> list[bool]:
             raise WouldBlock
         return read(offset, max_bytes, limit_offset, wait=True)
 
-    store.read = slow  # type: ignore[method-assign]
+    store.read_batches = slow  # type: ignore[method-assign]
     return waited
 
 
@@ -554,7 +554,7 @@ async def test_fetch_sees_an_append_during_a_read_in_a_thread(
     fill(topic, 0, [1])
     make_slow(topic)
     store = topic.partitions[0].log.store
-    read, late = store.read, [True]
+    read, late = store.read_batches, [True]
 
     def read_and_append(offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
         found = read(offset, max_bytes, limit_offset, wait=wait)
@@ -563,7 +563,7 @@ async def test_fetch_sees_an_append_during_a_read_in_a_thread(
         late.append(False)
         return found
 
-    store.read = read_and_append  # type: ignore[method-assign]
+    store.read_batches = read_and_append  # type: ignore[method-assign]
     be_patient_with_threads(autojump_clock)
     watch = Stopwatch()
     request = fetch(topic, {0: 0}, max_wait_ms=60_000, min_bytes=2 * BATCH)
@@ -580,7 +580,7 @@ async def test_fetch_returns_kafka_storage_error_when_the_disk_fails(client: Cli
     def fail(*_: object, **__: object) -> LogSlice:
         raise OSError(5, "Input/output error")
 
-    topic.partitions[0].log.store.read = fail  # type: ignore[method-assign]
+    topic.partitions[0].log.store.read_batches = fail  # type: ignore[method-assign]
     parts = parts_of(await client.ask(FETCH, 12, fetch(topic, {0: 0, 1: 0})))
     assert [part.error_code for part in parts] == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
     assert offsets_of(parts[1]) == [0]

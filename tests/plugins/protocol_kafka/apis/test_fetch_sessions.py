@@ -193,7 +193,7 @@ async def test_fetch_session_sees_an_append_during_a_read_in_a_thread(
     fill(topic, 0, [1])
     make_slow(topic)
     store = topic.partitions[0].log.store
-    read, appends = store.read, [2, 1]
+    read, appends = store.read_batches, [2, 1]
 
     def read_and_append(offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
         found = read(offset, max_bytes, limit_offset, wait=wait)
@@ -201,7 +201,7 @@ async def test_fetch_session_sees_an_append_during_a_read_in_a_thread(
             trio.from_thread.run_sync(fill, topic, appends.pop(), [1])
         return found
 
-    store.read = read_and_append  # type: ignore[method-assign]
+    store.read_batches = read_and_append  # type: ignore[method-assign]
     be_patient_with_threads(autojump_clock)
     watch = Stopwatch()
     offsets = {0: 1} if few else dict.fromkeys(range(1100), 1)

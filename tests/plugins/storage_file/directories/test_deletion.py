@@ -64,7 +64,7 @@ async def test_a_partition_is_renamed_at_once_and_removed_later(
     spec = harness.spec(config=TopicConfig({"file.delete.delay.ms": DELAY_S * 1000}))
     (store,) = await harness.storage.open_partitions([spec])
     batch = append(store)
-    region = store.read(0, 1000, 1)
+    region = store.read_batches(0, 1000, 1)
     await harness.storage.delete_partitions([(spec.topic_partition, store)])
     (renamed,) = harness.log_dir.glob("*-delete")
     assert re.fullmatch(rf"{PARTITION}\.[0-9a-f]{{32}}-delete", renamed.name)

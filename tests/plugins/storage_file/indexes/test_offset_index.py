@@ -33,7 +33,7 @@ def is_full(index: OffsetIndex) -> bool:
 def fill(index: OffsetIndex, entries: list[tuple[int, int]]) -> None:
     for offset, position in entries:
         index.make_room()
-        index.append(offset, position)
+        index.append_offset(offset, position)
 
 
 def test_append_stores_eight_byte_entries_relative_to_the_base_offset(tmp_path: Path) -> None:

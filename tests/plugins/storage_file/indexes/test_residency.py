@@ -25,7 +25,7 @@ def index(tmp_path: Path) -> OffsetIndex:
     index.create()
     for slot in range(COUNT):
         index.make_room()
-        index.append(slot * 10, slot + 1)
+        index.append_offset(slot * 10, slot + 1)
     index.trim()
     index.load()
     return index

@@ -26,7 +26,7 @@ def is_full(index: TimeIndex) -> bool:
 def fill(index: TimeIndex, entries: list[tuple[int, int]]) -> None:
     for timestamp, offset in entries:
         index.make_room()
-        index.append(timestamp, offset)
+        index.append_timestamp(timestamp, offset)
 
 
 def test_append_stores_twelve_byte_entries_relative_to_the_base_offset(tmp_path: Path) -> None:

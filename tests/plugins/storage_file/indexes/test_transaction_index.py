@@ -49,7 +49,7 @@ def add_marker(store: PartitionStore, producer_id: int) -> int:
         transactional=True,
         control=True,
     )
-    store.append(batch, offset, offset, START_MS)
+    store.append_batch(batch, offset, offset, START_MS)
     return offset
 
 

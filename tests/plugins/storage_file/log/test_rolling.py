@@ -127,7 +127,7 @@ async def test_roll_by_an_offset_that_does_not_fit_into_the_indexes(harness: Log
 async def test_roll_leaves_an_empty_segment_that_is_too_far_behind(harness: LogDirectoryHarness) -> None:
     store = await harness.open_store()
     batch = make_batch([b"far"], 2**40)
-    assert store.append(batch, 2**40, 2**40, START_MS)
+    assert store.append_batch(batch, 2**40, 2**40, START_MS)
     assert bases(store) == [0, 2**40]
     for again in (False, True):
         if again:

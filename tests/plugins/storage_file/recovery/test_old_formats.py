@@ -60,7 +60,7 @@ async def test_validate_batches_takes_messages_of_both_formats(
     assert read_all(store) == content
     for number, message in enumerate(MESSAGES):
         for offset in range(3 * number, 3 * number + 3):
-            assert slice_bytes(store.read(offset, 1, store.log_end_offset, wait=True)) == message
+            assert slice_bytes(store.read_batches(offset, 1, store.log_end_offset, wait=True)) == message
         found = store.batch_at_timestamp(TIME + number)
         assert found is not None
         assert parse_message(found).max_timestamp in (TIME + number, TIME + number + 1)
@@ -68,11 +68,11 @@ async def test_validate_batches_takes_messages_of_both_formats(
     (view,) = store.segments()
     assert view.max_timestamp == TIME + COUNT - 1
     if SMALLEST in tail:
-        read = slice_bytes(store.read(3 * COUNT, 1, store.log_end_offset, wait=True))
+        read = slice_bytes(store.read_batches(3 * COUNT, 1, store.log_end_offset, wait=True))
         assert read == SMALLEST
     end = store.log_end_offset
     added = bytes(make_batch([b"added"], end))
-    store.append(added, end, end, 1)
+    store.append_batch(added, end, end, 1)
     assert read_all(store) == content + added
     await crashed.reopen()
     again = await crashed.open_store(**SETTINGS)
@@ -117,7 +117,7 @@ async def test_find_uses_an_index_with_the_first_offsets_of_compressed_messages(
     caplog.clear()
     store = await crashed.open_store(**SETTINGS)
     for offset in range(3 * COUNT):
-        read = store.read(offset, 1, store.log_end_offset, wait=True)
+        read = store.read_batches(offset, 1, store.log_end_offset, wait=True)
         assert slice_bytes(read) == MESSAGES[offset // 3]
     assert not caplog.records
     assert log.with_suffix(".index").read_bytes()[:8] == entries[0]

@@ -72,7 +72,7 @@ def assert_indexed_like_new(store: PartitionStore, batches: list[bytes]) -> None
     """Lookups by offset and by timestamp find everything."""
     for batch in batches:
         (header,) = headers_of(batch)
-        found = store.read(header.last_offset, 1, store.log_end_offset, wait=True)
+        found = store.read_batches(header.last_offset, 1, store.log_end_offset, wait=True)
         assert found.size == header.size
         at = store.batch_at_timestamp(header.max_timestamp)
         assert at is not None

@@ -46,7 +46,7 @@ def check_reads(store: PartitionStore) -> None:
     end = store.log_end_offset
     for offset in {0, end // 2, end - 2, end - 1}:
         if 0 <= offset < end:
-            found = store.read(offset, 1 << 20, end, wait=True)
+            found = store.read_batches(offset, 1 << 20, end, wait=True)
             assert found.end_offset <= end
             if found.size or offset < end - 1:
                 check_content(slice_bytes(found), offset, end)
@@ -98,7 +98,7 @@ async def test_read_between_any_two_lines_of_a_replacement(harness: LogDirectory
     draft = store.draft_segment(bases[1])
     for header in store.headers(bases[1]):
         if header.base_offset < bases[3]:
-            batch = slice_bytes(store.read(header.base_offset, 1, header.next_offset, wait=True))
+            batch = slice_bytes(store.read_batches(header.base_offset, 1, header.next_offset, wait=True))
             draft.append(batch[: header.size], header.base_offset, header.last_offset, header.max_timestamp)
     with between_lines(LISTING, lambda: read_each(store)):
         store.replace_segments([draft], bases[1:3])
@@ -108,5 +108,5 @@ async def test_read_between_any_two_lines_of_a_replacement(harness: LogDirectory
 
 def read_each(store: PartitionStore) -> None:
     for offset in range(store.log_end_offset):
-        found = store.read(offset, 1, store.log_end_offset)
+        found = store.read_batches(offset, 1, store.log_end_offset)
         assert headers_of(slice_bytes(found))[0].base_offset == offset
