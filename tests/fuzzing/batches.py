@@ -8,9 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import crc32c
-
 from tests.kernel.log.parts import compressed, open_partition, sent
+from tests.kernel.records.odd_batches import mended
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.log import UnifiedLog
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
-_LENGTH = slice(8, 12)
-_BEHIND_LENGTH = 12
-_CRC = slice(17, 21)
-_BEHIND_CRC = 21
 _APPENDS_PER_PARTITION = 200
 _SEARCHES_EVERY = 10
 
@@ -93,16 +88,6 @@ class Batches:
         for partition in (self._plain, self._compacted):
             _refused_or_done(partial(partition.offset_for_timestamp, START_MS))
             _refused_or_done(partition.offset_of_max_timestamp)
-
-
-def mended(data: bytes) -> bytearray:
-    """Return the input with the length and the CRC that a producer would have set."""
-    batch = bytearray(data)
-    batch[:8] = bytes(8)
-    batch[_LENGTH] = (len(batch) - _BEHIND_LENGTH).to_bytes(4)
-    batch[16] = 2
-    batch[_CRC] = crc32c.crc32c(batch[_BEHIND_CRC:]).to_bytes(4)
-    return batch
 
 
 def _read(batch: bytearray) -> None:

@@ -12,9 +12,11 @@ import importlib
 import random
 import sys
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tests.fuzzing.findings import Findings
+from tidelog.kernel.compiled import MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,6 +28,7 @@ TARGETS = {
     "directory": "Directory",
     "frames": "Frames",
     "messages": "Messages",
+    "scanner": "ScannerBuilds",
 }
 _EXTREMES = (
     b"\x7f\xff\xff\xff",
@@ -93,6 +96,14 @@ def fuzz_at_random(target: Target, findings: Findings, executions: int, seed: in
         run(changed(chance.choice(seeds), chance))
 
 
+def follow(module: ModuleType, instrument: Callable[[FunctionType], object]) -> None:
+    """Instrument the functions of a module that may be compiled: the hook of imports misses its source."""
+    for owner in (module, *(each for each in vars(module).values() if isinstance(each, type))):
+        for each in vars(owner).values():
+            if isinstance(each, FunctionType) and each.__module__ == module.__name__:
+                instrument(each)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Fuzz until the time is up; 1 if anything was found."""
     parser = argparse.ArgumentParser()
@@ -106,6 +117,9 @@ def main(arguments: Sequence[str]) -> int:
     atheris: Any = importlib.import_module("atheris")
     with atheris.instrument_imports(include=_INSTRUMENTED):
         target = new_target(options.target)
+    for module in MODULES:
+        if module in sys.modules:
+            follow(sys.modules[module], atheris.instrument_func)
     with target:
         for number, seed in enumerate(target.seeds()):
             (corpus / f"seed-{number:04}").write_bytes(seed)

@@ -1,8 +1,10 @@
 """Compares the compiled scanner with its source on batches with anything in them.
 
     python -m tests.kernel.records.compare_builds --count 1000000
+    python -m tests.kernel.records.compare_builds --count 0 --inputs .fuzzing/scanner/corpus
 
-Both validate each batch as an append does, and read its records as the cleaner and consumers do.
+Both validate each batch as an append does, and read its records as the cleaner and consumers do. Inputs are
+those of `make fuzz TARGET=scanner`, which have reached each branch of the source.
 """
 
 from __future__ import annotations
@@ -18,10 +20,9 @@ from unittest.mock import patch
 
 from librt.strings import BytesWriter
 
-from tidelog.kernel import compiled
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.log import validation
-from tidelog.kernel.log.validation import validate_at_once, validate_batch, validate_in_steps
+from tidelog.kernel.log.validation import PartitionConfig, validate_at_once, validate_batch, validate_in_steps
 from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.records import checking, scanner
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, parse_header
@@ -29,13 +30,30 @@ from tidelog.kernel.records.compression import decompress, register_codecs
 from tidelog.kernel.records.record import MAX_RECORDS_BYTES
 from tidelog.plugins.compression import kafka_codecs
 
-from .odd_batches import NOW, Sample, sample
+from .odd_batches import DAY_MS, HOUR_MS, NO_LIMIT, NOW, Sample, mended, sample
 
 
 def source_of(module: ModuleType) -> ModuleType:
     """The same module, run from its source whether or not it is compiled."""
     path = Path(str(module.__file__)).parent / f"{module.__name__.rpartition('.')[2]}.py"
-    spec = spec_from_file_location(f"source_of_{path.stem}", path)
+    if module.__file__ == str(path):
+        return module
+    return _loaded(f"source_of_{path.stem}", path)
+
+
+def compiled_of(module: ModuleType) -> ModuleType:
+    """The same module, compiled if that is installed, whether or not this process runs it."""
+    path = Path(str(module.__file__))
+    extension = next(path.parent.glob(f"{path.stem}.*.so"), None)
+    if path.suffix != ".py" or extension is None:
+        return module
+    # An extension can be made under no other name, and puts itself in the place of its source.
+    with patch.dict(sys.modules):
+        return _loaded(module.__name__, extension)
+
+
+def _loaded(name: str, path: Path) -> ModuleType:
+    spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     found = module_from_spec(spec)
@@ -43,7 +61,7 @@ def source_of(module: ModuleType) -> ModuleType:
     return found
 
 
-SOURCE = source_of(scanner)
+SOURCE, COMPILED = source_of(scanner), compiled_of(scanner)
 
 
 def validated(each: Sample, module: ModuleType) -> list[object]:
@@ -73,7 +91,7 @@ def scanned(data: bytes, count: int, module: ModuleType) -> list[object]:
 
 def difference(each: Sample) -> str | None:
     """What the two scanners do not agree on, None if they do."""
-    if (ours := validated(each, scanner)) != (theirs := validated(each, SOURCE)):
+    if (ours := validated(each, COMPILED)) != (theirs := validated(each, SOURCE)):
         return f"validation: {ours} and {theirs}"
     header = parse_header(each.batch)
     packed, codec = each.batch[HEADER_BYTES:], header.attributes & CODEC_MASK
@@ -81,7 +99,7 @@ def difference(each: Sample) -> str | None:
         data = decompress(codec, packed, MAX_RECORDS_BYTES) if codec else packed
     except BrokerError:
         return None
-    if (read := scanned(data, header.record_count, scanner)) != (
+    if (read := scanned(data, header.record_count, COMPILED)) != (
         again := scanned(data, header.record_count, SOURCE)
     ):
         return f"reading: {read} and {again}"
@@ -90,8 +108,34 @@ def difference(each: Sample) -> str | None:
 
 def verdict(each: Sample) -> str:
     """A word for what becomes of a batch, to see that all of it occurs."""
-    first = validated(each, scanner)[0]
+    first = validated(each, COMPILED)[0]
     return first.__name__ if isinstance(first, type) else "taken"
+
+
+def sample_of(data: bytes) -> Sample:
+    """What an input of the fuzzer stands for: its first byte is the topic, the others are the batch.
+
+    The batch has its right length and CRC, which a fuzzer cannot guess.
+    """
+    bits = data[0] if data else 0
+    config = PartitionConfig(
+        is_compacted=bool(bits & 1),
+        message_timestamp_type="LogAppendTime" if bits & 2 else "CreateTime",
+        message_timestamp_before_max_ms=DAY_MS if bits & 4 else NO_LIMIT,
+        message_timestamp_after_max_ms=HOUR_MS,
+    )
+    return Sample(bytes(mended(data[1:].ljust(HEADER_BYTES, b"\0"))), config)
+
+
+def compare_inputs(folder: Path) -> None:
+    """Compare every input of a folder; exit with 1 if there is a difference, or if there are none."""
+    paths = sorted(path for path in folder.iterdir() if path.is_file())
+    for path in paths:
+        if (found := difference(sample_of(path.read_bytes()))) is not None:
+            sys.exit(f"{path}: {found}")
+    if not paths:
+        sys.exit(f"{folder} has no inputs: make fuzz TARGET=scanner")
+    print(f"{len(paths)} inputs of {folder}, no difference")
 
 
 def main() -> None:
@@ -99,9 +143,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.kernel.records.compare_builds")
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--inputs", type=Path, help="a folder with inputs of the fuzzer, compared first")
     options = parser.parse_args()
-    if not compiled.is_compiled(scanner.__name__):
+    if COMPILED is SOURCE:
         sys.exit("nothing is compiled here: install with a C compiler, and do not set TIDELOG_PURE")
+    if options.inputs is not None:
+        compare_inputs(options.inputs)
     dice, seen = random.Random(options.seed), Counter[str]()
     for number in range(options.count):
         each = sample(dice)

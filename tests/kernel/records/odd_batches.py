@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
+import crc32c
+
 from tidelog.kernel.log.validation import PartitionConfig
 from tidelog.kernel.records.batch import pack_batch, parse_header
 from tidelog.kernel.records.compression import compress
@@ -15,6 +17,11 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 NO_LIMIT = 2**63 - 1
 CODECS = range(5)
+_LENGTH = slice(8, 12)
+_BEHIND_LENGTH = 12
+_MAGIC_AT = 16
+_CRC = slice(17, 21)
+_BEHIND_CRC = 21
 
 
 class Sample(NamedTuple):
@@ -123,3 +130,13 @@ def sample(dice: random.Random) -> Sample:
     if codec and dice.random() < 0.1:
         packed = spoiled(dice, packed)
     return Sample(bytes(pack_batch(header, packed)), config)
+
+
+def mended(data: bytes) -> bytearray:
+    """Return the input with the length and the CRC that a producer would have set."""
+    batch = bytearray(data)
+    batch[:8] = bytes(8)
+    batch[_LENGTH] = (len(batch) - _BEHIND_LENGTH).to_bytes(4)
+    batch[_MAGIC_AT] = 2
+    batch[_CRC] = crc32c.crc32c(batch[_BEHIND_CRC:]).to_bytes(4)
+    return batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
+from tests.deadlines import DEADLINE_S
+from tests.peers import PeerUnavailableError
 from tests.tables import for_each
 from tidelog.kernel.records import scanner
 from tidelog.kernel.records.batch import HEADER_BYTES
@@ -104,3 +107,20 @@ def test_a_view_of_many_windows_is_checked(size: int) -> None:
         assert module.check_at_once(memoryview(records), count, 5, 0, 9, False, 2**31 - 1) == 5
         assert module.check_at_once(memoryview(records[:-1]), count, 5, 0, 9, False, 2**31 - 1) is None
         assert module.check_at_once(memoryview(records + b"\0"), count, 5, 0, 9, False, 2**31 - 1) is None
+
+
+@pytest.mark.long
+def test_the_compiled_scanner_reads_nothing_beyond_a_buffer(tmp_path: Path) -> None:
+    """Nor does it overflow: its sanitizers end it then."""
+    if shutil.which("cc") is None:
+        raise PeerUnavailableError("a C compiler is missing")
+    dice = random.Random(4811)
+    for number in range(SAMPLES // 10):
+        (tmp_path / f"{number}").write_bytes(bytes([dice.randrange(8)]) + sample(dice).batch)
+    script = Path(__file__).parents[3] / "scripts" / "sanitize_scanner.sh"
+    done = subprocess.run(
+        [script, "200", tmp_path], capture_output=True, text=True, check=False, timeout=DEADLINE_S
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "200 inputs of" in done.stdout
+    assert "200 batches, no difference" in done.stdout
