@@ -21,6 +21,7 @@ from .scenarios import (
     MachineScenario,
     MixedLoad,
     PackageScenario,
+    ProduceLimit,
     Scenario,
     Throughput,
     TimeToReady,
@@ -66,7 +67,7 @@ class Plan:
     def of(cls, shapes: Sequence[Shape], effort: Effort) -> Plan:
         """Everything, with these shapes of throughput load."""
         return cls(
-            machine=[*machine_limits(), LatencyLimit(), *flush_limits()],
+            machine=[*machine_limits(), LatencyLimit(), *map(ProduceLimit, shapes), *flush_limits()],
             packages=codecs(),
             launches=[
                 TimeToReady(),

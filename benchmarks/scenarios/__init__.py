@@ -1,5 +1,6 @@
 """What is measured: each scenario fills the rows that it declares."""
 
+from .client_limits import LatencyLimit, ProduceLimit
 from .codecs import codecs
 from .comfort import Comfort
 from .compaction import compactions
@@ -17,7 +18,6 @@ from .durability import durability, flush_limits
 from .groups import CommitLatency, Heartbeats, LoadedOffsets
 from .imports import ImportTime
 from .latency import latencies
-from .latency_limit import LatencyLimit
 from .launch import TimeToReady
 from .machine_limits import machine_limits
 from .memory import ROWS as MEMORY_ROWS
@@ -50,6 +50,7 @@ __all__ = [
     "MachineScenario",
     "MixedLoad",
     "PackageScenario",
+    "ProduceLimit",
     "RunningBroker",
     "Scenario",
     "Shape",

@@ -13,6 +13,7 @@ from benchmarks.load.produce import RECORD_OVERHEAD_BYTES, ProduceSpec
 from benchmarks.rows import Better, Row, Sample, ratio_at_least, ratio_at_most
 from benchmarks.topics import topic_for_a_run
 
+from .client_limits import produce_limit
 from .context import Bench, RunningBroker, usage_details
 from .machine_limits import SEND_FILE_LIMIT, receive_limit
 
@@ -81,8 +82,8 @@ class Throughput:
 
     def _produce_row(self) -> Row:
         shape = self.shape
-        # What is compressed is more on the way in than on the wire, and has no share of the limit.
-        limit = receive_limit(shape.batch_bytes) if shape.compression == "none" else None
+        # What is compressed is more on the way in than on the wire: its limit is the client.
+        limit = receive_limit(shape.batch_bytes) if shape.compression == "none" else produce_limit(shape)
         return Row(
             f"produce-{shape.name}",
             f"produce {shape.title}",

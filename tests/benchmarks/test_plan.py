@@ -68,6 +68,7 @@ def test_a_row_brings_the_limits_that_it_is_shown_against() -> None:
     assert names(WHOLE_PLAN.only(["produce-100B-16KB-none-1p"])) == [
         "limit-receive-16KB",
         "limit-sendfile",
+        "limit-produce-100B-16KB-none-1p",
         "produce-100B-16KB-none-1p",
         "consume-100B-16KB-none-1p",
         "cpu-in-100B-16KB-none-1p",

@@ -113,7 +113,7 @@ def test_a_view_of_many_windows_is_checked(size: int) -> None:
 def test_the_compiled_scanner_reads_nothing_beyond_a_buffer(tmp_path: Path) -> None:
     """Nor does it overflow: its sanitizers end it then."""
     if shutil.which("cc") is None:
-        raise PeerUnavailableError("a C compiler is missing")
+        raise PeerUnavailableError("the sanitized scanner", "a C compiler is missing")
     dice = random.Random(4811)
     for number in range(SAMPLES // 10):
         (tmp_path / f"{number}").write_bytes(bytes([dice.randrange(8)]) + sample(dice).batch)
