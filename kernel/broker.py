@@ -34,7 +34,7 @@ from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.garbage_collection import frozen_survivors, thaw_task
 from tidelog.kernel.log.memory_budget import Unpacking
 from tidelog.kernel.loop_monitor import LoopMonitor
-from tidelog.kernel.metadata import MetadataDelta, MetadataImage
+from tidelog.kernel.metadata import ImageFollower, MetadataDelta, MetadataImage
 from tidelog.kernel.metadata.publisher import MetadataPublisher
 from tidelog.kernel.network import Server
 from tidelog.kernel.network.server import PeerWarnings
@@ -146,16 +146,32 @@ class Broker:
         self.dynamic_config = DynamicConfig(
             config, config[keys.NODE_ID], self.events, self.topics.refresh_configs
         )
-        self.publisher = MetadataPublisher(
-            lambda: self.metadata.image,
-            # Partitions first: what is configured, or announced to listeners and sinks, is there by then.
-            (self.topics.follow, self.dynamic_config.follow, self.resource_configs.follow),
+        self._policy_warnings = PolicyWarnings(
+            self.topics, self.cleanup_policies, lambda: self.log_cleaner is not None
         )
+        self.publisher = MetadataPublisher(lambda: self.metadata.image, self._image_followers())
         self.producer_ids = ProducerIds(self.controller)
         self.loggers = BrokerLoggers()
         self._stop_requested = trio.Event()
         self._halted: str | None = None
         self._patience = trio.CancelScope(shield=True)
+
+    def _image_followers(self) -> Sequence[ImageFollower]:
+        """Return the parts of the broker that follow the image, in the order in which they follow a change.
+
+        Partitions come first, and coordinators next, which serve what these have. What is configured, counted
+        by listeners or delivered by sinks is there by then.
+        """
+        coordinator = () if self._coordinator is None else (self._coordinator,)
+        return (
+            self.topics,
+            *coordinator,
+            self.dynamic_config,
+            self.resource_configs,
+            self.server,
+            self.sinks,
+            self._policy_warnings,
+        )
 
     def _storage_context(self, *, must_exist: bool) -> StorageContext:
         return StorageContext(
@@ -322,13 +338,12 @@ class Broker:
 
     def _follow_image(self) -> None:
         """Take over the image as a whole, and deltas from now on."""
-        self.publisher.discard()
-        self.controller.load(self.image)
-        self.dynamic_config.load(self.image)
+        image = self.publisher.begin()
+        self.controller.load(image)
+        self.dynamic_config.load(image)
+        self.server.use_limits()
 
     async def _open(self) -> None:
-        self.events.subscribe(self.resource_configs.on_event)
-        self.events.subscribe(self.server.on_event)
         self.events.subscribe(self.sinks.on_event)
         self._follow_image()
         for listener in self.plugins.event_listeners(self):
@@ -345,14 +360,9 @@ class Broker:
         await self.metadata.register_broker(BrokerRegistration(advertised, self.config[keys.BROKER_RACK]))
         tasks = self.plugins.background_tasks(self)
         # A log cleaner registers when it is asked for its tasks.
-        self._warn_of_policies()
+        self._policy_warnings.check_default(self.config)
         for task in tasks:
             await self.tasks.start_ready(task)
-
-    def _warn_of_policies(self) -> None:
-        warnings = PolicyWarnings(self.cleanup_policies, has_log_cleaner=self.log_cleaner is not None)
-        warnings.check_default(self.config)
-        self.events.subscribe(warnings.on_event)
 
     async def _finish_serving(self) -> None:
         self._patience.deadline = trio.current_time() + self.config[keys.SHUTDOWN_TIMEOUT_MS] / 1000

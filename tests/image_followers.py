@@ -38,14 +38,11 @@ class ImageFollowers:
             config, storage, self.replicas, reservations, metadata, self.controller, tasks, self.events
         )
         self.dynamic_config = DynamicConfig(config, node_id, self.events, self.topics.refresh_configs)
-        self.publisher = MetadataPublisher(
-            lambda: metadata.image, (self.topics.follow, self.dynamic_config.follow)
-        )
+        self.publisher = MetadataPublisher(lambda: metadata.image, (self.topics, self.dynamic_config))
 
     def load(self) -> None:
         """Take over the image as a whole, and deltas from now on; topics are loaded after that."""
-        self.publisher.discard()
-        self.controller.load(self._metadata.image)
+        self.controller.load(self.publisher.begin())
 
     async def _catch_up(self) -> None:
         await self.publisher.catch_up()

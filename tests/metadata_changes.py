@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import attrs
+
+from tidelog.kernel.broker import Broker
 from tidelog.kernel.metadata import MetadataDelta, TopicImage
 from tidelog.kernel.seams.metadata import MetadataStore
+from tidelog.kernel.topic_partition import TopicPartition
 
 
 async def put_topics(store: MetadataStore, *topics: TopicImage) -> None:
@@ -32,3 +36,17 @@ def leader_epochs(store: MetadataStore) -> tuple[int, ...]:
     """The leader epochs of the partitions of the only topic."""
     (topic,) = topics_of(store)
     return tuple(partition.leader_epoch for partition in topic.partitions)
+
+
+async def lead_partitions(broker: Broker, *names: TopicPartition, leader_id: int) -> None:
+    """Let a broker lead partitions from now on, in the next epoch; `broker` follows that."""
+    topics: dict[str, TopicImage] = {}
+    for name in names:
+        topic = topics.get(name.topic) or broker.image.topics[name.topic]
+        led = [*topic.partitions]
+        led[name.partition] = led[name.partition]._replace(
+            leader=leader_id, leader_epoch=led[name.partition].leader_epoch + 1, isr=(leader_id,)
+        )
+        topics[name.topic] = attrs.evolve(topic, partitions=tuple(led))
+    await put_topics(broker.metadata, *topics.values())
+    await broker.publisher.catch_up()

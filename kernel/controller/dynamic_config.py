@@ -13,7 +13,7 @@ from typing import cast
 from tidelog.kernel.config import Alter, Config, comma_list
 from tidelog.kernel.errors import ConfigError, InvalidConfig, InvalidRequest
 from tidelog.kernel.events import BrokerEvents
-from tidelog.kernel.metadata import ALL_BROKERS, ConfigResource, MetadataDelta, MetadataImage
+from tidelog.kernel.metadata import ALL_BROKERS, ConfigResource, ImageChange, MetadataDelta, MetadataImage
 from tidelog.kernel.seams.events import BrokerConfigChanged
 from tidelog.kernel.seams.features import DISABLED, ELR_VERSION
 
@@ -34,14 +34,15 @@ class DynamicConfig:
     ) -> None:
         self._events = events
         self._config = config
-        self._resources = ConfigResource.of_broker(node_id), ALL_BROKERS
+        self._node_id = node_id
         self._refresh_topics = refresh_topics
         self._warned_of = set[tuple[str, str]]()
 
     def load(self, image: MetadataImage) -> None:
         """Apply the stored configuration; settings that cannot be used are logged and ignored."""
         of_broker, of_cluster = (
-            usable_settings(self._config, image.config(resource), self._warn) for resource in self._resources
+            usable_settings(self._config, image.config(resource), self._warn)
+            for resource in (ConfigResource.of_broker(self._node_id), ALL_BROKERS)
         )
         try:
             self._config.set_dynamic(of_broker, of_cluster)
@@ -49,10 +50,10 @@ class DynamicConfig:
             _log.warning("what was set while the broker ran is not used: %s", error)
         self._events.publish(BrokerConfigChanged())
 
-    async def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    async def follow(self, change: ImageChange) -> None:
         """Apply what a delta sets for this broker, or for all."""
-        if any(resource in delta.configs for resource in self._resources):
-            self.load(image)
+        if change.delta.configures_broker(self._node_id):
+            self.load(change.image)
             await self._refresh_topics()
 
     def _warn(self, name: str, text: str, error: Exception) -> None:

@@ -8,9 +8,8 @@ from typing import Final, cast
 
 from tidelog.kernel.config import Alter, Config, TopicConfig
 from tidelog.kernel.errors import BrokerError, InvalidConfig, InvalidRequest
-from tidelog.kernel.metadata import ConfigResource, MetadataDelta, MetadataImage, ResourceScope
+from tidelog.kernel.metadata import ConfigResource, ImageChange, MetadataDelta, MetadataImage, ResourceScope
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.seams.events import BrokerConfigChanged, Event
 
 _log = logging.getLogger(__name__)
 
@@ -33,13 +32,11 @@ class ResourceConfigs:
         self._typed: dict[ConfigResource, TopicConfig] = {}
         self.version = 0
 
-    def on_event(self, event: Event) -> None:
-        """Compute the configurations again after a change of the broker's, which has their defaults."""
-        if isinstance(event, BrokerConfigChanged):
+    async def follow(self, change: ImageChange) -> None:
+        """Compute those again that a delta changes, or all with the broker's, which has their defaults."""
+        delta = change.delta
+        if any(resource.scope == "broker" for resource in delta.configs):
             self._typed.clear()
-
-    async def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Compute those again that a delta changes."""
         changed = [resource for resource in delta.configs if resource.scope != "broker"]
         for resource in changed:
             self._typed.pop(resource, None)

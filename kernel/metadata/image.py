@@ -8,8 +8,8 @@ as long as what it changes, and not as long as the image is. Source: Apache Kafk
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 import attrs
@@ -158,6 +158,10 @@ class MetadataDelta:
         """Return the delta that creates or changes topics."""
         return cls(topics={topic.name: topic for topic in topics})
 
+    def configures_broker(self, node_id: int) -> bool:
+        """Return whether it changes what is set for a broker, or for all."""
+        return ALL_BROKERS in self.configs or ConfigResource.of_broker(node_id) in self.configs
+
     def apply(self, image: MetadataImage) -> MetadataImage:
         """Return the image after this delta."""
         return attrs.evolve(
@@ -186,6 +190,29 @@ class MetadataDelta:
             {**self.brokers, **later.brokers},
             self.next_producer_id if later.next_producer_id is None else later.next_producer_id,
         )
+
+
+class ImageChange(NamedTuple):
+    """A delta, and the images before and after it."""
+
+    before: MetadataImage
+    delta: MetadataDelta
+    image: MetadataImage
+
+    def deleted_topics(self) -> Iterator[TopicImage]:
+        """Iterate over topics that are gone, those included whose name another one has now."""
+        for name, after in self.delta.topics.items():
+            topic = self.before.topics.get(name)
+            if topic is not None and (after is None or after.topic_id != topic.topic_id):
+                yield topic
+
+
+class ImageFollower(Protocol):
+    """A part of the broker that has something of the image."""
+
+    async def follow(self, change: ImageChange) -> None:
+        """Apply a change; return when it is applied. It does not raise."""
+        ...
 
 
 _K = TypeVar("_K")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
 
 import trio
 
-from tidelog.kernel.metadata.image import MetadataDelta, MetadataImage
+from tidelog.kernel.metadata.image import ImageChange, ImageFollower, MetadataDelta, MetadataImage
 
 _log = logging.getLogger(__name__)
-
-Follow: TypeAlias = Callable[[MetadataDelta, MetadataImage], Awaitable[None]]
-"""Apply a delta to a part of the broker; the image is that after the delta. It does not raise."""
 
 
 class MetadataPublisher:
@@ -24,9 +20,10 @@ class MetadataPublisher:
     then awaits `catch_up`, so that all parts have it before the change is answered.
     """
 
-    def __init__(self, image: Callable[[], MetadataImage], parts: Sequence[Follow]) -> None:
-        """`image()` is the present one of the metadata store; `parts` are called in their order."""
+    def __init__(self, image: Callable[[], MetadataImage], parts: Sequence[ImageFollower]) -> None:
+        """`image()` is the present one of the metadata store; `parts` follow in their order."""
         self._image = image
+        self._applied = MetadataImage()
         self._parts = parts
         self._waiting: MetadataDelta | None = None
         self._delivered = trio.Event()
@@ -37,9 +34,11 @@ class MetadataPublisher:
         self._waiting = delta if self._waiting is None else self._waiting.then(delta)
         self._delivered.set()
 
-    def discard(self) -> None:
-        """Drop what was delivered: the parts are about to load the image as a whole."""
+    def begin(self) -> MetadataImage:
+        """Return the present image, which the parts are about to load as a whole; deltas lead on from it."""
         self._waiting = None
+        self._applied = self._image()
+        return self._applied
 
     async def run(self) -> None:
         """Apply what is delivered, until cancelled: not every change is one that this broker asked for."""
@@ -56,7 +55,8 @@ class MetadataPublisher:
         with trio.CancelScope(shield=True):
             async with self._applying:
                 while self._waiting is not None:
-                    delta, self._waiting = self._waiting, None
-                    image = self._image()
-                    for follow in self._parts:
-                        await follow(delta, image)
+                    # No store waits between its image and the delivery, so this delta leads to that image.
+                    change = ImageChange(self._applied, self._waiting, self._image())
+                    self._waiting, self._applied = None, change.image
+                    for part in self._parts:
+                        await part.follow(change)

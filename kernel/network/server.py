@@ -12,6 +12,7 @@ import trio
 
 from tidelog.kernel import disk
 from tidelog.kernel.config import keys
+from tidelog.kernel.metadata import ImageChange
 from tidelog.kernel.metadata.client_quotas import QuotasByEntity
 from tidelog.kernel.network.busy_poll import BusyPoll, Processors
 from tidelog.kernel.network.connection import Connection
@@ -24,7 +25,6 @@ from tidelog.kernel.network.request_memory import RequestMemory
 from tidelog.kernel.network.transport import MakeTransport, PlainTransport
 from tidelog.kernel.network.turns import Turns
 from tidelog.kernel.rate_limit import RateLimit
-from tidelog.kernel.seams.events import BrokerConfigChanged, Event
 from tidelog.kernel.seams.wire import CountingWireCodec, Peer, WireCodec, WireContext
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Server:
         )
         self._creation_rate = ConnectionRate()
         self._listener_rates: dict[str, ConnectionRate] = {}
-        self._use_limits()
+        self.use_limits()
         self._address_rates = AddressRates()
         self._quotas: QuotasByEntity = {}
         self._held = 0
@@ -86,13 +86,13 @@ class Server:
         self._stopping = False
         self._listeners: list[BoundListener] = []
 
-    def on_event(self, event: Event) -> None:
-        """Apply the limits on connections that the configuration has now."""
-        if not isinstance(event, BrokerConfigChanged):
-            return
-        self._use_limits()
+    async def follow(self, change: ImageChange) -> None:
+        """Apply the limits on connections that a delta sets."""
+        if change.delta.configures_broker(self._broker.config[keys.NODE_ID]):
+            self.use_limits()
 
-    def _use_limits(self) -> None:
+    def use_limits(self) -> None:
+        """Apply the limits on connections that the configuration has now."""
         config = self._broker.config
         names = [listener.name for listener in config.served_listeners()]
         per_listener = {name: config.for_listener(keys.MAX_CONNECTIONS, name) for name in names}

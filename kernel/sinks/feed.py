@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from tidelog.kernel.config.sinks import TOPICS, TOPICS_REGEX, SinkConfig
-from tidelog.kernel.seams.events import Event, PartitionsOffline, PartitionsOpened, TopicDeleted
+from tidelog.kernel.seams.events import Event, PartitionsOffline
 from tidelog.kernel.seams.partition import AppendWaiter, Isolation
 from tidelog.kernel.seams.sinks import Committed, PartitionAdded, PartitionRemoved, SinkChange
 from tidelog.kernel.seams.storage import TopicPartition
@@ -24,7 +24,7 @@ from tidelog.kernel.topic_names import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog
-    from tidelog.kernel.topics import Topic
+    from tidelog.kernel.topics import Topic, Topics
 
 
 def receives_topic(config: SinkConfig, name: str) -> bool:
@@ -119,20 +119,25 @@ class Feed:
         """Replace what the sink says about itself."""
         self._statistics.details = details
 
+    def follow(self, names: Collection[str], topics: Topics) -> None:
+        """Report partitions of topics with these names that have come, and those that are gone."""
+        changed = {name: topics.find(name) for name in names}
+        there = {
+            partition.log for topic in changed.values() if topic is not None for partition in topic.partitions
+        }
+        gone = (each.partition for name, each in self._followed.items() if name.topic in changed)
+        self._leave([log for log in gone if log not in there], deleted=True)
+        for topic in changed.values():
+            if topic is not None:
+                self.add_topic(topic)
+
     def on_event(self, event: Event) -> None:
-        """Follow partitions that come, and report those that go."""
-        match event:
-            case PartitionsOpened(topic, partitions) if self._receives(topic.name):
-                self._follow([partition.log for partition in partitions])
-            case TopicDeleted(topic):
-                self._leave([partition.log for partition in topic.partitions], deleted=True)
-            case PartitionsOffline(partitions):
-                self._leave([partition.log for partition in partitions], deleted=False)
-            case _:
-                pass
+        """Report partitions whose log directory failed."""
+        if isinstance(event, PartitionsOffline):
+            self._leave([partition.log for partition in event.partitions], deleted=False)
 
     def add_topic(self, topic: Topic) -> None:
-        """Report the partitions of a topic that was there before the feed, if it is one for the sink."""
+        """Report the partitions of a topic that are new to the feed, if it is one for the sink."""
         if self._receives(topic.name):
             self._follow([partition.log for partition in topic.partitions])
 
@@ -150,7 +155,7 @@ class Feed:
 
     def _follow(self, partitions: Collection[UnifiedLog]) -> None:
         for partition in partitions:
-            if partition.offline is None:
+            if partition.offline is None and partition.topic_partition not in self._followed:
                 followed = _Followed(partition, self._make_log(partition), self._committed)
                 self._followed[partition.topic_partition] = followed
                 self._due[followed] = None

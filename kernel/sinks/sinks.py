@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidelog.kernel.config import SinkConfig
+    from tidelog.kernel.metadata import ImageChange
     from tidelog.kernel.seams.events import Event
     from tidelog.kernel.seams.sinks import SinkBroker, SinkKind
     from tidelog.kernel.seams.tasks import BackgroundTask, Lifespan
@@ -65,8 +66,14 @@ class Sinks:
             PeriodicTask("stalled sinks", self._log_stalled, STALLED_S * 1000, STALLED_S * 1000),
         )
 
-    def on_event(self, event: Event) -> None:
+    async def follow(self, change: ImageChange) -> None:
         """Report topics and partitions that come and go to the sinks."""
+        if change.delta.topics:
+            for sink in self._sinks:
+                sink.follow(change.delta.topics)
+
+    def on_event(self, event: Event) -> None:
+        """Report partitions whose log directory failed to the sinks."""
         for sink in self._sinks:
             sink.on_event(event)
 

@@ -87,8 +87,13 @@ class SupervisedSink:
             backoff_ms = min(2 * backoff_ms, longest_ms)
         self._statistics.state = SinkState.ENDED
 
+    def follow(self, names: Collection[str]) -> None:
+        """Report what has changed of topics with these names to the sink, if it runs."""
+        if self._feed is not None:
+            self._feed.follow(names, self._context.broker.topics)
+
     def on_event(self, event: Event) -> None:
-        """Report an event of topics or partitions to the sink, if it runs."""
+        """Report partitions whose log directory failed to the sink, if it runs."""
         if self._feed is not None:
             self._feed.on_event(event)
 

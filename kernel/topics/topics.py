@@ -18,7 +18,7 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.events import BrokerEvents
-from tidelog.kernel.metadata import MetadataDelta, MetadataImage, TopicImage
+from tidelog.kernel.metadata import ImageChange, MetadataDelta, TopicImage
 from tidelog.kernel.pace import Pace, run_in_steps, run_to_end
 from tidelog.kernel.replica import Partition, ReplicaManager
 from tidelog.kernel.seams.controller import Controller, NewPartitions, TopicSpec
@@ -207,8 +207,9 @@ class Topics:
         if refused is not None:
             raise refused
 
-    async def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    async def follow(self, change: ImageChange) -> None:
         """Delete, create and change topics as a delta does."""
+        delta = change.delta
         await self._remove([topic for name in delta.topics if (topic := self._replaced(name, delta))])
         pace = Pace()
         for record in delta.topics.values():

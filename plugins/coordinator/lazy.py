@@ -17,6 +17,7 @@ from tidelog.plugins.coordinator import keys
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
+    from tidelog.kernel.metadata import ImageChange
     from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
     from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupService
     from tidelog.kernel.seams.coordination.groups import GroupService
@@ -86,6 +87,11 @@ class LazyCoordinator:
         """Begin to load state, if there is any."""
         if self._remembers():
             _ = self._service
+
+    async def follow(self, change: ImageChange) -> None:
+        """Apply a change of topics and leadership to the state."""
+        if self._made is not None:
+            self._made.follow(change)
 
     def background_tasks(self) -> Sequence[BackgroundTask]:
         """Return the tasks of all services; none of them runs before these are created."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.seams.events import BrokerConfigChanged, Event, TopicDeleted
+from tidelog.kernel.seams.events import BrokerConfigChanged, Event
 from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.classic_groups.live_group import ClassicContext
 from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
@@ -30,6 +30,7 @@ from tidelog.plugins.coordinator.transactions.markers import Markers
 from tidelog.plugins.coordinator.transactions.service import Transactions
 
 if TYPE_CHECKING:
+    from tidelog.kernel.metadata import ImageChange
     from tidelog.kernel.seams.coordination.backend import CoordinatorContext, CoordinatorLoadCounts
     from tidelog.plugins.coordinator.runtime import StateLog
 
@@ -142,9 +143,13 @@ class CoordinatorService:
     def _has_offsets(self, group_id: str) -> bool:
         return self.offsets.store.holds(group_id)
 
+    def follow(self, change: ImageChange) -> None:
+        """Load and drop state as leadership changes, and offsets of topics that were deleted."""
+        self.group_log.follow(change)
+        self.transaction_log.follow(change)
+        for topic in change.deleted_topics():
+            self._broker.tasks.once(f"offsets of {topic.name}", partial(self.expiry.forget_topic, topic))
+
     def _on_event(self, event: Event) -> None:
-        if isinstance(event, TopicDeleted):
-            job = partial(self.expiry.forget_topic, event.topic)
-            self._broker.tasks.once(f"offsets of {event.topic.name}", job)
-        elif isinstance(event, BrokerConfigChanged):
+        if isinstance(event, BrokerConfigChanged):
             self._group_settings.use(self._broker.config)

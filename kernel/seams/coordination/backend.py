@@ -10,6 +10,7 @@ import attrs
 from tidelog.kernel.seams.broker import BrokerContext
 
 if TYPE_CHECKING:
+    from tidelog.kernel.metadata import ImageChange
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupService
     from tidelog.kernel.seams.coordination.groups import GroupService
@@ -69,6 +70,13 @@ class Coordinator(Protocol):
 
         Until that is done requests raise CoordinatorLoadInProgress. Topics are loaded, jobs can be started,
         and the broker does not serve yet.
+        """
+        ...
+
+    async def follow(self, change: ImageChange) -> None:
+        """Load and drop state, as partitions of internal topics have come, gone, or changed their leader.
+
+        The partitions themselves have followed before; it is open.
         """
         ...
 

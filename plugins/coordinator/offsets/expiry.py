@@ -26,7 +26,7 @@ from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.runtime import StateLog, StateRecord
 
 if TYPE_CHECKING:
-    from tidelog.kernel.topics import Topic
+    from tidelog.kernel.metadata import TopicImage
 
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class OffsetExpiry:
         if expired:
             _log.info("%d committed offsets have expired", expired)
 
-    async def forget_topic(self, topic: Topic) -> None:
+    async def forget_topic(self, topic: TopicImage) -> None:
         """Remove what was committed in a topic that has just been deleted, in slices."""
         deleted_ms = self._clock()
         while not self._log.progress.done:  # noqa: ASYNC110 rare, and no caller waits for it
@@ -151,7 +151,7 @@ class OffsetExpiry:
         return len(partitions)
 
 
-def _is_of(topic: Topic, offset: CommittedOffset, deleted_ms: int) -> bool:
+def _is_of(topic: TopicImage, offset: CommittedOffset, deleted_ms: int) -> bool:
     """Return whether an offset was committed in the deleted topic, not in a newer one of that name."""
     if offset.topic_id is not None:
         return offset.topic_id == topic.topic_id.bytes

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tidelog.kernel.errors import NotCoordinator
 from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.plugins.coordinator.runtime.batches import LoadedBatch, StateRecord
+
+if TYPE_CHECKING:
+    from tidelog.kernel.metadata import ImageChange
 
 
 class LogReader(Protocol):
@@ -88,6 +91,10 @@ class StateLog(Protocol):
         """Start loading everything in order into `reader`."""
         ...
 
+    def follow(self, change: ImageChange) -> None:
+        """Load partitions that this broker leads from now on, and drop those that are gone or lost."""
+        ...
+
     def close(self) -> None:
         """Stop loading and refuse appends."""
         ...
@@ -129,6 +136,9 @@ class NullStateLog:
         """Report the empty partition as loaded."""
         self._open = True
         reader.loaded(0)
+
+    def follow(self, change: ImageChange) -> None:
+        """Do nothing: there is no topic."""
 
     def close(self) -> None:
         """Refuse appends."""

@@ -24,7 +24,6 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
-from tidelog.kernel.seams.events import Event, LeadershipChanged, TopicDeleted
 from tidelog.kernel.seams.partition import AppendOrigin
 from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.runtime.batches import encode_batch
@@ -32,6 +31,7 @@ from tidelog.plugins.coordinator.runtime.loading import PartitionLoader, has_rec
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog
+    from tidelog.kernel.metadata import ImageChange
     from tidelog.kernel.replica import Partition
     from tidelog.kernel.seams.coordination.backend import CoordinatorContext
     from tidelog.kernel.seams.partition import AppendResult
@@ -60,7 +60,6 @@ class TopicLog:
         self._topics = broker.topics
         self._tasks = broker.tasks
         self._clock = broker.clock
-        self._events = broker.events
         self._spec = spec
         self._load_bytes = load_bytes
         self._codec = codec
@@ -117,7 +116,6 @@ class TopicLog:
     def open(self, reader: LogReader) -> None:
         """Start loading the topic, now or once it exists."""
         self._reader = reader
-        self._events.subscribe(self._on_event)
         self._attach()
 
     def close(self) -> None:
@@ -188,20 +186,22 @@ class TopicLog:
         self._failed.pop(number, None)
         reader.forget(number)
 
-    def _on_event(self, event: Event) -> None:
+    def follow(self, change: ImageChange) -> None:
+        """Load partitions that this broker leads from now on, and drop those that are gone or lost."""
         topic, reader = self._topic, self._reader
-        if topic is None or reader is None:
+        if topic is None or reader is None or topic.name not in change.delta.topics:
             return
-        if isinstance(event, TopicDeleted) and event.topic is topic:
+        if self._topics.find(topic.name) is not topic:
             # Which state is dropped depends on the number of partitions, so the topic is released last.
             for number in range(len(topic.partitions)):
                 self._unload(number, reader)
             self._topic = None
-        elif isinstance(event, LeadershipChanged):
-            for partition in event.partitions:
-                number = partition.topic_partition.partition
-                if number < len(topic.partitions) and topic.partitions[number] is partition:
-                    self._leadership_changed(number, partition, reader)
+            return
+        for number, partition in enumerate(topic.partitions):
+            if change.before.partition(partition.topic_partition) != change.image.partition(
+                partition.topic_partition
+            ):
+                self._leadership_changed(number, partition, reader)
 
     def _leadership_changed(self, number: int, partition: Partition, reader: LogReader) -> None:
         held = number in self._active or number in self._loading

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import attrs
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tidelog.kernel
-from tidelog.kernel.config import Config
+from tidelog.kernel.config import Config, keys
 from tidelog.kernel.metadata import (
     ALL_BROKERS,
     BrokerImage,
     ConfigResource,
+    ImageChange,
+    ImageFollower,
     MetadataDelta,
     MetadataImage,
     topic_image,
@@ -27,6 +31,7 @@ from tidelog.kernel.metadata.publisher import MetadataPublisher
 from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.metadata import MetadataContext
 from tidelog.kernel.testing import FakeClock
+from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.metadata_memory.store import MemoryMetadata
 
 ENTITIES = [frozenset({("user", name)}) for name in ("alice", None)]
@@ -95,11 +100,13 @@ class Follower:
         """Take over an image as a whole, as at a start."""
         self.seen = image
 
-    async def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    async def follow(self, change: ImageChange) -> None:
         """Apply a delta, with a checkpoint in between."""
         self.calls.append(self.name)
+        assert content(change.before) == content(self.seen)
         await trio.lowlevel.checkpoint()
-        self.seen = delta.apply(self.seen)
+        self.seen = change.delta.apply(self.seen)
+        assert content(change.image) == content(self.seen)
 
 
 class Cluster:
@@ -119,10 +126,10 @@ class Cluster:
     def start(self) -> None:
         """Start a broker on what the store has; what another one had not applied yet is in the image."""
         self.parts = [Follower(name, self.calls) for name in ("first", "second")]
-        follow = tuple(part.follow for part in self.parts)
-        self.publisher = MetadataPublisher(lambda: self.store.image, follow)
+        self.publisher = MetadataPublisher(lambda: self.store.image, self.parts)
+        image = self.publisher.begin()
         for part in self.parts:
-            part.load(self.store.image)
+            part.load(image)
 
 
 @given(sequence=st.lists(deltas, max_size=8), data=st.data())
@@ -158,12 +165,13 @@ async def test_catch_up_returns_when_all_parts_have_what_was_delivered_before() 
     started, go = trio.Event(), trio.Event()
     applied: list[MetadataDelta] = []
 
-    async def slow(delta: MetadataDelta, image: MetadataImage) -> None:
-        started.set()
-        await go.wait()
-        applied.append(delta)
+    class Slow:
+        async def follow(self, change: ImageChange) -> None:
+            started.set()
+            await go.wait()
+            applied.append(change.delta)
 
-    publisher = MetadataPublisher(MetadataImage, (slow,))
+    publisher = MetadataPublisher(MetadataImage, (Slow(),))
     first, second = MetadataDelta(next_producer_id=1), MetadataDelta(next_producer_id=2)
     async with trio.open_nursery() as nursery:
         publisher.deliver(first)
@@ -190,13 +198,64 @@ async def test_catch_up_of_a_cancelled_caller_leaves_no_part_behind() -> None:
 
 
 def test_the_order_of_the_publisher_is_declared_once() -> None:
+    """The one that makes a publisher asks for the order, which one method has."""
     folder = Path(next(iter(tidelog.kernel.__path__)))
-    declared = [
-        [ast.unparse(part) for part in call.args[1].elts]
+    calls = [
+        (path.name, ast.unparse(call.args[1]))
         for path in folder.rglob("*.py")
         for call in ast.walk(ast.parse(path.read_text()))
-        if isinstance(call, ast.Call)
-        and ast.unparse(call.func) == "MetadataPublisher"
-        and isinstance(call.args[1], ast.Tuple)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "MetadataPublisher"
     ]
-    assert declared == [["self.topics.follow", "self.dynamic_config.follow", "self.resource_configs.follow"]]
+    assert calls == [("broker.py", "self._image_followers()")]
+    (declared,) = [
+        ast.unparse(node.value)
+        for method in ast.walk(ast.parse((folder / "broker.py").read_text()))
+        if isinstance(method, ast.FunctionDef) and method.name == "_image_followers"
+        for node in ast.walk(method)
+        if isinstance(node, ast.Return) and node.value is not None
+    ]
+    assert re.findall(r"\w+", declared.replace("self.", "")) == [
+        "topics",
+        "coordinator",
+        "dynamic_config",
+        "resource_configs",
+        "server",
+        "sinks",
+        "_policy_warnings",
+    ]
+
+
+async def test_the_parts_of_a_broker_follow_a_delta_in_that_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replica manager and topics, coordinators, configuration, listeners, sinks."""
+    followed: list[str] = []
+    async with running_broker() as broker:
+        parts: dict[str, ImageFollower] = {
+            "topics": broker.topics,
+            "coordinator": broker.coordinator,
+            "configuration": broker.dynamic_config,
+            "of resources": broker.resource_configs,
+            "listeners": broker.server,
+            "sinks": broker.sinks,
+        }
+        for name, part in parts.items():
+            patch_follow(monkeypatch, name, part, followed)
+        change = {"log.flush.interval.messages": "7"}
+        topic = topic_image("t", UUID(int=1), 1)
+        delta = MetadataDelta(topics={"t": topic}, configs={ALL_BROKERS: change})
+        await broker.metadata.commit(delta)
+        await broker.publisher.catch_up()
+        assert followed == [*parts]
+        assert broker.topics.get("t").config[keys.FLUSH_MESSAGES] == 7
+
+
+def patch_follow(
+    monkeypatch: pytest.MonkeyPatch, name: str, part: ImageFollower, followed: list[str]
+) -> None:
+    """Note when a part follows."""
+    follow = part.follow
+
+    async def note(change: ImageChange) -> None:
+        followed.append(name)
+        await follow(change)
+
+    monkeypatch.setattr(part, "follow", note)

@@ -9,6 +9,7 @@ from uuid import UUID
 import trio
 
 from tidelog.kernel.seams.controller import TopicSpec
+from tidelog.kernel.seams.events import Event, PartitionsOpened, TopicDeleted
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.sinks import Committed, CommittedLog, PartitionAdded, PartitionRemoved, SinkChange
 from tidelog.kernel.sinks.committed_log import PartitionLog
@@ -57,7 +58,12 @@ async def walk(steps: Sequence[str]) -> None:
             return PartitionLog(partition, Isolation.READ_COMMITTED, threads, statistics)
 
         feed = Feed(lambda _: True, Isolation.READ_COMMITTED, log_of, statistics)
-        broker.events.subscribe(feed.on_event)
+
+        def follow(event: Event) -> None:
+            if isinstance(event, PartitionsOpened | TopicDeleted):
+                feed.follow([event.topic.name], broker.topics)
+
+        broker.events.subscribe(follow)
         for step in steps:
             topic = broker.topics.find("t")
             match step:

@@ -47,7 +47,7 @@ async def test_check_default_logs_a_broker_without_a_log_cleaner(caplog: pytest.
     ("blocked", "at_start", "policies"),
     [("retention", [], ["delete"]), ("cleaner", [NO_LOG_CLEANER], ["compact", "delete"])],
 )
-async def test_on_event_logs_the_policies_of_a_topic_that_nothing_carries_out(
+async def test_follow_logs_the_policies_of_a_topic_that_nothing_carries_out(
     blocked: str, at_start: list[str], policies: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = {"plugins.blocked": blocked, "log.cleanup.policy": "compact"}

@@ -9,10 +9,10 @@ import pytest
 import trio
 import trio.testing
 
+from tests.metadata_changes import lead_partitions
 from tests.plugins.coordinator.test_reading_back import HISTORIES, INTERNAL, TOPIC, play
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import BrokerError, CoordinatorLoadInProgress, NotCoordinator
-from tidelog.kernel.replica import Leadership
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest, SyncRequest
 from tidelog.kernel.seams.coordination.offsets import (
     CommittedOffset,
@@ -42,12 +42,9 @@ async def broker() -> AsyncGenerator[Broker]:
         yield broker
 
 
-def change_leadership(broker: Broker, topic: str, *, leads: bool) -> None:
-    partitions = broker.topics.get(topic).partitions
-    leader_id = broker.cluster.node_id + (not leads)
-    broker.replicas.apply_leadership(
-        {each.topic_partition: Leadership(leader_id, each.leader_epoch + 1) for each in partitions}
-    )
+async def change_leadership(broker: Broker, topic: str, *, leads: bool) -> None:
+    names = (each.topic_partition for each in broker.topics.get(topic).partitions)
+    await lead_partitions(broker, *names, leader_id=broker.cluster.node_id + (not leads))
 
 
 async def loaded(broker: Broker, of: str) -> None:
@@ -68,9 +65,9 @@ async def test_groups_and_offsets_are_as_after_a_start_when_leadership_returns(b
     await broker.coordinator.prepare_groups()
     for number, (group, steps) in enumerate(HISTORIES.items()):
         play(broker, group, number, steps)
-    change_leadership(broker, INTERNAL, leads=False)
+    await change_leadership(broker, INTERNAL, leads=False)
     assert list(broker.coordinator.groups.list()) == []
-    change_leadership(broker, INTERNAL, leads=True)
+    await change_leadership(broker, INTERNAL, leads=True)
     with pytest.raises(CoordinatorLoadInProgress):
         broker.coordinator.offsets.fetch(OffsetFetch("plain", None))
     await loaded(broker, "groups")
@@ -81,8 +78,8 @@ async def test_groups_and_offsets_are_as_after_a_start_when_leadership_returns(b
     assert (committed["plain"], committed["later-plain-wins"]) == (2, 7)
     assert "removed" not in committed
     for _ in range(3):
-        change_leadership(broker, INTERNAL, leads=False)
-        change_leadership(broker, INTERNAL, leads=True)
+        await change_leadership(broker, INTERNAL, leads=False)
+        await change_leadership(broker, INTERNAL, leads=True)
         await loaded(broker, "groups")
         assert await seen_by_clients(broker) == first
 
@@ -107,7 +104,7 @@ async def test_requests_of_a_group_are_refused_while_another_broker_leads_and_it
     await at_last(coordinator.groups.sync(SyncRequest("team", member.member_id, member.generation)))
     commit = OffsetCommit("team", [OffsetToCommit(TOPIC, 0, 5)], member.generation, member.member_id)
     assert not any(coordinator.offsets.commit(commit).errors)
-    change_leadership(broker, INTERNAL, leads=False)
+    await change_leadership(broker, INTERNAL, leads=False)
     for ask in (
         lambda: coordinator.groups.heartbeat("team", member.member_id, member.generation),
         lambda: coordinator.offsets.commit(commit),
@@ -117,7 +114,7 @@ async def test_requests_of_a_group_are_refused_while_another_broker_leads_and_it
     ):
         with pytest.raises(NotCoordinator):
             ask()
-    change_leadership(broker, INTERNAL, leads=True)
+    await change_leadership(broker, INTERNAL, leads=True)
     await loaded(broker, "groups")
     coordinator.groups.heartbeat("team", member.member_id, member.generation)
     fetched = coordinator.offsets.fetch(OffsetFetch("team", None))
@@ -142,7 +139,7 @@ async def test_join_that_waits_for_other_members_is_answered_when_leadership_goe
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
         assert not errors
-        change_leadership(broker, INTERNAL, leads=False)
+        await change_leadership(broker, INTERNAL, leads=False)
     assert [type(error) for error in errors] == [NotCoordinator]
 
 
@@ -154,7 +151,7 @@ async def test_transactions_are_refused_while_another_broker_leads_and_go_on_aft
     producer = await transactions.init_producer_id("orders", MINUTE_MS)
     await transactions.add_partitions("orders", producer, [place])
     before = transactions.describe("orders")
-    change_leadership(broker, TRANSACTION_TOPIC, leads=False)
+    await change_leadership(broker, TRANSACTION_TOPIC, leads=False)
     for ask in (
         lambda: transactions.describe("orders"),
         lambda: transactions.verify_partitions("orders", producer, [place]),
@@ -169,7 +166,7 @@ async def test_transactions_are_refused_while_another_broker_leads_and_go_on_aft
             await request
     assert not transactions.includes_partition(*producer, place)
     assert list(await transactions.list(TransactionFilter())) == []
-    change_leadership(broker, TRANSACTION_TOPIC, leads=True)
+    await change_leadership(broker, TRANSACTION_TOPIC, leads=True)
     await loaded(broker, "transactions")
     assert transactions.describe("orders") == before
     assert transactions.includes_partition(*producer, place)

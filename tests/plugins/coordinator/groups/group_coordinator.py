@@ -11,6 +11,7 @@ import trio
 
 from tests.plugins.coordinator.classic_groups.driver import CONSUMER, REBALANCE_MS, SESSION_MS
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.metadata import ImageChange
 from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
 from tidelog.kernel.seams.coordination.groups import (
     Assignment,
@@ -76,6 +77,9 @@ class FakeLog:
         pass
 
     def open(self, reader: LogReader) -> None:
+        pass
+
+    def follow(self, change: ImageChange) -> None:
         pass
 
     def close(self) -> None:

@@ -10,10 +10,11 @@ import trio
 import trio.testing
 
 from tests.deadlines import DEADLINE_S
+from tests.metadata_changes import lead_partitions
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config.keys import STORAGE
 from tidelog.kernel.errors import CoordinatorLoadInProgress, NotCoordinator, StorageError
-from tidelog.kernel.replica import Leadership
+from tidelog.kernel.metadata import ImageChange
 from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing.broker import running_broker
@@ -64,6 +65,14 @@ def new_log(broker: Broker, load_bytes: int = 1000) -> tuple[TopicLog, Reader]:
     """A log that is open, and its reader."""
     log, reader = TopicLog(broker, SPEC, load_bytes=load_bytes), Reader()
     log.open(reader)
+    follow_coordinator = broker.coordinator.follow
+
+    async def follow(change: ImageChange) -> None:
+        log.follow(change)
+        await follow_coordinator(change)
+
+    # In the place that the log of the broker's own coordinator has.
+    vars(broker.coordinator)["follow"] = follow
     return log, reader
 
 
@@ -253,11 +262,9 @@ async def test_append_is_refused_after_close(broker: Broker) -> None:
         log.append(0, [record(0)])
 
 
-def change_leadership(broker: Broker, number: int, *, leads: bool) -> None:
-    name = TopicPartition("__state", number)
-    epoch = broker.replicas.get(*name).leader_epoch
+async def change_leadership(broker: Broker, number: int, *, leads: bool) -> None:
     leader_id = broker.cluster.node_id if leads else broker.cluster.node_id + 1
-    broker.replicas.apply_leadership({name: Leadership(leader_id, epoch + 1)})
+    await lead_partitions(broker, TopicPartition("__state", number), leader_id=leader_id)
 
 
 async def test_partition_that_another_broker_leads_is_unloaded_and_loaded_when_it_returns(
@@ -266,12 +273,12 @@ async def test_partition_that_another_broker_leads_is_unloaded_and_loaded_when_i
     log, reader = new_log(broker)
     await log.ensure()
     log.append(0, [record(0)])
-    change_leadership(broker, 0, leads=False)
+    await change_leadership(broker, 0, leads=False)
     assert reader.forgotten == [0]
     with pytest.raises(NotCoordinator, match="another broker leads __state-0"):
         log.append(0, [record(1)])
     log.append(1, [record(2)])
-    change_leadership(broker, 0, leads=True)
+    await change_leadership(broker, 0, leads=True)
     with pytest.raises(CoordinatorLoadInProgress):
         log.check_active(0)
     await read_to_its_end(log)
@@ -284,7 +291,7 @@ async def test_leadership_that_a_partition_has_already_is_no_reason_to_load_it(b
     log, reader = new_log(broker)
     await log.ensure()
     log.append(0, [record(0)])
-    change_leadership(broker, 0, leads=True)
+    await change_leadership(broker, 0, leads=True)
     log.check_active(0)
     assert (reader.forgotten, reader.replayed) == ([], [])
 
@@ -298,7 +305,7 @@ async def test_loading_stops_when_another_broker_leads_and_others_are_loaded(bro
     reader.steps = 100_000  # more than the change takes on a busy machine
     while not reader.steps_done:
         await trio.lowlevel.checkpoint()
-    change_leadership(broker, 0, leads=False)
+    await change_leadership(broker, 0, leads=False)
     assert reader.steps_done < reader.steps
     reader.steps = 0
     await read_to_its_end(later)
@@ -315,10 +322,14 @@ async def test_partition_whose_leadership_comes_and_goes_while_it_is_loaded_is_l
     await log.ensure()
     log.append(0, [record(0)])
     later, reader = new_log(broker)
+    reader.steps = 100_000  # more than the changes take on a busy machine
     for _ in range(5):
-        change_leadership(broker, 0, leads=False)
-        change_leadership(broker, 0, leads=True)
+        await change_leadership(broker, 0, leads=False)
+        await change_leadership(broker, 0, leads=True)
         await trio.lowlevel.checkpoint()
+    await change_leadership(broker, 0, leads=False)
+    reader.steps = 0
+    await change_leadership(broker, 0, leads=True)
     await read_to_its_end(later)
     assert reader.is_loaded.count(0) == 1
     # What was read before it was forgotten was forgotten.
@@ -330,7 +341,7 @@ async def test_open_loads_no_partition_that_another_broker_leads(broker: Broker)
     log, _ = new_log(broker)
     await log.ensure()
     log.append(0, [record(0)])
-    change_leadership(broker, 0, leads=False)
+    await change_leadership(broker, 0, leads=False)
     later, reader = new_log(broker)
     await read_to_its_end(later)
     assert (reader.is_loaded, reader.replayed) == ([1, 2], [])
@@ -354,10 +365,10 @@ async def test_partitions_are_loaded_after_one_failed_in_a_way_that_nobody_expec
 
     monkeypatch.setattr(reader, "replay", fail)
     for number in (0, 1):
-        change_leadership(broker, number, leads=False)
-    change_leadership(broker, 0, leads=True)
+        await change_leadership(broker, number, leads=False)
+    await change_leadership(broker, 0, leads=True)
     await trio.testing.wait_all_tasks_blocked(0.05)
-    change_leadership(broker, 1, leads=True)
+    await change_leadership(broker, 1, leads=True)
     with trio.fail_after(DEADLINE_S):
         while 1 not in reader.is_loaded[3:]:
             await trio.lowlevel.checkpoint()

@@ -14,6 +14,7 @@ from tests.kernel.log.parts import open_partition
 from tests.kernel.log.transaction_model import read_as_client
 from tidelog.kernel.errors import NotCoordinator, UnknownTopicOrPartition
 from tidelog.kernel.log import Isolation, UnifiedLog
+from tidelog.kernel.metadata import ImageChange
 from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.seams.coordination.backend import CoordinatorLoadCounts
 from tidelog.kernel.seams.partition import AppendResult
@@ -89,6 +90,9 @@ class SurvivingLog:
             run_to_end(reader.replay(0, LoadedBatch(offset, records)))
         self._open = True
         reader.loaded(0)
+
+    def follow(self, change: ImageChange) -> None:
+        pass
 
     def close(self) -> None:
         self._open = False
