@@ -27,7 +27,7 @@ from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, Synce
 from tidelog.plugins.coordinator.classic_groups.members import NO_ASSIGNMENT, ClassicGroupMember, Members
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import FOLLOWING, GroupState
-from tidelog.plugins.coordinator.groups.replies import Durable
+from tidelog.plugins.coordinator.runtime.runtime import Durable
 
 MIN_ABSENCE_MS: Final = 100
 """The shortest time between two checks of a group whose static members are all absent."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
@@ -38,20 +37,18 @@ from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
 from tidelog.plugins.coordinator.classic_groups.machine import join, leave, sync
 from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
-from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
+from tidelog.plugins.coordinator.classic_groups.records import GenerationChange, tombstone_of
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_topics
 from tidelog.plugins.coordinator.groups.group import ExpiryRule, MadeOnDemand
-from tidelog.plugins.coordinator.groups.replies import Durable, ReplyQueue, WaitingReply
+from tidelog.plugins.coordinator.groups.replies import ReplyQueue, WaitingReply
 from tidelog.plugins.coordinator.runtime import StateRecord
 from tidelog.plugins.schema.errors import CodecError
 
 if TYPE_CHECKING:
-    from tidelog.kernel.clock import Clock
     from tidelog.plugins.coordinator.groups.registry import GroupRegistry
-    from tidelog.plugins.coordinator.runtime import StateLog
-    from tidelog.plugins.coordinator.runtime.deadlines import Deadlines
+    from tidelog.plugins.coordinator.runtime.runtime import CoordinatorRuntime, Durable
 
 _log = logging.getLogger(__name__)
 
@@ -65,12 +62,10 @@ MAX_REASON_CHARACTERS = 255
 class ClassicContext:
     """Context shared by all classic groups; `has_offsets` returns whether a group has committed any."""
 
+    runtime: CoordinatorRuntime
     registry: GroupRegistry
-    log: StateLog
     replies: ReplyQueue
-    deadlines: Deadlines
     settings: GroupSettings
-    clock: Clock
     has_offsets: Callable[[str], bool]
 
 
@@ -103,7 +98,7 @@ class LiveClassicGroup:
         self.group = group
         self.state_timestamp_ms = state_timestamp_ms
         self._context = context
-        self._now_ms = context.deadlines.now_ms
+        self._now_ms = context.runtime.deadlines.now_ms
         self._subscribed: _Subscribed | None = None
 
     def join(self, request: JoinRequest) -> Joined | Awaitable[Joined]:
@@ -127,7 +122,7 @@ class LiveClassicGroup:
 
     async def _write_assignment(self, write: Write, reply: WaitingReply[Synced]) -> Synced:
         """Write the leader's assignment in steps, unless another rebalance begins meanwhile."""
-        group, now_ms = self.group, self._context.clock()
+        group, now_ms = self.group, self._context.runtime.clock()
         generation = group.generation
         change = await run_in_steps(GenerationChange.of_in_steps(group, now_ms, write.assignments))
         record = await run_in_steps(change.to_record_in_steps())
@@ -242,7 +237,7 @@ class LiveClassicGroup:
         There is one also for a group without a record: to Kafka the records of its offsets create a group,
         which their own tombstones do not remove.
         """
-        return [GenerationChange(self.group_id, None).to_record()]
+        return [tombstone_of(self.group_id)]
 
     def resume(self, *, rebalance: bool = False) -> None:
         """Start the sessions of all members.
@@ -256,28 +251,26 @@ class LiveClassicGroup:
     def close(self, reason: BrokerError) -> None:
         """Cancel the timer, and answer every request that waits with `reason`."""
         self.group.end(reason)
-        self._context.deadlines.cancel(self._timer_key)
+        self._context.runtime.deadlines.cancel(self._timer_key)
 
     def _carry_out(self, write: Write | None) -> Durable | None:
         """Append the changes of the state machine; the result is to be awaited before any response."""
         if write is None:
             return None
-        now_ms = self._context.clock()
+        now_ms = self._context.runtime.clock()
         return self._append(
             write, GenerationChange.of(self.group, now_ms, write.assignments).to_record(), now_ms
         )
 
     def _append(self, write: Write, record: StateRecord, now_ms: int) -> Durable | None:
-        log = self._context.log
         try:
-            result = log.append(self.partition, [record])
+            durable = self._context.runtime.append(self.partition, [record])
         except BrokerError as error:
             _log.warning("group %.100r could not be written: %s", self.group_id, error)
             write.failed(_error_for_members(error))
             return None
         _log.debug("group %r: generation %d", self.group_id, self.group.generation)
         self.state_timestamp_ms = now_ms
-        durable = partial(log.committed, self.partition, result) if result.flush_due else None
         write.written(durable)
         return durable
 
@@ -295,7 +288,7 @@ class LiveClassicGroup:
     def _schedule(self) -> None:
         timer_ms = self.group.timer_ms
         if timer_ms != math.inf:
-            self._context.deadlines.schedule_by(self._timer_key, int(timer_ms), self._fire)
+            self._context.runtime.deadlines.schedule_by(self._timer_key, int(timer_ms), self._fire)
 
     @property
     def _timer_key(self) -> tuple[str, str]:
@@ -307,10 +300,11 @@ class LiveClassicGroup:
         if context.registry.closed or context.registry.find(self.group_id) is not self:
             return
         try:
-            context.log.check_active(self.partition)
+            context.runtime.log.check_active(self.partition)
         except CoordinatorLoadInProgress:
             # No heartbeat can be received yet, and nothing be written.
-            context.deadlines.schedule(self._timer_key, self._now_ms() + LOADING_RETRY_MS, self._fire)
+            at_ms = self._now_ms() + LOADING_RETRY_MS
+            context.runtime.deadlines.schedule(self._timer_key, at_ms, self._fire)
             return
         self._carry_out(self.group.handle_deadlines(self._now_ms()))
         self._update_timer()

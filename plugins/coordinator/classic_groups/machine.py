@@ -32,7 +32,8 @@ from tidelog.kernel.seams.coordination.groups import (
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
 from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember, by_name
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
-from tidelog.plugins.coordinator.groups.replies import Durable, Reply
+from tidelog.plugins.coordinator.groups.replies import Reply
+from tidelog.plugins.coordinator.runtime.runtime import Durable
 
 NEW_MEMBER_TIMEOUT_MS: Final = 300_000
 """How long a new member may wait for its first generation. It sends no heartbeats, and a client that gives up

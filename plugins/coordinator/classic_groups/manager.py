@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 
 from tidelog.kernel.errors import InvalidSessionTimeout, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, JoinRequest
@@ -15,11 +15,10 @@ from tidelog.plugins.coordinator.runtime import StateRecord
 
 
 class ClassicGroups:
-    """Creates classic groups and restores them; `partition_for` returns the partition of a group's state."""
+    """Creates classic groups and restores them."""
 
-    def __init__(self, context: ClassicContext, partition_for: Callable[[str], int]) -> None:
+    def __init__(self, context: ClassicContext) -> None:
         self.context = context
-        self._partition_for = partition_for
 
     def for_join(self, request: JoinRequest) -> Group:
         """Return the group that a member joins: a new classic one for a new member, if there is none.
@@ -31,8 +30,7 @@ class ClassicGroups:
         """
         context, group_id = self.context, request.group_id
         context.registry.check_open()
-        partition = self._partition_for(group_id)
-        context.log.check_active(partition)
+        context.runtime.active_partition_for(group_id)
         low, high = context.settings.min_session_timeout_ms, context.settings.max_session_timeout_ms
         if not low <= request.session_timeout_ms <= high:
             raise InvalidSessionTimeout(
@@ -53,20 +51,23 @@ class ClassicGroups:
     def create(self, group_id: str) -> Group:
         """Create a group without members."""
         created = LiveClassicGroup(
-            ClassicGroup(group_id, self.context.settings), self._partition_for(group_id), self.context
+            ClassicGroup(group_id, self.context.settings),
+            self.context.runtime.partition_for(group_id),
+            self.context,
         )
         self.context.registry.put(created)
         return created
 
     def records(self, group: ClassicGroup) -> Generator[None, None, list[StateRecord]]:
         """Return the records of a group that begins as a classic one with these members, in steps."""
-        change = yield from GenerationChange.of_in_steps(group, self.context.clock())
+        change = yield from GenerationChange.of_in_steps(group, self.context.runtime.clock())
         return [(yield from change.to_record_in_steps())]
 
     def adopt(self, group: ClassicGroup) -> None:
         """Replace the group of that id, and let its members rejoin; its records are in the log."""
         context, group_id = self.context, group.group_id
-        adopted = LiveClassicGroup(group, self._partition_for(group_id), context, context.clock())
+        runtime = context.runtime
+        adopted = LiveClassicGroup(group, runtime.partition_for(group_id), context, runtime.clock())
         context.registry.put(adopted)
         adopted.resume(rebalance=True)
 

@@ -9,7 +9,8 @@ import attrs
 
 from tidelog.kernel.errors import BrokerError, FencedInstanceId, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, Synced
-from tidelog.plugins.coordinator.groups.replies import Durable, Reply
+from tidelog.plugins.coordinator.groups.replies import Reply
+from tidelog.plugins.coordinator.runtime.runtime import Durable
 
 NO_ASSIGNMENT = b""
 

@@ -139,6 +139,11 @@ class GenerationChange(DurableChange[ClassicGroup]):
         return cls(key.group, value)
 
 
+def tombstone_of(group_id: str) -> StateRecord:
+    """Return the record that removes a group: one of the classic protocol, or one that only has offsets."""
+    return GenerationChange(group_id, None).to_record()
+
+
 def _metadata(
     group: ClassicGroup, assignments: Mapping[str, bytes] | None, member: ClassicGroupMember
 ) -> StoredMember:

@@ -83,7 +83,9 @@ class BackgroundAssignment:
         for some in _batches(changes):
             await write(_draft_with(some))
             await trio.lowlevel.checkpoint()
-        await write(_draft_with([TargetEpochChange(state.group_id, state.epoch, self._shared.clock())]))
+        await write(
+            _draft_with([TargetEpochChange(state.group_id, state.epoch, self._shared.runtime.clock())])
+        )
         _log.info("group %s: assignment of epoch %d in the background", state.group_id, state.epoch)
 
 

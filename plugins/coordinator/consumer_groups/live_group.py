@@ -42,11 +42,11 @@ from tidelog.plugins.coordinator.consumer_groups.timers import Overdue, Timer, T
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.runtime import StateRecord
+from tidelog.plugins.coordinator.runtime.runtime import Durable, wait_for
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
     from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
-    from tidelog.kernel.seams.partition import AppendResult
     from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
     from tidelog.plugins.coordinator.consumer_groups.group_records import ConsumerGroupChange
     from tidelog.plugins.coordinator.consumer_groups.settings import Settings, Shared
@@ -69,7 +69,7 @@ class LiveConsumerGroup:
         self.partition = partition
         self.state = state
         self._shared = shared
-        self._timers = Timers(shared.deadlines, state.group_id, self._expired)
+        self._timers = Timers(shared.runtime.deadlines, state.group_id, self._expired)
         self._assignment = BackgroundAssignment(self.group_id, shared)
         self._turn = trio.Semaphore(1)
         self._removing = False
@@ -105,17 +105,17 @@ class LiveConsumerGroup:
         Raises:
             BrokerError: as `change`.
         """
-        answer, result = await self.change(decide)
+        answer, durable = await self.change(decide)
         member = self.state.members.get(answer.member_id)
         if member is not None:
             self._restart_session(member)
-        await self.committed(result)
+        await wait_for(durable)
         return answer
 
     async def change(
         self, decide: Callable[[ConsumerGroup], Generator[None, None, tuple[T, Draft | None]]]
-    ) -> tuple[T, AppendResult | None]:
-        """Decide about a change in steps and carry it out; return what was decided besides, and the append.
+    ) -> tuple[T, Durable | None]:
+        """Decide about a change in steps and carry it out; return the answer, and what it waits for.
 
         Other requests are served between the steps. Those that change this group wait, so that the state that
         is decided about stays as it is; only the group as a whole may be removed meanwhile.
@@ -139,21 +139,21 @@ class LiveConsumerGroup:
             records += yield from self._shared.classic.records(draft.becomes_classic)
         return records
 
-    def carry_out(self, draft: Draft, records: Sequence[StateRecord]) -> AppendResult | None:
+    def carry_out(self, draft: Draft, records: Sequence[StateRecord]) -> Durable | None:
         """Append the records of what a draft changed in one batch, and only then apply it.
 
         Raises:
             BrokerError: the log refused; everything is as it was.
         """
         shared, classic = self._shared, draft.becomes_classic
-        result = shared.log.append(self.partition, records) if records else None
+        durable = shared.runtime.append(self.partition, records) if records else None
         if draft.group.removed:
             shared.registry.remove(self, UnknownMemberId(f"group {self.group_id!r} was removed"))
         self.state = draft.group
         self._update_timers(draft.changes)
         if classic is not None:
             shared.classic.adopt(classic)
-        return result
+        return durable
 
     @asynccontextmanager
     async def _exclusively(self) -> AsyncGenerator[None]:
@@ -179,13 +179,8 @@ class LiveConsumerGroup:
         return self.state if self._shared.registry.find(self.group_id) is self else None
 
     async def _write(self, decide: Callable[[ConsumerGroup], Generator[None, None, Draft]]) -> None:
-        _, result = await self.change(lambda state: _nothing_besides(decide(state)))
-        await self.committed(result)
-
-    async def committed(self, result: AppendResult | None) -> None:
-        """Wait until what was appended may be acknowledged."""
-        if result is not None and result.flush_due:
-            await self._shared.log.committed(self.partition, result)
+        _, durable = await self.change(lambda state: _nothing_besides(decide(state)))
+        await wait_for(durable)
 
     @property
     def is_being_assigned(self) -> bool:
@@ -206,12 +201,12 @@ class LiveConsumerGroup:
             joined = self._shared.classic.for_join(request).join(request)
             return joined if isinstance(joined, Joined) else await joined
         context = self._shared.context(self.group_id)
-        answer, result = await self.change(lambda state: classic_members.join(state, request, context))
+        answer, durable = await self.change(lambda state: classic_members.join(state, request, context))
         member = self.state.members[answer.member_id]
         self._timers.stop(member.member_id, Timer.JOIN)
         self._restart_session(member)
         self._timers.start(member, Timer.SYNC, request.rebalance_timeout_ms)
-        await self.committed(result)
+        await wait_for(durable)
         self.assign_if_due()
         return answer
 
@@ -242,8 +237,8 @@ class LiveConsumerGroup:
             context = shared.context(self.group_id)
             return True, (yield from depart(state, [holder.member_id], context))
 
-        becomes_classic, result = await self.change(decide)
-        await self.committed(result)
+        becomes_classic, durable = await self.change(decide)
+        await wait_for(durable)
         return becomes_classic
 
     def sync(self, request: SyncRequest) -> Synced:
@@ -279,8 +274,8 @@ class LiveConsumerGroup:
                 yield
             return outcomes, (yield from depart(state, leaving, context)) if leaving else None
 
-        outcomes, result = await self.change(decide)
-        await self.committed(result)
+        outcomes, durable = await self.change(decide)
+        await wait_for(durable)
         return outcomes
 
     def describe(self) -> DescribedGroup:

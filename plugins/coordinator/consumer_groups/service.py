@@ -40,6 +40,7 @@ from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
 from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings, Shared
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 from tidelog.plugins.coordinator.groups.group import MadeOnDemand
+from tidelog.plugins.coordinator.runtime.runtime import wait_for
 
 T = TypeVar("T")
 
@@ -139,9 +140,9 @@ class ConsumerGroups:
         """
         group = self._find_any(group_id)
         if isinstance(group, LiveConsumerGroup):
-            self._shared.log.check_active(group.partition)
+            self._shared.runtime.log.check_active(group.partition)
             return group
-        self._shared.log.check_active(self._shared.partition_for(group_id))
+        self._shared.runtime.active_partition_for(group_id)
         return None
 
     async def _create(self, request: ConsumerGroupHeartbeat, context: Context) -> HeartbeatAnswer:
@@ -162,17 +163,17 @@ class ConsumerGroups:
         answer, draft = await run(heartbeats.heartbeat(upgraded.group, request, context))
         if draft is not None:
             draft.changes[:0] = upgraded.changes
-        group = LiveConsumerGroup(upgraded.group, shared.partition_for(group_id), shared)
+        group = LiveConsumerGroup(upgraded.group, shared.runtime.partition_for(group_id), shared)
         records = await run(group.records(draft or upgraded))
         if shared.registry.find(group_id) is not previous or (classic and classic.snapshot()) != before:
             raise CoordinatorLoadInProgress(f"group {group_id!r} changed meanwhile")
         tombstones = () if previous is None else previous.tombstones()
-        result = group.carry_out(draft or upgraded, [*tombstones, *records])
+        durable = group.carry_out(draft or upgraded, [*tombstones, *records])
         if previous is not None:
             shared.registry.remove(previous, _changes_protocol(group_id))
         shared.registry.put(group)
         group.resume()
-        await group.committed(result)
+        await wait_for(durable)
         return await self._assigned(group, request, answer)
 
     async def _resolve(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,14 +14,12 @@ from tidelog.plugins.coordinator.consumer_groups import keys
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 
 if TYPE_CHECKING:
-    from tidelog.kernel.clock import Clock
     from tidelog.kernel.config import Config, TopicConfig
     from tidelog.kernel.controller.resource_configs import ResourceConfigs
     from tidelog.kernel.seams.tasks import Tasks
     from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
     from tidelog.plugins.coordinator.groups.registry import GroupRegistry
-    from tidelog.plugins.coordinator.runtime import StateLog
-    from tidelog.plugins.coordinator.runtime.deadlines import Deadlines
+    from tidelog.plugins.coordinator.runtime.runtime import CoordinatorRuntime
 
 
 @attrs.frozen
@@ -94,19 +92,16 @@ class Context:
 class Shared:
     """Context shared by all consumer groups; `classic` creates the groups that some of them become."""
 
+    runtime: CoordinatorRuntime
     registry: GroupRegistry
-    log: StateLog
-    partition_for: Callable[[str], int]
     settings: SettingsOfGroups
     topics: TopicCatalogue
-    deadlines: Deadlines
-    clock: Clock
     classic: ClassicGroups
     tasks: Tasks
 
     def context(self, group_id: str, resolved: Mapping[str, frozenset[str]] | None = None) -> Context:
         """Return what a decision about a group is made with, now."""
-        return Context(self.settings.of(group_id), self.topics, self.clock(), resolved or {})
+        return Context(self.settings.of(group_id), self.topics, self.runtime.clock(), resolved or {})
 
 
 def settings_of(config: Config, offered: Mapping[str, PartitionAssignor], classic: GroupSettings) -> Settings:

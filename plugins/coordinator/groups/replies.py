@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import trio
 
 from tidelog.kernel.errors import BrokerError
+from tidelog.plugins.coordinator.runtime.runtime import Durable
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
-
-Durable: TypeAlias = Callable[[], Awaitable[None]]
-"""Waits until what was written for a reply may be acknowledged; raises the BrokerError that prevents it."""
 
 AWAKE_AT_ONCE: Final = 32
 """Tasks that are woken before the event loop looks at its sockets again; each then encodes a response."""

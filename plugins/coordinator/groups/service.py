@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
-from typing import Final, Protocol
 
 from tidelog.kernel.errors import (
     BrokerError,
@@ -28,31 +26,9 @@ from tidelog.kernel.seams.coordination.groups import (
 )
 from tidelog.plugins.coordinator.groups.group import Group
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
-from tidelog.plugins.coordinator.groups.replies import Durable
-from tidelog.plugins.coordinator.runtime import StateLog, StateRecord
-
-OFFSETS_PER_BATCH: Final = 300
-"""Offsets of a group that are removed at once, in a millisecond or two: all may not fit into a batch."""
-
-
-class OffsetsOfDeletedGroups(Protocol):
-    """Interface of DeleteGroups to committed offsets."""
-
-    def count(self, group_id: str) -> int:
-        """Return how many offsets a group has, committed and pending."""
-        ...
-
-    def partitions(self, group_id: str) -> Iterator[tuple[str, int]]:
-        """Iterate over the partitions for which a group has an offset now, committed or pending."""
-        ...
-
-    def tombstones(self, group_id: str, partitions: Iterable[tuple[str, int]]) -> Sequence[StateRecord]:
-        """Return the records that remove these offsets of a group."""
-        ...
-
-    def forget(self, group_id: str, partitions: Iterable[tuple[str, int]]) -> None:
-        """Drop these offsets of a group: their tombstones are in the log."""
-        ...
+from tidelog.plugins.coordinator.offsets.records import OFFSETS_PER_BATCH, OffsetChange
+from tidelog.plugins.coordinator.offsets.store import OffsetStore
+from tidelog.plugins.coordinator.runtime.runtime import CoordinatorRuntime, Durable
 
 
 class Groups:
@@ -60,15 +36,14 @@ class Groups:
 
     def __init__(
         self,
+        runtime: CoordinatorRuntime,
         registry: GroupRegistry,
-        log: StateLog,
-        partition_for: Callable[[str], int],
         for_join: Callable[[JoinRequest], Group],
-        offsets: OffsetsOfDeletedGroups,
+        offsets: OffsetStore,
     ) -> None:
+        self._runtime = runtime
+        self._log = runtime.log
         self._registry = registry
-        self._log = log
-        self._partition_for = partition_for
         self._for_join = for_join
         self._offsets = offsets
 
@@ -113,7 +88,7 @@ class Groups:
 
     def describe(self, group_id: str) -> DescribedGroup:
         """Return the description of a classic group."""
-        self._check_partition(self._partition_for(group_id))
+        self._check_partition(self._runtime.partition_for(group_id))
         return self._registry.get(group_id).describe()
 
     def list(self) -> Iterator[ListedGroup]:
@@ -142,26 +117,26 @@ class Groups:
 
     async def _delete_most_offsets(self, group_id: str, pace: Pace) -> None:
         """Delete offsets of a group in batches, until what is left fits into one with the group."""
-        self._check_deletion(group_id)
-        while self._offsets.count(group_id) >= OFFSETS_PER_BATCH:
-            partitions = self._offsets.partitions(group_id)
+        partition, _ = self._check_deletion(group_id)
+        while self._offsets.table(partition).count(group_id) >= OFFSETS_PER_BATCH:
+            partitions = self._offsets.table(partition).partitions(group_id)
             while some := [*islice(partitions, OFFSETS_PER_BATCH)]:
                 partition, _ = self._check_deletion(group_id)
-                self._log.append(partition, self._offsets.tombstones(group_id, some))
-                self._offsets.forget(group_id, some)
+                changes = [OffsetChange(group_id, tp, None) for tp in some]
+                self._runtime.write(partition, self._offsets.table(partition), changes)
                 await pace.turn()
 
     def _delete(self, group_id: str) -> Durable | None:
         partition, group = self._check_deletion(group_id)
-        rest = [*self._offsets.partitions(group_id)]
-        result = self._log.append(partition, [*self._offsets.tombstones(group_id, rest), *group.tombstones()])
-        self._offsets.forget(group_id, rest)
+        table = self._offsets.table(partition)
+        rest = [OffsetChange(group_id, tp, None) for tp in table.partitions(group_id)]
+        durable = self._runtime.write(partition, table, rest, more=group.tombstones())
         self._registry.remove(group, UnknownMemberId(f"group {group_id!r} was deleted"))
-        return partial(self._log.committed, partition, result) if result.flush_due else None
+        return durable
 
     def _check_deletion(self, group_id: str) -> tuple[int, Group]:
         """Return a group that may be deleted, and its partition of the log."""
-        partition = self._partition_for(group_id)
+        partition = self._runtime.partition_for(group_id)
         self._check_partition(partition)
         group = self._registry.get(group_id)
         if not group.is_empty():
@@ -170,7 +145,7 @@ class Groups:
 
     def _check_active(self, group_id: str) -> None:
         _check_group_id(group_id)
-        self._check_partition(self._partition_for(group_id))
+        self._check_partition(self._runtime.partition_for(group_id))
 
     def _check_partition(self, partition: int) -> None:
         """Check that the groups of a partition may be used; raises as `StateLog.check_active`."""

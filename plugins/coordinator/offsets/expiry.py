@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
-from tidelog.kernel.clock import Clock
 from tidelog.kernel.errors import BrokerError, UnknownMemberId
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.coordination.offsets import NO_TIMESTAMP, CommittedOffset
-from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
-from tidelog.plugins.coordinator.offsets.records import OffsetChange, PartitionKey
+from tidelog.plugins.coordinator.offsets.records import OFFSETS_PER_BATCH, OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
-from tidelog.plugins.coordinator.runtime import StateLog, StateRecord
+from tidelog.plugins.coordinator.runtime import StateRecord
+from tidelog.plugins.coordinator.runtime.runtime import CoordinatorRuntime
 
 if TYPE_CHECKING:
     from tidelog.kernel.metadata import TopicImage
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-OFFSETS_PER_BATCH: Final = 300
-"""Offsets of a group that are removed at once, in a millisecond or two: all may not fit into a batch."""
 LOADING_POLL_S: Final = 0.1
 
 CommittedItem: TypeAlias = tuple[PartitionKey, CommittedOffset]
@@ -42,19 +39,25 @@ class OffsetExpiry:
     """Checks all groups from time to time, and writes tombstones for what has expired, some in a batch."""
 
     def __init__(
-        self, log: StateLog, store: OffsetStore, groups: GroupRegistry, clock: Clock, retention_ms: int
+        self,
+        runtime: CoordinatorRuntime,
+        store: OffsetStore,
+        groups: GroupRegistry,
+        tombstone: Callable[[str], StateRecord],
+        retention_ms: int,
     ) -> None:
-        self._log = log
+        """`tombstone` returns the record that removes a group of which there are only offsets."""
+        self._tombstone = tombstone
+        self._runtime = runtime
         self._store = store
         self._registry = groups
-        self._clock = clock
         self._retention_ms = retention_ms
 
     async def expire(self) -> None:
         """Remove what has expired by now, in slices; while the log is being loaded do nothing."""
-        if not self._log.progress.done:
+        if not self._runtime.log.progress.done:
             return
-        now_ms = self._clock()
+        now_ms = self._runtime.clock()
         expired = await self._remove_each(
             lambda partition, group_id, some: self._expire(partition, group_id, some, now_ms)
         )
@@ -63,8 +66,8 @@ class OffsetExpiry:
 
     async def forget_topic(self, topic: TopicImage) -> None:
         """Remove what was committed in a topic that has just been deleted, in slices."""
-        deleted_ms = self._clock()
-        while not self._log.progress.done:  # noqa: ASYNC110 rare, and no caller waits for it
+        deleted_ms = self._runtime.clock()
+        while not self._runtime.log.progress.done:  # noqa: ASYNC110 rare, and no caller waits for it
             await trio.sleep(LOADING_POLL_S)
 
         def forget(partition: int, group_id: str, some: Sequence[CommittedItem]) -> int:
@@ -92,7 +95,7 @@ class OffsetExpiry:
 
     def _groups(self) -> Iterator[tuple[int, str]]:
         """Iterate over the partitions and ids of all groups, also of those without offsets."""
-        for partition in range(self._log.partition_count):
+        for partition in range(self._runtime.log.partition_count):
             groups = (group.group_id for group in self._registry.of_partition(partition))
             for group_id in dict.fromkeys((*groups, *self._store.table(partition).group_ids())):
                 yield partition, group_id
@@ -114,7 +117,7 @@ class OffsetExpiry:
         tombstones: Sequence[StateRecord] | None = None
         if not pending and len(partitions) == len(table.committed(group_id)):
             if group is None and partitions:
-                tombstones = [GenerationChange(group_id, None).to_record()]
+                tombstones = [self._tombstone(group_id)]
             elif group is not None and group.is_idle():
                 tombstones = group.tombstones()
         return self._remove(partition, group_id, partitions, tombstones)
@@ -133,18 +136,14 @@ class OffsetExpiry:
         group_tombstones: Sequence[StateRecord] | None = None,
     ) -> int:
         """Remove offsets, and with its tombstones also the group; return how many offsets went."""
-        changes = [OffsetChange(group_id, tp, None) for tp in partitions]
-        records = [*(change.to_record() for change in changes), *(group_tombstones or ())]
-        if not records:
+        if not (partitions or group_tombstones):
             return 0
+        changes = [OffsetChange(group_id, tp, None) for tp in partitions]
         try:
-            self._log.append(partition, records)
+            self._runtime.write(partition, self._store.table(partition), changes, more=group_tombstones or ())
         except BrokerError as error:
             _log.warning("offsets of group %r stay for now: %s", group_id, error)
             return 0
-        table = self._store.table(partition)
-        for change in changes:
-            change.apply(table)
         group = self._registry.find(group_id)
         if group_tombstones is not None and group is not None:
             self._registry.remove(group, UnknownMemberId(f"group {group_id!r} has expired"))

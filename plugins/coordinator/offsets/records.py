@@ -24,6 +24,8 @@ PartitionKey: TypeAlias = tuple[str, int]
 """A topic's name and the number of a partition."""
 
 KEY_TYPES: Final = (0, 1)
+OFFSETS_PER_BATCH: Final = 300
+"""Offsets of a group that are removed at once, in a millisecond or two: all may not fit into a batch."""
 _TYPE: Final = b"\0\1"
 _LENGTH_BYTES: Final = 2
 _PARTITION_BYTES: Final = 4

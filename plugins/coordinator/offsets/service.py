@@ -6,12 +6,8 @@ Source: Kafka's OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit; KIP
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import attrs
-
-from tidelog.kernel.clock import Clock
 from tidelog.kernel.errors import (
     BatchTooLarge,
     BrokerError,
@@ -36,13 +32,12 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetFetch,
     OffsetToCommit,
 )
-from tidelog.kernel.seams.partition import AppendResult
 from tidelog.plugins.coordinator.groups.group import Group
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.offsets.records import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.offsets.table import NO_OFFSETS, OffsetTable
-from tidelog.plugins.coordinator.runtime import StateLog
+from tidelog.plugins.coordinator.runtime.runtime import CoordinatorRuntime, Durable
 
 if TYPE_CHECKING:
     from tidelog.kernel.topics import Topics
@@ -52,48 +47,33 @@ END_OF_TIME_MS: Final = 2**63 - 1
 """The latest time that a record can hold."""
 
 
-@attrs.frozen
-class OffsetSettings:
-    """Limits of what clients may commit; `metadata_max` is in characters."""
-
-    metadata_max: int
-
-
 class Offsets:
     """Validates what clients ask of committed offsets; their state is in the `store`."""
 
     def __init__(
         self,
-        log: StateLog,
+        runtime: CoordinatorRuntime,
         store: OffsetStore,
         groups: GroupRegistry,
         create_group: Callable[[str], object],
         topics: Topics,
-        clock: Clock,
-        settings: OffsetSettings,
+        metadata_max: int,
     ) -> None:
         """Serve the offsets in `store`.
 
-        `create_group` creates the group of a client that commits without being a member.
+        `create_group` creates the group of a client that commits without being a member; `metadata_max` is
+        `offset.metadata.max.bytes`, in characters.
         """
-        self.store = store
-        self._log = log
+        self._runtime = runtime
+        self._store = store
         self._groups = groups
         self._create_group = create_group
         self._topics = topics
-        self._clock = clock
-        self._settings = settings
+        self._metadata_max = metadata_max
 
     def commit(self, request: OffsetCommit) -> CommitOutcome:
         """Commit offsets; they are in the log, and fetches return them, when this returns."""
-        partition, table = self._active(request.group_id)
-        errors, changes = self._changes(request)
-        if not changes:
-            return CommitOutcome(errors)
-        result = self._append(partition, changes)
-        for change in changes:
-            change.apply(table)
-        return self._outcome(errors, partition, result)
+        return self._commit(request, None)
 
     def commit_pending(self, request: OffsetCommit, producer_id: int, producer_epoch: int) -> CommitOutcome:
         """Commit offsets in the producer's transaction; they count once its marker commits them.
@@ -101,14 +81,12 @@ class Offsets:
         Raises:
             BrokerError: as `commit`; InvalidProducerEpoch: a newer instance of the producer was here.
         """
+        return self._commit(request, (producer_id, producer_epoch))
+
+    def _commit(self, request: OffsetCommit, producer: tuple[int, int] | None) -> CommitOutcome:
         partition, table = self._active(request.group_id)
         errors, changes = self._changes(request)
-        if not changes:
-            return CommitOutcome(errors)
-        result = self._append(partition, changes, (producer_id, producer_epoch))
-        for record_offset, change in enumerate(changes, result.base_offset):
-            change.apply_pending(table, producer_id, record_offset)
-        return self._outcome(errors, partition, result)
+        return CommitOutcome(errors, self._write(partition, table, changes, producer))
 
     def fetch(self, request: OffsetFetch) -> FetchedOffsets:
         """Return what a group has committed."""
@@ -155,18 +133,12 @@ class Offsets:
             for tp, error in zip(partitions, errors, strict=True)
             if not error and committed.get(tp) is not None
         ]
-        if not changes:
-            return CommitOutcome(errors)
-        result = self._append(partition, changes)
-        for change in changes:
-            change.apply(table)
-        return self._outcome(errors, partition, result)
+        return CommitOutcome(errors, self._write(partition, table, changes))
 
     def _active(self, group_id: str) -> tuple[int, OffsetTable]:
         """Return the partition of the log that a group is in, and its offsets; raises as `check_active`."""
-        partition = self.store.partition_for(group_id)
-        self._log.check_active(partition)
-        return partition, self.store.table(partition)
+        partition = self._runtime.active_partition_for(group_id)
+        return partition, self._store.table(partition)
 
     def _changes(self, request: OffsetCommit) -> tuple[list[BrokerError | None], list[OffsetChange]]:
         """Return for each offset why it is refused or None, and the changes of those that are not."""
@@ -174,9 +146,9 @@ class Offsets:
         if all(errors):
             return errors, []
         self._check_commit(request)
-        now_ms = self._clock()
+        now_ms = self._runtime.clock()
         expire_ms = _expiry_ms(now_ms, request.retention_time_ms)
-        metadata_max = self._settings.metadata_max
+        metadata_max = self._metadata_max
         changes: list[OffsetChange] = []
         for index, offset in enumerate(request.offsets):
             metadata = offset.metadata or ""
@@ -227,20 +199,19 @@ class Offsets:
             return GroupSubscribedToTopic(f"group {group.group_id!r} is subscribed to {topic!r}")
         return None
 
-    def _append(
-        self, partition: int, changes: Sequence[OffsetChange], producer: tuple[int, int] | None = None
-    ) -> AppendResult:
-        records = [change.to_record() for change in changes]
+    def _write(
+        self,
+        partition: int,
+        table: OffsetTable,
+        changes: Sequence[OffsetChange],
+        producer: tuple[int, int] | None = None,
+    ) -> Durable | None:
+        if not changes:
+            return None
         try:
-            return self._log.append(partition, records, producer=producer)
+            return self._runtime.write(partition, table, changes, producer=producer)
         except (MessageTooLarge, BatchTooLarge) as error:
             raise InvalidCommitOffsetSize(f"too much is committed at once: {error}") from error
-
-    def _outcome(
-        self, errors: Sequence[BrokerError | None], partition: int, result: AppendResult
-    ) -> CommitOutcome:
-        wait = partial(self._log.committed, partition, result) if result.flush_due else None
-        return CommitOutcome(errors, wait)
 
 
 def _expiry_ms(now_ms: int, retention_ms: int) -> int:

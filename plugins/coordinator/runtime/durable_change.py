@@ -74,6 +74,13 @@ class DurableChange(ABC, Generic[StateT]):
     def apply(self, state: StateT) -> None:
         """Make the change in memory; its record is in the log."""
 
+    def apply_pending(self, state: StateT, producer_id: int, record_offset: int) -> None:
+        """Make the change of the record at `record_offset`, in a producer's open transaction.
+
+        It counts at once, as in Kafka, unless its type waits for the end of the transaction.
+        """
+        self.apply(state)
+
     @classmethod
     @abstractmethod
     def from_messages(cls, key: Any, value: Any) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.transactions import EndOfTransaction
     from tidelog.kernel.seams.storage import TopicPartition
     from tidelog.kernel.topics import Topics
-    from tidelog.plugins.coordinator.runtime import StateLog
+    from tidelog.plugins.coordinator.runtime.runtime import CoordinatorRuntime
 
 _log = logging.getLogger(__name__)
 
@@ -30,24 +30,14 @@ MARKERS_PER_SLICE: Final = 32
 """Markers that are written before other tasks run."""
 
 
-class OffsetsToComplete(Protocol):
-    """Interface of markers to the offsets that are committed in transactions."""
-
-    def complete_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
-        """Commit or drop the offsets that are pending in a producer's transaction in that partition."""
-        ...
-
-
 class Markers:
     """Writes markers, and waits for the disk where one may not be acknowledged at once."""
 
-    def __init__(
-        self, topics: Topics, replicas: ReplicaManager, group_log: StateLog, offsets: OffsetsToComplete
-    ) -> None:
+    def __init__(self, topics: Topics, replicas: ReplicaManager, groups: CoordinatorRuntime) -> None:
+        """Create it; `groups` is the runtime whose log has the offsets that transactions commit."""
         self._topics = topics
         self._replicas = replicas
-        self._group_log = group_log
-        self._offsets = offsets
+        self._groups = groups
 
     async def write(
         self, end: EndOfTransaction, partitions: Collection[TopicPartition]
@@ -91,10 +81,10 @@ class Markers:
         of_offsets = place.topic == OFFSETS_TOPIC
         if of_offsets:
             # A log that is still being loaded would miss the marker.
-            self._group_log.check_active(place.partition)
+            self._groups.log.check_active(place.partition)
         due = self._append_to_log(place, end)
         if of_offsets:
-            self._offsets.complete_transaction(place.partition, end.producer.producer_id, end.commit)
+            self._groups.complete_transaction(place.partition, end.producer.producer_id, end.commit)
         return due
 
     def _append_to_log(self, place: TopicPartition, end: EndOfTransaction) -> tuple[UnifiedLog, int] | None:

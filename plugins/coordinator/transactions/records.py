@@ -28,8 +28,6 @@ from tidelog.plugins.schema.declare import (
 )
 from tidelog.plugins.schema.types import INT32
 
-TYPE: Final = b"\0\0"
-"""Type at the start of a key."""
 VALUE_VERSION: Final = 1
 STATUS_AT: Final = 16
 """Position of the byte of the state in a value of either version."""
@@ -83,7 +81,7 @@ class TransactionsById(Protocol):
 class TransactionChange(DurableChange[TransactionsById]):
     """The new transaction of a transactional id, or the id's removal (`transaction` is None)."""
 
-    key_type = int.from_bytes(TYPE)
+    key_type = 0
     key_schema = TransactionLogKey
     value_schema = TransactionLogValue
 

@@ -7,13 +7,17 @@ transaction has ended are not used again before they expire.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.plugins.coordinator.runtime.durable_change import UnreadableRecord
-from tidelog.plugins.coordinator.transactions.records import STATUS_AT, TYPE, TransactionChange
+from tidelog.plugins.coordinator.runtime.runtime import CoordinatorState
+from tidelog.plugins.coordinator.transactions.records import STATUS_AT, TransactionChange
 from tidelog.plugins.coordinator.transactions.states import ONGOING, PREPARED
 from tidelog.plugins.coordinator.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from tidelog.plugins.coordinator.runtime import LoadedBatch
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +32,7 @@ class Held(NamedTuple):
     transaction: Transaction
 
 
-class TransactionTable:
+class TransactionTable(CoordinatorState):
     """All transactional ids, with indexes of the open transactions and of the decided ones.
 
     Attributes:
@@ -36,10 +40,23 @@ class TransactionTable:
         prepared: transactional ids with a decision that is being carried out, and their partition
     """
 
-    def __init__(self) -> None:
+    record_types = (TransactionChange.key_type,)
+
+    def __init__(self, check_active: Callable[[int], None]) -> None:
+        """`check_active` raises as `StateLog.check_active`."""
         self.ongoing: dict[int, Held] = {}
         self.prepared: dict[str, int] = {}
+        self._check_active = check_active
         self._partitions: dict[int, PartitionTransactions] = {}
+
+    def get(self, partition: int, transactional_id: str) -> Transaction | None:
+        """Return the transaction of an id, None for an unknown id.
+
+        Raises:
+            CoordinatorLoadInProgress, NotCoordinator: the partition is not active.
+        """
+        self._check_active(partition)
+        return self.partition(partition).get(transactional_id)
 
     def partition(self, number: int) -> PartitionTransactions:
         """Return the transactional ids in a partition of the log."""
@@ -54,11 +71,19 @@ class TransactionTable:
             for transaction in partition:
                 yield Held(number, transaction)
 
-    def forget(self, number: int) -> None:
-        """Drop the transactions of a partition that was deleted."""
-        partition = self._partitions.pop(number, None)
-        if partition is not None:
-            partition.clear()
+    def replay(self, partition: int, batch: LoadedBatch, index: int) -> None:
+        """Apply a record that is read back, without decoding it."""
+        self.partition(partition).load(*batch.records[index])
+
+    def loaded(self, partition: int) -> None:
+        """Decode what is open or decided in a partition that is active from now on."""
+        self.partition(partition).end_loading()
+
+    def forget(self, partition: int) -> None:
+        """Drop the transactions of a partition."""
+        forgotten = self._partitions.pop(partition, None)
+        if forgotten is not None:
+            forgotten.clear()
 
 
 class PartitionTransactions:
@@ -123,8 +148,7 @@ class PartitionTransactions:
     def _read(self, key: bytes) -> Transaction | None:
         """Decode what was loaded. What is malformed or newer than this broker is logged and left out."""
         value = self._unread.pop(key, None)
-        if value is None or (len(key) >= len(TYPE) and not key.startswith(TYPE)):
-            # Keys of other types belong to later brokers.
+        if value is None:
             return None
         try:
             change = TransactionChange.from_record(key, value)

@@ -11,11 +11,12 @@ import trio
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.pace import Pace
 from tidelog.plugins.coordinator.transactions import machine
+from tidelog.plugins.coordinator.transactions.records import TransactionChange
 
 if TYPE_CHECKING:
+    from tidelog.plugins.coordinator.runtime.runtime import CoordinatorRuntime
     from tidelog.plugins.coordinator.transactions.completion import TransactionCompletion
-    from tidelog.plugins.coordinator.transactions.context import TransactionContext
-    from tidelog.plugins.coordinator.transactions.state_manager import TransactionStateManager
+    from tidelog.plugins.coordinator.transactions.table import TransactionTable
 
 _log = logging.getLogger(__name__)
 
@@ -28,16 +29,22 @@ class TransactionTimeouts:
     """Aborts open transactions after their timeout, and removes transactional ids that are not used."""
 
     def __init__(
-        self, state: TransactionStateManager, completion: TransactionCompletion, context: TransactionContext
+        self,
+        runtime: CoordinatorRuntime,
+        table: TransactionTable,
+        completion: TransactionCompletion,
+        id_expiration_ms: int,
     ) -> None:
-        self._state = state
+        """`id_expiration_ms` is `transactional.id.expiration.ms`."""
+        self._runtime = runtime
+        self._table = table
         self._completion = completion
-        self._context = context
+        self._id_expiration_ms = id_expiration_ms
 
     async def abort_overdue(self) -> None:
         """Abort what is open for longer than its producer's transaction timeout."""
-        now_ms, pace = self._context.clock(), Pace()
-        for partition, transaction in tuple(self._state.table.ongoing.values()):
+        now_ms, pace = self._runtime.clock(), Pace()
+        for partition, transaction in tuple(self._table.ongoing.values()):
             await pace.turn()
             if machine.is_overdue(transaction, now_ms):
                 try:
@@ -53,9 +60,9 @@ class TransactionTimeouts:
 
     async def remove_expired(self) -> None:
         """Remove transactional ids that were not used for `transactional.id.expiration.ms`."""
-        now_ms, expired = self._context.clock(), dict[int, list[str]]()
-        for count, (partition, transaction) in enumerate(self._state.table, 1):
-            if machine.is_expired(transaction, now_ms, self._context.id_expiration_ms):
+        now_ms, expired = self._runtime.clock(), dict[int, list[str]]()
+        for count, (partition, transaction) in enumerate(self._table, 1):
+            if machine.is_expired(transaction, now_ms, self._id_expiration_ms):
                 expired.setdefault(partition, []).append(transaction.transactional_id)
             if count % CHECKED_PER_SLICE == 0:
                 await trio.lowlevel.checkpoint()
@@ -68,13 +75,13 @@ class TransactionTimeouts:
                     break
 
     async def _remove(self, partition: int, transactional_ids: Sequence[str]) -> None:
-        now_ms, transactions = self._context.clock(), self._state.table.partition(partition)
+        now_ms, transactions = self._runtime.clock(), self._table.partition(partition)
         known = [transactions.get(name) for name in transactional_ids]
         expired = [
             transaction.transactional_id
             for transaction in known
-            if transaction is not None
-            and machine.is_expired(transaction, now_ms, self._context.id_expiration_ms)
+            if transaction is not None and machine.is_expired(transaction, now_ms, self._id_expiration_ms)
         ]
         if expired:
-            await self._state.remove(partition, expired)
+            changes = [TransactionChange(name, None) for name in expired]
+            await self._runtime.commit(partition, transactions, changes)

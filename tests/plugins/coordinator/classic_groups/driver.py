@@ -25,7 +25,7 @@ from tidelog.plugins.coordinator.classic_groups.records import (
     GroupMetadataValue,
 )
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
-from tidelog.plugins.coordinator.groups.replies import Durable
+from tidelog.plugins.coordinator.runtime.runtime import Durable
 
 T = TypeVar("T")
 

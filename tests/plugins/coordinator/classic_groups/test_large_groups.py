@@ -57,7 +57,7 @@ class Members:
     async def begin(self) -> None:
         """Begin the first generation: its delay is over."""
         group = self.coordinator.classic_group().group
-        now_ms = self.coordinator.deadlines.now_ms()
+        now_ms = self.coordinator.runtime.deadlines.now_ms()
         while group.state is GroupState.PREPARING_REBALANCE:
             await trio.lowlevel.checkpoint()
             now_ms += group.settings.initial_rebalance_delay_ms

@@ -310,7 +310,7 @@ async def test_members_of_a_large_group_that_fell_silent_are_removed_together(
         group = LiveConsumerGroup(state, partition_for("g"), coordinator.shared)
         coordinator.base.registry.put(group)
         group.resume()
-        nursery.start_soon(coordinator.base.deadlines.run)
+        nursery.start_soon(coordinator.base.runtime.deadlines.run)
         await trio.sleep(coordinator.shared.settings.of("g").session_timeout_ms / 1000 + 1)
         nursery.cancel_scope.cancel()
     assert group.state.members == {}

@@ -147,13 +147,10 @@ def new_consumer_coordinator(
     """Return a coordinator whose deadlines are not served."""
     coordinator, topics, configs = new_coordinator(), topics or FakeTopics(t=2), FakeConfigs()
     shared = Shared(
+        coordinator.runtime,
         coordinator.registry,
-        coordinator.log,
-        partition_for,
         SettingsOfGroups(SETTINGS, cast("ResourceConfigs", configs)),
         topics,
-        coordinator.deadlines,
-        coordinator.clock,
         coordinator.classic,
         tasks or NoTasks(),
     )
@@ -165,7 +162,7 @@ async def coordinator() -> AsyncGenerator[ConsumerGroupCoordinator]:
     """Groups whose deadlines are served."""
     coordinator = new_consumer_coordinator()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(coordinator.base.deadlines.run)
+        nursery.start_soon(coordinator.base.runtime.deadlines.run)
         yield coordinator
         nursery.cancel_scope.cancel()
 
@@ -267,9 +264,8 @@ async def test_replay_gives_members_their_whole_session_timeout_again(
     await coordinator.join("a")
     again = new_consumer_coordinator()
     registry = again.base.registry
-    restarted = ConsumerGroups(
-        attrs.evolve(again.shared, deadlines=coordinator.base.deadlines, topics=coordinator.topics)
-    )
+    again.base.runtime.deadlines = coordinator.base.runtime.deadlines
+    restarted = ConsumerGroups(attrs.evolve(again.shared, topics=coordinator.topics))
     for partition, batch in coordinator.base.log.batches:
         for record in batch:
             run_to_end(restarted.replay(partition, record.key, record.value))

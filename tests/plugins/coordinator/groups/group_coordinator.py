@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 import attrs
@@ -21,6 +21,7 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
+from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.testing import FakeClock
 from tidelog.plugins.coordinator.classic_groups.live_group import ClassicContext, LiveClassicGroup
@@ -30,9 +31,11 @@ from tidelog.plugins.coordinator.groups.group import Group
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.groups.replies import ReplyQueue
 from tidelog.plugins.coordinator.groups.service import Groups
-from tidelog.plugins.coordinator.offsets.records import OffsetChange, PartitionKey
+from tidelog.plugins.coordinator.offsets.records import OffsetChange
+from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.runtime import StateRecord
 from tidelog.plugins.coordinator.runtime.deadlines import Deadlines
+from tidelog.plugins.coordinator.runtime.runtime import CoordinatorRuntime
 from tidelog.plugins.coordinator.runtime.state_log import LogReader
 
 PARTITIONS = 3
@@ -86,36 +89,14 @@ class FakeLog:
         pass
 
 
-class FakeOffsets:
-    """The partitions for which groups have an offset."""
-
-    def __init__(self) -> None:
-        self.of: dict[str, list[PartitionKey]] = {}
-        self.passes = 0
-
-    def count(self, group_id: str) -> int:
-        return len(self.of.get(group_id, []))
-
-    def partitions(self, group_id: str) -> Iterator[PartitionKey]:
-        self.passes += 1
-        return iter(self.of.get(group_id, []))
-
-    def tombstones(self, group_id: str, partitions: Iterable[PartitionKey]) -> list[StateRecord]:
-        return [OffsetChange(group_id, tp, None).to_record() for tp in partitions]
-
-    def holds(self, group_id: str) -> bool:
-        return group_id in self.of
-
-    def forget(self, group_id: str, partitions: Iterable[PartitionKey]) -> None:
-        gone = set(partitions)
-        left = [tp for tp in self.of.pop(group_id, []) if tp not in gone]
-        if left:
-            self.of[group_id] = left
+def sum_of_letters(group_id: str) -> int:
+    """Return what a group's partition is computed of."""
+    return sum(group_id.encode())
 
 
 def partition_for(group_id: str) -> int:
-    """Return a group's partition, by the sum of its letters."""
-    return sum(group_id.encode()) % PARTITIONS
+    """Return a group's partition."""
+    return sum_of_letters(group_id) % PARTITIONS
 
 
 @attrs.define
@@ -123,12 +104,19 @@ class GroupCoordinator:
     """A coordinator of classic groups, with the fakes that it uses."""
 
     log: FakeLog
-    offsets: FakeOffsets
-    deadlines: Deadlines
+    runtime: CoordinatorRuntime
+    offsets: OffsetStore
     registry: GroupRegistry
     classic: ClassicGroups
     groups: Groups
     clock: FakeClock
+
+    def commit(self, group_id: str, count: int = 1) -> None:
+        """Let a group have offsets of so many partitions, without records."""
+        table = self.offsets.table(partition_for(group_id))
+        for number in range(count):
+            committed = CommittedOffset(5, commit_timestamp_ms=self.clock())
+            OffsetChange(group_id, ("t", number), committed).apply(table)
 
     def group(self, group_id: str = "g") -> Group:
         """Return the group of that id."""
@@ -188,12 +176,16 @@ def new_coordinator() -> GroupCoordinator:
     """Return a coordinator whose deadlines are not served."""
     numbers = itertools.count(1)
     settings = GroupSettings(lambda prefix: f"{prefix}-{next(numbers)}")
-    registry, deadlines, log, offsets = GroupRegistry(), Deadlines(), FakeLog(), FakeOffsets()
-    clock = FakeClock()
-    context = ClassicContext(registry, log, ReplyQueue(), deadlines, settings, clock, offsets.holds)
-    classic = ClassicGroups(context, partition_for)
-    groups = Groups(registry, log, partition_for, classic.for_join, offsets)
-    return GroupCoordinator(log, offsets, deadlines, registry, classic, groups, clock)
+    registry, log, clock = GroupRegistry(), FakeLog(), FakeClock()
+    runtime = CoordinatorRuntime("groups", log, clock, Deadlines(), sum_of_letters)
+
+    def has_offsets(group_id: str) -> bool:
+        return offsets.table(partition_for(group_id)).has_offsets(group_id)
+
+    classic = ClassicGroups(ClassicContext(runtime, registry, ReplyQueue(), settings, has_offsets))
+    offsets = OffsetStore(classic.begin_simple)
+    groups = Groups(runtime, registry, classic.for_join, offsets)
+    return GroupCoordinator(log, runtime, offsets, registry, classic, groups, clock)
 
 
 @asynccontextmanager
@@ -201,6 +193,6 @@ async def running_coordinator() -> AsyncGenerator[GroupCoordinator]:
     """Run a coordinator whose deadlines are served."""
     coordinator = new_coordinator()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(coordinator.deadlines.run)
+        nursery.start_soon(coordinator.runtime.deadlines.run)
         yield coordinator
         nursery.cancel_scope.cancel()

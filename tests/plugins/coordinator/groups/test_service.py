@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Sequence
+from unittest.mock import Mock
 
 import pytest
 import trio
@@ -38,8 +39,7 @@ from tidelog.kernel.seams.coordination.groups import (
 )
 from tidelog.plugins.coordinator.classic_groups import live_group
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
-from tidelog.plugins.coordinator.groups.service import OFFSETS_PER_BATCH
-from tidelog.plugins.coordinator.offsets.records import OffsetChange
+from tidelog.plugins.coordinator.offsets.records import OFFSETS_PER_BATCH, OffsetChange
 from tidelog.plugins.coordinator.runtime.durable_change import UnreadableRecord
 
 
@@ -92,8 +92,8 @@ async def test_heartbeat_changes_no_timer(autojump_clock: MockClock, coordinator
     joined = await coordinator.stable()
     for _ in range(1000):
         coordinator.groups.heartbeat("g", joined.member_id, 1)
-    assert len(coordinator.deadlines) == 1
-    assert len(coordinator.deadlines._heap) <= 3  # pyright: ignore[reportPrivateUsage]
+    assert len(coordinator.runtime.deadlines) == 1
+    assert len(coordinator.runtime.deadlines._heap) <= 3  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_join_group_of_a_connection_that_breaks_keeps_the_member(
@@ -122,7 +122,7 @@ async def test_join_group_removes_the_new_group_if_no_member_rejoins_with_its_id
 async def test_join_group_keeps_a_group_with_offsets_if_no_member_rejoins_with_its_id(
     autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
-    coordinator.offsets.of["g"] = [("t", 0)]
+    coordinator.commit("g")
     with pytest.raises(MemberIdRequired):
         await coordinator.join(id_required=True)
     await trio.sleep(2 * SESSION_MS / 1000)
@@ -396,7 +396,7 @@ class TestTools:
         joined = await coordinator.stable("empty")
         await coordinator.groups.leave("empty", [LeavingMember(joined.member_id)])
         await coordinator.stable("full")
-        coordinator.offsets.of["empty"] = [("t", 0)]
+        coordinator.commit("empty")
         coordinator.log.batches.clear()
         outcomes = await coordinator.groups.delete(["empty", "full", "none", "empty"])
         assert [type(outcome) for outcome in outcomes] == [
@@ -409,24 +409,31 @@ class TestTools:
         assert partition == partition_for("empty")
         assert [value for _, value in records] == [None, None]
         assert records[0] == OffsetChange("empty", ("t", 0), None).to_record()
-        assert coordinator.offsets.of == {}
+        assert not coordinator.offsets.table(partition).has_offsets("empty")
         assert [group.group_id for group in coordinator.groups.list()] == ["full"]
 
     @pytest.mark.parametrize("count", [2 * OFFSETS_PER_BATCH, 2 * OFFSETS_PER_BATCH + 1])
     async def test_delete_groups_of_a_group_with_more_offsets_than_fit_into_a_batch(
-        self, autojump_clock: MockClock, coordinator: GroupCoordinator, count: int
+        self,
+        autojump_clock: MockClock,
+        coordinator: GroupCoordinator,
+        monkeypatch: pytest.MonkeyPatch,
+        count: int,
     ) -> None:
         joined = await coordinator.stable("g")
         await coordinator.groups.leave("g", [LeavingMember(joined.member_id)])
-        coordinator.offsets.of["g"] = [("t", number) for number in range(count)]
+        coordinator.commit("g", count)
+        table = coordinator.offsets.table(partition_for("g"))
+        partitions = Mock(wraps=table.partitions)
+        monkeypatch.setattr(table, "partitions", partitions)
         coordinator.log.batches.clear()
         assert await coordinator.groups.delete(["g"]) == [None]
         batches = [records for _, records in coordinator.log.batches]
         assert max(map(len, batches)) <= OFFSETS_PER_BATCH + 1
         assert sum(map(len, batches)) == count + 1
         assert batches[-1][-1] == GenerationChange("g", None).to_record()
-        assert (coordinator.offsets.of, coordinator.registry.find("g")) == ({}, None)
-        assert coordinator.offsets.passes == 2, "not one for each batch"
+        assert (table.has_offsets("g"), coordinator.registry.find("g")) == (False, None)
+        assert partitions.call_count == 2, "not one for each batch"
 
     async def test_delete_groups_that_cannot_be_written_changes_nothing(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator

@@ -15,26 +15,20 @@ from tests.turns import turns_of_another_task
 from tidelog.kernel import pace
 from tidelog.kernel.errors import MemberIdRequired
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
-from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
-from tidelog.plugins.coordinator.offsets.expiry import OFFSETS_PER_BATCH, OffsetExpiry
-from tidelog.plugins.coordinator.offsets.records import OffsetChange
-from tidelog.plugins.coordinator.offsets.store import OffsetStore
+from tidelog.plugins.coordinator.classic_groups.records import GenerationChange, tombstone_of
+from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
+from tidelog.plugins.coordinator.offsets.records import OFFSETS_PER_BATCH, OffsetChange
 
 RETENTION_MS = 1_000
 
 
 def expiry_of(coordinator: GroupCoordinator, *group_ids: str) -> OffsetExpiry:
     """Return the expiry of a store in which these groups have committed an offset."""
-    store = OffsetStore(partition_for, lambda group_id: None)
     for group_id in group_ids:
-        committed = CommittedOffset(5, commit_timestamp_ms=coordinator.clock())
-        OffsetChange(group_id, ("t", 0), committed).apply(store.table(partition_for(group_id)))
-    return OffsetExpiry(coordinator.log, store, coordinator.registry, coordinator.clock, RETENTION_MS)
-
-
-def store_of(expiry: OffsetExpiry) -> OffsetStore:
-    """Return the store of an expiry."""
-    return expiry._store  # pyright: ignore[reportPrivateUsage]
+        coordinator.commit(group_id)
+    return OffsetExpiry(
+        coordinator.runtime, coordinator.offsets, coordinator.registry, tombstone_of, RETENTION_MS
+    )
 
 
 @pytest.mark.parametrize("has_group", [False, True])
@@ -60,10 +54,8 @@ async def test_expire_writes_as_many_tombstones_as_fit_into_a_batch_and_lets_oth
     monkeypatch.setattr(pace, "STEP_SECONDS", 0)
     coordinator = new_coordinator()
     expiry = expiry_of(coordinator)
-    table = store_of(expiry).table(partition_for("g"))
-    for number in range(count):
-        committed = CommittedOffset(5, commit_timestamp_ms=coordinator.clock())
-        OffsetChange("g", ("t", number), committed).apply(table)
+    table = coordinator.offsets.table(partition_for("g"))
+    coordinator.commit("g", count)
     coordinator.clock.advance(RETENTION_MS)
     async with turns_of_another_task() as turns:
         await expiry.expire()
@@ -82,7 +74,7 @@ async def test_expire_keeps_what_is_committed_between_two_batches(
     monkeypatch.setattr(pace, "STEP_SECONDS", 0)
     coordinator = new_coordinator()
     expiry = expiry_of(coordinator)
-    table = store_of(expiry).table(partition_for("g"))
+    table = coordinator.offsets.table(partition_for("g"))
     old = CommittedOffset(5, commit_timestamp_ms=coordinator.clock())
     for number in range(2 * OFFSETS_PER_BATCH):
         # As loaded from the log: still in bytes.

@@ -10,8 +10,11 @@ from tidelog.kernel.seams.coordination.offsets import CommittedOffset, FetchedOf
 from tidelog.kernel.testing import FakeClock
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.offsets.records import OffsetChange
-from tidelog.plugins.coordinator.offsets.service import Offsets, OffsetSettings
+from tidelog.plugins.coordinator.offsets.service import Offsets
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
+from tidelog.plugins.coordinator.runtime import LoadedBatch
+from tidelog.plugins.coordinator.runtime.deadlines import Deadlines
+from tidelog.plugins.coordinator.runtime.runtime import CoordinatorRuntime
 
 OFFSETS = 1_000
 OF_GROUP = {("t", index): CommittedOffset(index, metadata="of the client") for index in range(OFFSETS)}
@@ -21,16 +24,23 @@ class NoTopics:
     """Topics that fetching does not ask for."""
 
 
-def loaded_offsets() -> Offsets:
+def loaded_offsets(store: OffsetStore) -> Offsets:
     """A service that has read the offsets of one group back, and decoded none."""
-    store = OffsetStore(lambda group_id: 0, lambda group_id: None)
-    for tp, committed in OF_GROUP.items():
-        store.replay(0, *OffsetChange("g", tp, committed).to_record())
+    records = [OffsetChange("g", tp, committed).to_record() for tp, committed in OF_GROUP.items()]
+    batch = LoadedBatch(0, records)
+    for index in range(OFFSETS):
+        store.replay(0, batch, index)
     store.loaded(0)
     groups = GroupRegistry()
     groups.put(AnyGroup())  # type: ignore[arg-type]
     topics: Any = NoTopics()
-    return Offsets(FakeLog(), store, groups, groups.find, topics, FakeClock(), OffsetSettings(4096))
+    runtime = CoordinatorRuntime("groups", FakeLog(), FakeClock(), Deadlines(), lambda group_id: 0)
+    return Offsets(runtime, store, groups, groups.find, topics, 4096)
+
+
+def new_store() -> OffsetStore:
+    """A store without offsets."""
+    return OffsetStore(lambda group_id: None)
 
 
 class AnyGroup:
@@ -45,7 +55,7 @@ class AnyGroup:
 
 def test_all_offsets_of_a_group_that_was_read_back_are_fetched_in_steps() -> None:
     """50,000 of them took 250 ms in one."""
-    steps, count = loaded_offsets().fetch_in_steps(OffsetFetch("g", None)), 0
+    steps, count = loaded_offsets(new_store()).fetch_in_steps(OffsetFetch("g", None)), 0
     fetched: FetchedOffsets = {}
     while not fetched:
         try:
@@ -58,8 +68,9 @@ def test_all_offsets_of_a_group_that_was_read_back_are_fetched_in_steps() -> Non
 
 
 def test_an_offset_that_is_removed_while_all_are_fetched_is_left_out() -> None:
-    offsets = loaded_offsets()
+    store = new_store()
+    offsets = loaded_offsets(store)
     steps = offsets.fetch_in_steps(OffsetFetch("g", None))
     next(steps)
-    offsets.store.forget("g", [("t", OFFSETS - 1)])
+    store.table(0).remove("g", ("t", OFFSETS - 1))
     assert len(run_to_end(steps)["t"]) == OFFSETS - 1

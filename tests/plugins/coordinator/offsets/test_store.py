@@ -7,7 +7,7 @@ import pytest
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.plugins.coordinator.offsets.records import OffsetChange
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
-from tidelog.plugins.coordinator.runtime import StateRecord
+from tidelog.plugins.coordinator.runtime import LoadedBatch, StateRecord
 from tidelog.plugins.coordinator.runtime.durable_change import UnreadableRecord
 
 PARTITION = ("t", 0)
@@ -18,16 +18,19 @@ class Loaded:
 
     def __init__(self) -> None:
         self.begun: list[str] = []
-        self.store = OffsetStore(lambda group_id: int(group_id[1:]), self.begun.append)
+        self.store = OffsetStore(self.begun.append)
 
     def replay(self, group_id: str, offset: int | None, producer_id: int | None = None) -> None:
         """Load the record of an offset, in a transaction if there is a producer."""
         committed = None if offset is None else CommittedOffset(offset)
-        partition, (key, value) = int(group_id[1:]), OffsetChange(group_id, PARTITION, committed).to_record()
-        if producer_id is None or value is None:
-            self.store.replay(partition, key, value)
-        else:
-            self.store.replay_transactional(partition, producer_id, 0, key, value)
+        record = OffsetChange(group_id, PARTITION, committed).to_record()
+        transactional = producer_id is not None
+        batch = LoadedBatch(0, [record], producer_id or -1, is_transactional=transactional)
+        self.store.replay(int(group_id[1:]), batch, 0)
+
+    def holds(self, group_id: str) -> bool:
+        """Whether the group has committed anything, pending or not."""
+        return self.store.table(int(group_id[1:])).has_offsets(group_id)
 
     def offset(self, group_id: str) -> int | None:
         """What the group has committed."""
@@ -63,7 +66,7 @@ def test_replay_begins_each_group_once(loaded: Loaded) -> None:
 )
 def test_replay_refuses_what_cannot_be_read(loaded: Loaded, record: StateRecord) -> None:
     with pytest.raises(UnreadableRecord):
-        loaded.store.replay(0, *record)
+        loaded.store.replay(0, LoadedBatch(0, [record]), 0)
 
 
 @pytest.mark.parametrize(("commit", "offset"), [(True, 9), (False, 6)])
@@ -76,22 +79,21 @@ def test_complete_transaction_ends_it_in_one_partition(loaded: Loaded, commit: b
     assert list(loaded.store.table(1).pending.partitions("g1")) == [PARTITION]
 
 
-def test_forget_partition_drops_committed_and_pending_offsets(loaded: Loaded) -> None:
+def test_forget_drops_committed_and_pending_offsets(loaded: Loaded) -> None:
     loaded.replay("g0", 9, producer_id=3)
-    loaded.store.forget_partition(0)
-    assert not loaded.store.holds("g0")
+    loaded.store.forget(0)
+    assert not loaded.holds("g0")
     assert loaded.offset("g1") == 7
     loaded.store.complete_transaction(0, 3, commit=True)
-    assert not loaded.store.holds("g0")
+    assert not loaded.holds("g0")
 
 
-def test_forget_removes_offsets_of_a_group_also_pending_ones(loaded: Loaded) -> None:
+def test_a_removal_removes_offsets_of_a_group_also_pending_ones(loaded: Loaded) -> None:
     loaded.replay("g1", 9, producer_id=3)
-    assert list(loaded.store.partitions("g1")) == [PARTITION]
-    tombstones = loaded.store.tombstones("g1", [PARTITION])
-    assert tombstones == [OffsetChange("g1", PARTITION, None).to_record()]
-    loaded.store.forget("g1", [PARTITION])
-    assert not loaded.store.holds("g1")
+    table = loaded.store.table(1)
+    assert list(table.partitions("g1")) == [PARTITION]
+    OffsetChange("g1", PARTITION, None).apply(table)
+    assert not loaded.holds("g1")
     loaded.store.complete_transaction(1, 3, commit=True)
-    assert not loaded.store.holds("g1")
-    assert loaded.store.holds("g0")
+    assert not loaded.holds("g1")
+    assert loaded.holds("g0")

@@ -22,9 +22,11 @@ from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topics import Topic, Topics
 from tidelog.plugins.coordinator.runtime import LoadedBatch, LogReader, StateRecord
-from tidelog.plugins.coordinator.transactions.context import TransactionContext
+from tidelog.plugins.coordinator.runtime.deadlines import Deadlines
+from tidelog.plugins.coordinator.runtime.runtime import CoordinatorRuntime
 from tidelog.plugins.coordinator.transactions.markers import Markers
 from tidelog.plugins.coordinator.transactions.service import Transactions
+from tidelog.plugins.coordinator.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
     from tidelog.kernel.replica import ReplicaManager
@@ -63,6 +65,7 @@ class SurvivingLog:
         self.batches: list[Sequence[StateRecord]] = []
         self.progress = CoordinatorLoadCounts()
         self.partition_count = 1
+        self.flush_due = False
         self._writes = writes
         self._open = False
 
@@ -77,7 +80,7 @@ class SurvivingLog:
         self._writes.step()
         self.batches.append(tuple(records))
         self._writes.step()
-        return AppendResult(len(self.batches), len(self.batches), -1)
+        return AppendResult(len(self.batches), len(self.batches), -1, self.flush_due)
 
     async def committed(self, partition: int, result: AppendResult) -> None:
         """At once."""
@@ -141,13 +144,6 @@ class Replicas:
         return self.places[number]
 
 
-class NoOffsets:
-    """No group takes part."""
-
-    def complete_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
-        """Nothing is pending."""
-
-
 @attrs.define
 class CrashingCoordinator:
     """The coordinator, its log and partitions, and what consumers read."""
@@ -169,18 +165,17 @@ class CrashingCoordinator:
         """Start the coordinator with what its log has."""
         places = [CrashingPartition(self.writes, partition) for partition in self.partitions]
         finder = FakeTopics(lambda name: None)
+        runtime = CoordinatorRuntime("__transaction_state", self.log, self.clock, Deadlines())
         self.transactions = Transactions(
-            self.log,
-            Markers(cast("Topics", finder), cast("ReplicaManager", Replicas(places)), self.log, NoOffsets()),
-            TransactionContext(
-                clock=self.clock,
+            runtime,
+            Markers(cast("Topics", finder), cast("ReplicaManager", Replicas(places)), runtime),
+            TransactionSettings(
                 allocate=self.allocate,
-                partition_for=lambda _: 0,
-                partition_for_group=lambda _: 0,
                 coordinator_epoch=lambda _: self.epoch,
                 max_timeout_ms=900_000,
                 id_expiration_ms=EXPIRATION_MS,
             ),
+            lambda _: 0,
         )
         self.transactions.open()
 

@@ -196,7 +196,7 @@ class Producers(RuleBasedStateMachine):
 
     @invariant()
     def nothing_holds_readers_back_but_what_is_open(self) -> None:
-        transactions = [held.transaction for held in self.coordinator.transactions.state.table]
+        transactions = [held.transaction for held in self.coordinator.transactions.table]
         assert not any(transaction.state in PREPARED for transaction in transactions)
         open_in = {
             place
@@ -213,10 +213,8 @@ class Producers(RuleBasedStateMachine):
         again = CrashingCoordinator()
         again.log.batches = self.coordinator.log.batches
         again.start()
-        known = {
-            held.transaction.transactional_id: held for held in self.coordinator.transactions.state.table
-        }
-        for _, loaded in again.transactions.state.table:
+        known = {held.transaction.transactional_id: held for held in self.coordinator.transactions.table}
+        for _, loaded in again.transactions.table:
             held = known[loaded.transactional_id]
             assert loaded == attrs.evolve(held.transaction, last_producer_epoch=-1)
 

@@ -1,4 +1,4 @@
-"""`TransactionStateManager`: what is written, when it is answered, and what is loaded."""
+"""Transactions over the runtime: what is written, when it is answered, and what is loaded."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ async def test_init_producer_id_answers_when_its_record_is_on_disk(
     async def begin() -> None:
         answered.append(await coordinator.transactions.init_producer_id("orders", TIMEOUT_MS))
 
+    coordinator.log.flush_due = True
     monkeypatch.setattr(coordinator.log, "committed", committed)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(begin)
@@ -60,7 +61,7 @@ async def test_end_txn_changes_nothing_when_the_log_refuses_it(coordinator: Cras
     coordinator.log.close()
     with pytest.raises(NotCoordinator):
         await coordinator.transactions.end("orders", producer, commit=True, version=2)
-    coordinator.log.open(coordinator.transactions.state)
+    coordinator.transactions.open()
     assert coordinator.transactions.describe("orders").state is TransactionState.ONGOING
     assert coordinator.committed() == [[], [], []]
 
