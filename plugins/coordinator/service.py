@@ -11,6 +11,7 @@ from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.classic_groups.live_group import ClassicContext
 from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange, tombstone_of
+from tidelog.plugins.coordinator.classic_groups.service import Groups
 from tidelog.plugins.coordinator.classic_groups.settings import group_settings
 from tidelog.plugins.coordinator.consumer_groups.changes import CHANGES as CONSUMER_GROUP_CHANGES
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
@@ -19,7 +20,6 @@ from tidelog.plugins.coordinator.consumer_groups.topics import BrokerTopics
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.groups.replay import GroupsOfLog
 from tidelog.plugins.coordinator.groups.replies import ReplyQueue
-from tidelog.plugins.coordinator.groups.service import Groups
 from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
 from tidelog.plugins.coordinator.offsets.service import Offsets
 from tidelog.plugins.coordinator.offsets.store import OffsetStore

@@ -26,11 +26,11 @@ from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.testing import FakeClock
 from tidelog.plugins.coordinator.classic_groups.live_group import ClassicContext, LiveClassicGroup
 from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
+from tidelog.plugins.coordinator.classic_groups.service import Groups
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.groups.group import Group
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.groups.replies import ReplyQueue
-from tidelog.plugins.coordinator.groups.service import Groups
 from tidelog.plugins.coordinator.offsets.records import OffsetChange
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.runtime import StateRecord
