@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.kernel.errors import LogBusy
 from tidelog.kernel.seams.storage import (
     AbortedTransaction,
-    LogSlice,
     SegmentDraft,
     SegmentSource,
     SegmentView,
@@ -21,13 +20,13 @@ from tidelog.kernel.seams.storage import (
 from tidelog.plugins.storage_file.disk_errors import reports_disk_errors
 from tidelog.plugins.storage_file.log.drafts import Drafts
 from tidelog.plugins.storage_file.log.operations import Operation, Operations
-from tidelog.plugins.storage_file.log.reads import LogReads
 from tidelog.plugins.storage_file.log.replacement import Replacement
 from tidelog.plugins.storage_file.log_config import LogConfig
+from tidelog.plugins.storage_file.readable_store import ReadableStore
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
-    from tidelog.kernel.records.batch import BatchHeader, Buffer
+    from tidelog.kernel.records.batch import Buffer
     from tidelog.kernel.seams.storage import TopicPartition
     from tidelog.plugins.storage_file.log.drafts import FileSegmentDraft
     from tidelog.plugins.storage_file.log.future_replica import FutureReplica
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 _Found = TypeVar("_Found")
 
 
-class FilePartitionStore:
+class FilePartitionStore(ReadableStore):
     """`PartitionStore` over `log`, which a replica move replaces by the log in another directory.
 
     `append_batch` runs on the event loop only. `operations` decides what may be done to segments at the same
@@ -49,15 +48,11 @@ class FilePartitionStore:
         "_aborted_known_until",
         "_drafts",
         "_noting_rewritten",
-        "_reads",
-        "_start_offset",
         "_writing_side_files",
         "checkpointed_high_watermark",
         "future_replica",
-        "log",
         "operations",
         "rewritten",
-        "topic_partition",
     )
 
     def __init__(
@@ -68,16 +63,13 @@ class FilePartitionStore:
         aborted_known_until: int | None,
     ) -> None:
         """Entries of transaction indexes may be missing from `aborted_known_until` on, None: nowhere."""
-        self.topic_partition = topic_partition
-        self.log = log
+        super().__init__(topic_partition, log, log_start_offset)
         self.operations = Operations(str(topic_partition))
         self.future_replica: FutureReplica | None = None
         self.checkpointed_high_watermark = 0
         self.rewritten: dict[str, int] = {}
-        self._reads = LogReads(str(topic_partition), log)
         self._drafts = Drafts(self.operations)
         self._noting_rewritten = threading.Lock()
-        self._start_offset = log_start_offset
         self._aborted_known_until = aborted_known_until
         self._writing_side_files = threading.Lock()
 
@@ -97,11 +89,6 @@ class FilePartitionStore:
     def config(self) -> LogConfig:
         """Return the log's configuration."""
         return self.log.config
-
-    @property
-    def log_start_offset(self) -> int:
-        """The first offset that is still there."""
-        return max(self._start_offset, self.log.segments.all[0].base_offset)
 
     @property
     def first_segment_offset(self) -> int:
@@ -133,18 +120,6 @@ class FilePartitionStore:
         """The offset from which on aborted transactions have to be looked for in the log."""
         known = self._aborted_known_until
         return self.log_end_offset if known is None else known
-
-    def segments(self) -> Sequence[SegmentView]:
-        """Blocking: return a view of each segment for cleanup policies, oldest first.
-
-        Raises:
-            OSError: the disk refused, or the partition was deleted.
-        """
-        return self._reads.segments()
-
-    def first_timestamp(self, base_offset: int) -> int:
-        """Blocking: return the largest timestamp of the first batch of a segment, -1 without one."""
-        return self._reads.first_timestamp(base_offset)
 
     def rewritten_until(self, policy: str) -> int | None:
         """Return the offset below which a cleanup policy has rewritten the log."""
@@ -233,36 +208,6 @@ class FilePartitionStore:
         future = self.future_replica
         if future is not None:
             future.follow("transaction index", lambda copy: copy.add_aborted(aborted))
-
-    # --- reads and lookups
-
-    def read_batches(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
-        """Return batches from the one that holds `offset` on. See `PartitionStore` for errors."""
-        return self._reads.read_from_log(
-            offset, max_bytes, limit_offset, lambda: self.log_start_offset, wait=wait
-        )
-
-    def aborted_transactions(
-        self, from_offset: int, to_offset: int, *, wait: bool = False
-    ) -> Sequence[AbortedTransaction]:
-        """Return the aborted transactions that overlap `[from_offset, to_offset)`.
-
-        Raises:
-            WouldBlock: they are not in memory (never with `wait`).
-        """
-        return self._reads.aborted_transactions(from_offset, to_offset, wait=wait)
-
-    def batch_at_timestamp(self, timestamp_ms: int) -> bytes | None:
-        """Blocking: return the first batch whose max timestamp is at least `timestamp_ms`."""
-        return self._reads.batch_at_timestamp(timestamp_ms)
-
-    def batch_of_max_timestamp(self) -> bytes | None:
-        """Blocking: return the first batch with the largest timestamp of all."""
-        return self._reads.batch_of_max_timestamp()
-
-    def headers(self, from_offset: int) -> Iterator[BatchHeader]:
-        """Blocking: iterate over the headers of the batches from the one that holds `from_offset` on."""
-        return self._reads.headers(from_offset)
 
     # --- removal and replacement of segments
 
@@ -430,7 +375,7 @@ class FilePartitionStore:
             new.services = services
             new.configure(old.config)
             self._start_offset = max(self._start_offset, copy._start_offset)
-            self.log = self._reads.log = new
+            self.log = new
             self.future_replica = None
             old.abandon()
         return True

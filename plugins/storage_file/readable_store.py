@@ -1,4 +1,4 @@
-"""Reads and lookups of one log, which continue when segments are deleted meanwhile or the partition moves.
+"""Reads and lookups of a partition, which continue when segments are deleted meanwhile or it moves.
 
 On the event loop they never wait: what is not in memory is `WouldBlock`, and repeated in a thread.
 """
@@ -21,24 +21,30 @@ from tidelog.plugins.storage_file.log_file import LogFile
 
 if TYPE_CHECKING:
     from tidelog.kernel.records.batch import BatchHeader
+    from tidelog.kernel.topic_partition import TopicPartition
     from tidelog.plugins.storage_file.log.local_log import LocalLog
     from tidelog.plugins.storage_file.segments.log_segments import LogSegments
 
 _Found = TypeVar("_Found")
 
 
-class LogReads:
-    """The reads of one partition; the methods are described in the `PartitionStore` of the seam.
+class ReadableStore:
+    """The part of a partition's store that any thread may use; `PartitionStore` describes the methods.
 
     `log` is replaced when a replica move ends: what meets files that are gone is then read from the new one.
     """
 
-    __slots__ = ("_name", "log")
+    __slots__ = ("_start_offset", "log", "topic_partition")
 
-    def __init__(self, name: str, log: LocalLog) -> None:
-        """`name` of the partition is for messages."""
-        self.log = log
-        self._name = name
+    def __init__(self, topic_partition: TopicPartition, log: LocalLog, log_start_offset: int) -> None:
+        self.topic_partition = topic_partition
+        self.log: LocalLog = log
+        self._start_offset = log_start_offset
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that is still there."""
+        return max(self._start_offset, self.log.segments.all[0].base_offset)
 
     def segments(self) -> Sequence[SegmentView]:
         """Blocking: return a view of each segment for cleanup policies, oldest first.
@@ -59,19 +65,8 @@ class LogReads:
         """Blocking: return the largest timestamp of the first batch of a segment, -1 without one."""
         return self._look_up(lambda segments: segments.first_timestamp(base_offset))
 
-    def read_from_log(
-        self,
-        offset: int,
-        max_bytes: int,
-        limit_offset: int,
-        log_start: Callable[[], int],
-        *,
-        wait: bool = False,
-    ) -> LogSlice:
-        """Return batches from the one that holds `offset` on. See `PartitionStore` for errors.
-
-        `log_start()` returns the log start offset, which may be raised meanwhile.
-        """
+    def read_batches(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
+        """Return batches from the one that holds `offset` on. See `PartitionStore` for errors."""
         if offset >= limit_offset:
             return EMPTY_SLICE
         log = self.log
@@ -80,7 +75,7 @@ class LogReads:
             if offset >= active.base_offset:
                 found = active.read_from_segment(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
             else:
-                found = self._read_inactive(log, offset, max_bytes, limit_offset, log_start, wait)
+                found = self._read_inactive(log, offset, max_bytes, limit_offset, wait)
             for region in found.regions:
                 if isinstance(region, FileRegion) and isinstance(region.file, LogFile):
                     # The region is read or sent later, and the disk may refuse then.
@@ -89,18 +84,12 @@ class LogReads:
         except OSError as error:
             if isinstance(error, FileNotFoundError) and self.log.segments.active is not active:
                 # The partition has moved to another log directory meanwhile.
-                return self.read_from_log(offset, max_bytes, limit_offset, log_start, wait=wait)
+                return self.read_batches(offset, max_bytes, limit_offset, wait=wait)
             log.report_disk_error(error)
             raise
 
     def _read_inactive(
-        self,
-        log: LocalLog,
-        offset: int,
-        max_bytes: int,
-        limit_offset: int,
-        log_start: Callable[[], int],
-        wait: bool,
+        self, log: LocalLog, offset: int, max_bytes: int, limit_offset: int, wait: bool
     ) -> LogSlice:
         changes = log.segments.changes
         try:
@@ -110,13 +99,13 @@ class LogReads:
                     return found
         except FileNotFoundError:
             # The segment was removed between taking the list and opening its file.
-            if offset < log_start():
-                raise OffsetOutOfRange(f"{self._name}: offset {offset} was deleted") from None
+            if offset < self.log_start_offset:
+                raise OffsetOutOfRange(f"{self.topic_partition}: offset {offset} was deleted") from None
             if not wait:
                 raise WouldBlock from None
             if not self._has_changed(log, changes):
                 raise
-            return self.read_from_log(offset, max_bytes, limit_offset, log_start, wait=wait)
+            return self.read_batches(offset, max_bytes, limit_offset, wait=wait)
         return EMPTY_SLICE
 
     def aborted_transactions(
