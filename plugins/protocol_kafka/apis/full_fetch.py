@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Awaitable, Generator, Iterator
 from functools import partial
+from operator import attrgetter
 
 import trio
 
@@ -117,12 +118,15 @@ async def _read_again(read: _FullRead) -> FetchResponse:
         return await read.in_thread(partial(read.once, wait=True))
 
 
+_partitions_of = attrgetter("partitions")
+
+
 class _FullRead(PartitionReads):
     """Passes over the partitions of a full request."""
 
     def __init__(self, context: RequestContext, request: FetchRequest, *, of_many: bool = False) -> None:
         """With `of_many` the request has more than `FEW_ELEMENTS` partitions."""
-        super().__init__(context, request, sum(len(topic.partitions) for topic in request.topics))
+        super().__init__(context, request, sum(map(len, map(_partitions_of, request.topics))))
         self.pace = ThreadPace() if of_many else None
         self._topics_asked = request.topics
 

@@ -112,7 +112,7 @@ def handle(
         verification = TransactionVerification(context, request.transactional_id)
         if missing := verification.missing(request):
             return _add_and_append(context, request, verification, missing)
-    appends = _Appends(context, request.acks, verification)
+    appends = _Appends(context, request.acks, verification, None if one_batch else Pace())
     response = appends.response
     response.responses = [*map(appends.append_topic, topics)]
     if appends.delayed or appends.flushes:
@@ -187,8 +187,13 @@ class _Appends:
     )
 
     def __init__(
-        self, context: RequestContext, acks: int, verification: TransactionVerification | None
+        self,
+        context: RequestContext,
+        acks: int,
+        verification: TransactionVerification | None,
+        pace: Pace | None,
     ) -> None:
+        """`pace` limits how long the first step appends, None where it has one batch."""
         self._context = context
         self._acks = acks
         self._verification = verification
@@ -196,7 +201,7 @@ class _Appends:
         self.delayed: list[DelayedAppend] = []
         self.flushes: list[DueFlush] = []
         self._at_once = APPENDS_AT_ONCE
-        self._pace = Pace()
+        self._pace = pace
         self._record_errors = MAX_RECORD_ERRORS
         self.response = ProduceResponse(responses=[])
 
@@ -258,7 +263,8 @@ class _Appends:
 
     def _has_to_wait(self, log: UnifiedLog) -> bool:
         """Return whether this step has appended enough."""
-        return self._at_once <= 0 or log in self._delayed_partitions or self._pace.is_over()
+        is_late = self._pace is not None and self._pace.is_over()
+        return is_late or self._at_once <= 0 or log in self._delayed_partitions
 
     def _is_empty_set(self, log: UnifiedLog, records: memoryview, answer: PartitionProduceResponse) -> bool:
         """Return whether there is nothing to append: no message, or a part of one, is no error in Kafka."""
@@ -289,10 +295,11 @@ class _Appends:
 
     async def finish(self) -> None:
         """Append what was delayed, then wait for the flushes that `flush.messages` requires."""
+        pace = self._pace or Pace()
         for number, batch in enumerate(self.delayed):
             if number % APPENDS_A_TURN == 0:
                 await trio.lowlevel.checkpoint()
-            await self._pace.turn()
+            await pace.turn()
             await self._append_delayed(batch)
         # One after the other: the appends have begun all of these flushes.
         for flush in self.flushes:

@@ -180,7 +180,7 @@ async def consumer_heartbeat(broker: Broker) -> bytes:
 
 @pytest.mark.parametrize(
     ("prepare", "functions", "files"),
-    [(produce, 35, 17), (fetch, 46, 17), (classic_heartbeat, 25, 12), (consumer_heartbeat, 40, 16)],
+    [(produce, 34, 16), (fetch, 44, 16), (classic_heartbeat, 23, 12), (consumer_heartbeat, 31, 15)],
 )
 async def test_call_path_of_a_warm_request(
     broker: Broker, exchange: Exchange, prepare: Prepare, functions: int, files: int
