@@ -20,15 +20,14 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import trio
 
 from tidelog.kernel.clock import Clock, wall_clock_ms
+from tidelog.kernel.cluster.broker_loggers import BrokerLoggers
+from tidelog.kernel.cluster.cluster import Cluster, advertised_addresses
+from tidelog.kernel.cluster.dynamic_config import DynamicConfig
+from tidelog.kernel.cluster.features import Features
+from tidelog.kernel.cluster.producer_ids import ProducerIds
+from tidelog.kernel.cluster.resource_configs import ResourceConfigs
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.listeners import format_address
-from tidelog.kernel.controller.broker_loggers import BrokerLoggers
-from tidelog.kernel.controller.cluster import Cluster, advertised_addresses
-from tidelog.kernel.controller.dynamic_config import DynamicConfig
-from tidelog.kernel.controller.features import Features
-from tidelog.kernel.controller.local import LocalController
-from tidelog.kernel.controller.producer_ids import ProducerIds
-from tidelog.kernel.controller.resource_configs import ResourceConfigs
 from tidelog.kernel.errors import CoordinatorNotAvailable, StorageError
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.garbage_collection import frozen_survivors, thaw_task
@@ -40,6 +39,7 @@ from tidelog.kernel.network import Server
 from tidelog.kernel.network.server import PeerWarnings
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.replica import ReplicaManager
+from tidelog.kernel.seams.controller import ControllerContext
 from tidelog.kernel.seams.coordination.backend import Coordinator, CoordinatorBackend
 from tidelog.kernel.seams.events import PartitionMoved, PartitionsOffline
 from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
@@ -117,8 +117,16 @@ class Broker:
         )
         reservations = Reservations(self.replicas, self.storage)
         self.features = Features(self.metadata, has_coordinator=plugins.has_group_coordinators)
-        self.controller = LocalController(
-            config, config[keys.NODE_ID], self.metadata, self.features, reservations, self._catch_up
+        self.controller = plugins.controller_backend(config[keys.CONTROLLER]).create(
+            ControllerContext(
+                config,
+                config[keys.NODE_ID],
+                self.metadata,
+                self.features.supported,
+                reservations,
+                self._catch_up,
+                plugins.controller_backend,
+            )
         )
         self.topics = Topics(
             config,

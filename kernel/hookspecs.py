@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.broker import BrokerContext, PluginHooks
     from tidelog.kernel.seams.cleanup import CleanupPolicy
     from tidelog.kernel.seams.compression import CompressionCodec
+    from tidelog.kernel.seams.controller import ControllerBackend
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
     from tidelog.kernel.seams.events import EventListener
@@ -56,6 +57,11 @@ def tidelog_storage_backends() -> Iterable[StorageBackend]:  # type: ignore[empt
 @hookspec
 def tidelog_metadata_stores() -> Iterable[MetadataBackend]:  # type: ignore[empty-body]
     """Return stores of topics, configuration and producer ids that the key `metadata` can name."""
+
+
+@hookspec
+def tidelog_controllers() -> Iterable[ControllerBackend]:  # type: ignore[empty-body]
+    """Return deciders of changes of the metadata that the key `controller` can name."""
 
 
 @hookspec

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from tidelog.kernel.clock import Clock
+from tidelog.kernel.cluster.dynamic_config import DynamicConfig
+from tidelog.kernel.cluster.features import Features
 from tidelog.kernel.config import Config, keys
-from tidelog.kernel.controller.dynamic_config import DynamicConfig
-from tidelog.kernel.controller.features import Features
-from tidelog.kernel.controller.local import LocalController
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.log.memory_budget import Unpacking
 from tidelog.kernel.metadata.publisher import MetadataPublisher
 from tidelog.kernel.replica import ReplicaManager
+from tidelog.kernel.seams.controller import ControllerContext
 from tidelog.kernel.seams.metadata import MetadataStore
 from tidelog.kernel.seams.storage import Storage
 from tidelog.kernel.seams.tasks import Tasks
 from tidelog.kernel.topics import Topics
 from tidelog.kernel.topics.reservations import Reservations
+from tidelog.plugins.controller_local.plugin import LocalBackend
 
 
 class ImageFollowers:
@@ -33,7 +34,18 @@ class ImageFollowers:
         features = Features(metadata, has_coordinator=False)
         node_id = config[keys.NODE_ID]
         self._metadata = metadata
-        self.controller = LocalController(config, node_id, metadata, features, reservations, self._catch_up)
+        backend = LocalBackend()
+        self.controller = backend.create(
+            ControllerContext(
+                config,
+                node_id,
+                metadata,
+                features.supported,
+                reservations,
+                self._catch_up,
+                lambda name: backend,
+            )
+        )
         self.topics = Topics(
             config, storage, self.replicas, reservations, metadata, self.controller, tasks, self.events
         )

@@ -77,6 +77,14 @@ METADATA = ConfigKey(
     "that an installed plugin offers. When it is not set, `kraft` with a storage that keeps its data, and "
     "`memory` with others.",
 )
+CONTROLLER = ConfigKey(
+    name="controller",
+    type=string(non_empty=True),
+    default="local",
+    chooses="controller",
+    documentation="What decides changes of topics, configuration and all else in the metadata: the name of a "
+    "controller that an installed plugin offers.",
+)
 COORDINATOR = ConfigKey(
     name="coordinator",
     type=string(non_empty=True),

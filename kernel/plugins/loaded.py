@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.broker import BrokerContext
     from tidelog.kernel.seams.cleanup import CleanupPolicy
     from tidelog.kernel.seams.compression import CompressionCodec
+    from tidelog.kernel.seams.controller import ControllerBackend
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
     from tidelog.kernel.seams.events import EventListener
@@ -44,6 +45,7 @@ NOT_CODECS = (NO_COMPRESSION, COMPRESSION_OF_PRODUCER, UNCOMPRESSED)
 NAMED_SEAMS = {
     "tidelog_storage_backends": "storage",
     "tidelog_metadata_stores": "metadata store",
+    "tidelog_controllers": "controller",
     "tidelog_index_formats": "index format",
     "tidelog_cleanup_policies": "cleanup policy",
     "tidelog_compression_codecs": "compression codec",
@@ -137,6 +139,10 @@ class Plugins:
                 "stray; choose a durable metadata store"
             )
         return found
+
+    def controller_backend(self, name: str) -> ControllerBackend:
+        """Return the controller of that name."""
+        return cast("ControllerBackend", self._pick("controller", name, "tidelog_controllers"))
 
     def index_formats(self) -> dict[str, IndexFormat]:
         """Return all index formats by name."""

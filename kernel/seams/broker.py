@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tidelog.kernel.clock import Clock
+    from tidelog.kernel.cluster.resource_configs import ResourceConfigs
     from tidelog.kernel.config import Config
-    from tidelog.kernel.controller.resource_configs import ResourceConfigs
     from tidelog.kernel.replica import ReplicaManager
     from tidelog.kernel.seams.cleanup import CleanupPolicy, LogCleaner
     from tidelog.kernel.seams.events import Events

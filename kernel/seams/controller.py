@@ -1,4 +1,4 @@
-"""The controller seam: who decides what becomes true of the cluster.
+"""The controller seam: who decides what becomes true of the cluster, chosen by the key `controller`.
 
 A controller validates a request against the metadata image, and commits what it decides; it opens no file.
 The image follows, and the parts of the broker follow the image: when a method returns, they have the change.
@@ -6,18 +6,19 @@ The image follows, and the parts of the broker follow the image: when a method r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import attrs
 
 if TYPE_CHECKING:
-    from tidelog.kernel.config import Alter, TopicConfig
+    from tidelog.kernel.config import Alter, Config, TopicConfig
     from tidelog.kernel.errors import BrokerError
-    from tidelog.kernel.metadata import ResourceScope, TopicImage
+    from tidelog.kernel.metadata import MetadataImage, ResourceScope, TopicImage
     from tidelog.kernel.metadata.client_quotas import QuotaEntity
     from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
-    from tidelog.kernel.seams.features import FeatureUpdate
+    from tidelog.kernel.seams.features import FeatureUpdate, SupportedLevels
+    from tidelog.kernel.seams.metadata import MetadataStore
 
 
 @attrs.frozen
@@ -67,6 +68,10 @@ class Controller(Protocol):
 
     Each method raises `StorageError` if what it decided cannot be made durable; all is as before then.
     """
+
+    def load(self, image: MetadataImage) -> None:
+        """Take over the image as a whole, before anything is decided."""
+        ...
 
     def check_topic(self, new: TopicSpec) -> TopicImage:
         """Return the topic that `create_topics` would create.
@@ -165,4 +170,35 @@ class Controller(Protocol):
 
     async def allocate_producer_ids(self, count: int) -> range:
         """Return producer ids that were never returned before."""
+        ...
+
+
+@attrs.frozen
+class ControllerContext:
+    """What a controller may use of its broker.
+
+    `supported_features` are those of the broker, `storage` reserves room for new partitions, and `catch_up()`
+    returns when the broker has applied what was committed to `metadata`. `backend(name)` is another kind of
+    controller, for one that wraps it.
+    """
+
+    config: Config
+    node_id: int
+    metadata: MetadataStore
+    supported_features: Mapping[str, SupportedLevels]
+    storage: PartitionReservations
+    catch_up: Callable[[], Awaitable[None]]
+    backend: Callable[[str], ControllerBackend]
+
+
+class ControllerBackend(Protocol):
+    """A kind of controller, as a plugin offers it."""
+
+    @property
+    def name(self) -> str:
+        """The name that the key `controller` chooses it by."""
+        ...
+
+    def create(self, context: ControllerContext) -> Controller:
+        """Return a controller that has loaded no image yet."""
         ...

@@ -24,9 +24,9 @@ from tidelog.kernel.seams.broker import BrokerContext
 from tidelog.kernel.seams.storage import Region, Storage
 
 if TYPE_CHECKING:
-    from tidelog.kernel.controller.broker_loggers import BrokerLoggers
-    from tidelog.kernel.controller.cluster import Cluster
-    from tidelog.kernel.controller.features import Features
+    from tidelog.kernel.cluster.broker_loggers import BrokerLoggers
+    from tidelog.kernel.cluster.cluster import Cluster
+    from tidelog.kernel.cluster.features import Features
     from tidelog.kernel.metadata import MetadataImage
     from tidelog.kernel.network.server import PeerWarnings
     from tidelog.kernel.seams.controller import Controller

@@ -21,8 +21,8 @@ from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from tidelog.kernel.cluster.resource_configs import ResourceConfigs
     from tidelog.kernel.config import TopicConfig
-    from tidelog.kernel.controller.resource_configs import ResourceConfigs
     from tidelog.kernel.seams.wire import Peer
 
 _log = logging.getLogger(__name__)

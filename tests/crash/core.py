@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.image_followers import ImageFollowers
+from tidelog.kernel.cluster.dynamic_config import DynamicConfig
 from tidelog.kernel.config import Config, TopicConfig, keys
-from tidelog.kernel.controller.dynamic_config import DynamicConfig
-from tidelog.kernel.controller.local import LocalController
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.metadata import MetadataDelta
 from tidelog.kernel.metadata.publisher import MetadataPublisher
 from tidelog.kernel.plugins import builtin
-from tidelog.kernel.seams.controller import TopicSpec
+from tidelog.kernel.seams.controller import Controller, TopicSpec
 from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
 from tidelog.kernel.seams.storage import StorageContext, TopicPartition
 from tidelog.kernel.stores import close_stores, open_stores
@@ -59,7 +58,7 @@ class Core:
         self.topics: Topics
         self.dynamic_config: DynamicConfig
         self.publisher: MetadataPublisher
-        self.controller: LocalController
+        self.controller: Controller
 
     async def open(self) -> None:
         """Start, as a broker does before it listens."""

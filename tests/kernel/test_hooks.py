@@ -24,7 +24,7 @@ from tests.kernel.plugins.distributions import import_folder
 from tests.log_cleanup import run_policies
 from tests.plugins.protocol_kafka.against_kafka.asking import Asker
 from tidelog.kernel.config import topic_config
-from tidelog.kernel.errors import ConfigError, InvalidTopicConfig, PluginError
+from tidelog.kernel.errors import ConfigError, InvalidTopicConfig, PluginError, StorageError
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.records.batch import parse_header
@@ -162,6 +162,20 @@ async def test_tidelog_metadata_stores_have_to_fit_the_durability_of_the_storage
     broker = new_broker({"metadata": "kraft", "storage": "memory"})
     with pytest.raises(ConfigError, match="needs a storage with log directories"):
         await open_stores(broker.storage, broker.metadata)
+
+
+async def test_tidelog_controllers(example: Example) -> None:
+    settings = {"plugins": example("tidelog_controllers"), "controller": "few-partitions"}
+    async with running_broker(settings) as broker:
+        await broker.topics.create(TopicSpec("t", 99))
+        with pytest.raises(StorageError, match="no more than 100 partitions"):
+            await broker.topics.create(TopicSpec("u", 2))
+        await broker.topics.create(TopicSpec("u", 1))
+        with pytest.raises(StorageError, match="no more than 100 partitions"):
+            await broker.topics.grow("u", 2)
+        assert len([*broker.topics.partitions()]) == 100
+    with pytest.raises(PluginError, match="There is no controller named 'remote'"):
+        new_broker({"controller": "remote"})
 
 
 async def test_tidelog_index_formats(installed: Example, tmp_path: Path) -> None:

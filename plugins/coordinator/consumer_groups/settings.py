@@ -14,8 +14,8 @@ from tidelog.plugins.coordinator.consumer_groups import keys
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 
 if TYPE_CHECKING:
+    from tidelog.kernel.cluster.resource_configs import ResourceConfigs
     from tidelog.kernel.config import Config, TopicConfig
-    from tidelog.kernel.controller.resource_configs import ResourceConfigs
     from tidelog.kernel.seams.tasks import Tasks
     from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
     from tidelog.plugins.coordinator.groups.registry import GroupRegistry

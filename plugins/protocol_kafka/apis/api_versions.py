@@ -19,7 +19,7 @@ from tidelog.plugins.protocol_kafka.messages.api_versions import (
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from tidelog.kernel.controller.features import Features
+    from tidelog.kernel.cluster.features import Features
 
 
 SOFTWARE_SINCE = 3

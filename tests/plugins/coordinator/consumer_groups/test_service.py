@@ -17,8 +17,8 @@ from tests.plugins.coordinator.groups.group_coordinator import (
     new_coordinator,
     partition_for,
 )
+from tidelog.kernel.cluster.resource_configs import ResourceConfigs
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.controller.resource_configs import ResourceConfigs
 from tidelog.kernel.errors import (
     ConfigError,
     CoordinatorLoadInProgress,

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.controller.producer_ids import BLOCK_SIZE
+from tidelog.kernel.cluster.producer_ids import BLOCK_SIZE
 from tidelog.kernel.metadata import MetadataDelta
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID

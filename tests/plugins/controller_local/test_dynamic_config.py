@@ -10,15 +10,15 @@ import pytest
 from tests.crash.core import Core
 from tidelog.kernel.config import UnsupportedKey, keys
 from tidelog.kernel.config.unsupported import UnsupportedKeys
-from tidelog.kernel.controller.local import LocalController
 from tidelog.kernel.errors import BrokerError, InvalidConfig, InvalidRequest
 from tidelog.kernel.metadata import ConfigResource, MetadataDelta
+from tidelog.kernel.seams.controller import Controller
 from tidelog.kernel.seams.storage.keys import SEGMENT_MS
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.apis.config_changes import replaced_by
 
 
-def dynamic(core: Core) -> LocalController:
+def dynamic(core: Core) -> Controller:
     """Return what alters the broker's own keys, which are those of the image."""
     core.dynamic_config.load(core.metadata.image)
     return core.controller

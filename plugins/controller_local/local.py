@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import trio
 
-from tidelog.kernel.controller.client_quotas import QuotaAlterations, decide_client_quotas
-from tidelog.kernel.controller.dynamic_config import BrokerConfigRules
-from tidelog.kernel.controller.features import decide_levels
-from tidelog.kernel.controller.resource_configs import TITLES, ResourceConfigRules
-from tidelog.kernel.controller.scram import decide_credentials
-from tidelog.kernel.controller.topics import TopicRules, existing_topic
+from tidelog.kernel.config.resource_settings import TITLES
 from tidelog.kernel.errors import BrokerError, StorageError, UnknownTopicOrPartition
 from tidelog.kernel.metadata import ConfigResource, MetadataDelta, ResourceScope
 from tidelog.kernel.pace import Pace
+from tidelog.plugins.controller_local.broker_configs import BrokerConfigRules
+from tidelog.plugins.controller_local.client_quotas import QuotaAlterations, decide_client_quotas
+from tidelog.plugins.controller_local.features import decide_levels
+from tidelog.plugins.controller_local.resource_configs import ResourceConfigRules
+from tidelog.plugins.controller_local.scram import decide_credentials
+from tidelog.plugins.controller_local.topics import TopicRules, existing_topic
 
 if TYPE_CHECKING:
-    from tidelog.kernel.config import Alter, Config
-    from tidelog.kernel.controller.features import Features
+    from tidelog.kernel.config import Alter
     from tidelog.kernel.metadata import MetadataImage, TopicImage
     from tidelog.kernel.metadata.client_quotas import QuotaEntity
     from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
-    from tidelog.kernel.seams.controller import NewPartitions, PartitionReservations, TopicSpec
+    from tidelog.kernel.seams.controller import ControllerContext, NewPartitions, TopicSpec
     from tidelog.kernel.seams.features import FeatureUpdate
-    from tidelog.kernel.seams.metadata import MetadataStore
 
 _log = logging.getLogger(__name__)
 
@@ -36,21 +35,13 @@ _NOTHING = MetadataDelta()
 class LocalController:
     """`Controller` that commits what it decides at once; the broker has applied it on return."""
 
-    def __init__(
-        self,
-        config: Config,
-        node_id: int,
-        metadata: MetadataStore,
-        features: Features,
-        storage: PartitionReservations,
-        catch_up: Callable[[], Awaitable[None]],
-    ) -> None:
-        """`catch_up()` returns when the broker has applied what was committed."""
-        self._metadata = metadata
-        self._catch_up = catch_up
-        self._features = features
-        self._storage = storage
-        self._topic_rules = TopicRules(config, node_id, storage.check_topic)
+    def __init__(self, context: ControllerContext) -> None:
+        config, node_id = context.config, context.node_id
+        self._metadata = context.metadata
+        self._supported_features = context.supported_features
+        self._catch_up = context.catch_up
+        self._storage = context.storage
+        self._topic_rules = TopicRules(config, node_id, context.storage.check_topic)
         self._broker_rules = BrokerConfigRules(config, node_id)
         self._resource_rules = ResourceConfigRules(config)
         # What is decided must still be so when it is committed. Quotas may wait for names of hosts meanwhile.
@@ -257,7 +248,7 @@ class LocalController:
     async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> None:
         """Change all of these levels or none."""
         async with self._configuring:
-            delta = decide_levels(self._metadata.image, self._features.supported, updates)
+            delta = decide_levels(self._metadata.image, self._supported_features, updates)
             self._metadata.check_levels(delta.features)
             if delta == _NOTHING or validate_only:
                 return

@@ -1,0 +1,1 @@
+"""What this broker has of the cluster beside topics: brokers, features, configuration, producer ids."""

@@ -1,0 +1,241 @@
+"""Conformance of controllers: a suite that everything passes that the key `controller` can name.
+
+    class TestMyController(ControllerConformance, controller="mine"): ...
+
+Each test runs a broker in memory, whose image and parts have what the controller decided when it returns.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import AsyncGenerator, Mapping
+from typing import ClassVar
+
+import pytest
+import trio
+
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.config import Alter, keys
+from tidelog.kernel.errors import (
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidRequest,
+    InvalidTopic,
+    InvalidTopicConfig,
+    InvalidUpdateVersion,
+    ResourceNotFound,
+    StorageError,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+from tidelog.kernel.metadata import MetadataDelta, MetadataImage, TopicImage
+from tidelog.kernel.metadata.client_quotas import CLIENT_ID, USER
+from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
+from tidelog.kernel.seams.controller import TopicSpec
+from tidelog.kernel.seams.features import GROUP_VERSION, FeatureUpdate, UpgradeType
+from tidelog.kernel.testing.broker import running_broker
+
+ALICE = CredentialKey("alice", 1)
+ENTITY = frozenset({(USER, "alice"), (CLIENT_ID, "app")})
+
+
+class ControllerConformance:
+    """The suite; `settings` are further keys of the broker."""
+
+    controller_name: ClassVar[str]
+    settings: ClassVar[Mapping[str, object]] = {}
+
+    def __init_subclass__(cls, *, controller: str) -> None:
+        super().__init_subclass__()
+        cls.controller_name = controller
+
+    @pytest.fixture
+    async def broker(self) -> AsyncGenerator[Broker]:
+        """Run a broker that has this controller."""
+        async with running_broker({**self.settings, "controller": self.controller_name}) as broker:
+            yield broker
+
+    async def test_create_topics_returns_each_topic_or_why_there_is_none(self, broker: Broker) -> None:
+        controller = broker.controller
+        specs = [TopicSpec("t", 2, config={"flush.messages": "7"}), TopicSpec("t", 1), TopicSpec("a/b")]
+        created, twice, misnamed = await controller.create_topics(specs)
+        assert isinstance(created, TopicImage)
+        assert isinstance(twice, TopicAlreadyExists)
+        assert isinstance(misnamed, InvalidTopic)
+        image, topic = broker.image.topics["t"], broker.topics.get("t")
+        assert image.topic_id == topic.topic_id == created.topic_id
+        assert [partition.is_leader for partition in topic.partitions] == [True, True]
+        assert topic.config[keys.FLUSH_MESSAGES] == 7
+        (again,) = await controller.create_topics([TopicSpec("t")])
+        assert isinstance(again, TopicAlreadyExists)
+
+    async def test_check_topic_and_check_partitions_change_nothing(self, broker: Broker) -> None:
+        controller = broker.controller
+        assert len(controller.check_topic(TopicSpec("t", 3)).partitions) == 3
+        assert not broker.image.topics
+        await controller.create_topics([TopicSpec("t", 1)])
+        assert controller.check_partitions("t", 4) == 3
+        assert len(broker.image.topics["t"].partitions) == 1
+        with pytest.raises(TopicAlreadyExists):
+            controller.check_topic(TopicSpec("t"))
+        with pytest.raises(InvalidPartitions):
+            controller.check_partitions("t", 1)
+
+    async def test_create_partitions_adds_them_behind_those_that_are_there(self, broker: Broker) -> None:
+        await broker.controller.create_topics([TopicSpec("t", 1), TopicSpec("u", 1)])
+        first = broker.topics.get("t").partitions[0]
+        results = await broker.controller.create_partitions([("t", 3), ("u", 1), ("v", 2)])
+        assert results[0] is None
+        assert isinstance(results[1], InvalidPartitions)
+        assert isinstance(results[2], UnknownTopicOrPartition)
+        partitions = broker.topics.get("t").partitions
+        assert (len(partitions), partitions[0]) == (3, first)
+        assert [len(topic.partitions) for topic in broker.image.topics.values()] == [3, 1]
+
+    async def test_alter_topic_configs_replaces_settings_unless_it_only_validates(
+        self, broker: Broker
+    ) -> None:
+        controller = broker.controller
+        await controller.create_topics([TopicSpec("t", 1, config={"flush.messages": "7"})])
+        change: list[tuple[str, Alter]] = [("t", lambda before: {**before, "flush.ms": "5"})]
+        assert await controller.alter_topic_configs(change, validate_only=True) == [None]
+        assert broker.topics.get("t").overrides == {"flush.messages": "7"}
+        assert await controller.alter_topic_configs(change) == [None]
+        assert broker.image.topics["t"].config == {"flush.messages": "7", "flush.ms": "5"}
+        assert broker.topics.get("t").config[keys.FLUSH_MESSAGES] == 7
+        unknown, invalid = await controller.alter_topic_configs(
+            [("u", dict), ("t", lambda _: {"flush.ms": "soon"})]
+        )
+        assert isinstance(unknown, UnknownTopicOrPartition)
+        assert isinstance(invalid, InvalidTopicConfig)
+
+    async def test_delete_topics_frees_their_names(self, broker: Broker) -> None:
+        (created,) = await broker.controller.create_topics([TopicSpec("t", 1)])
+        deleted, unknown = await broker.controller.delete_topics(["t", "u"])
+        assert deleted is None
+        assert isinstance(unknown, UnknownTopicOrPartition)
+        assert broker.topics.find("t") is None
+        assert not broker.image.topics
+        (again,) = await broker.controller.create_topics([TopicSpec("t", 1)])
+        assert isinstance(created, TopicImage)
+        assert isinstance(again, TopicImage)
+        assert again.topic_id != created.topic_id
+
+    async def test_alter_broker_config_is_in_force_unless_it_only_validates(self, broker: Broker) -> None:
+        controller, key = broker.controller, keys.LOG_FLUSH_INTERVAL_MESSAGES
+        before = broker.config[key]
+        await controller.alter_broker_config(None, lambda _: {key.name: "7"}, validate_only=True)
+        assert broker.config[key] == before
+        await controller.alter_broker_config(None, lambda _: {key.name: "7"})
+        await controller.alter_broker_config(broker.config[keys.NODE_ID], lambda _: {key.name: "9"})
+        assert broker.config[key] == 9
+        with pytest.raises(InvalidRequest):
+            await controller.alter_broker_config(None, lambda _: {"node.id": "2"})
+        with pytest.raises(InvalidConfig):
+            await controller.alter_broker_config(None, lambda _: {"no.such.key": "2"})
+
+    async def test_alter_resource_configs_of_a_group(self, broker: Broker) -> None:
+        controller = broker.controller
+        named, unnamed = await controller.alter_resource_configs(
+            "group",
+            [("g", lambda _: {"consumer.session.timeout.ms": "50000"}), ("", lambda _: {})],
+        )
+        assert named is None
+        assert isinstance(unnamed, InvalidRequest)
+        assert broker.resource_configs.settings("group", "g") == {"consumer.session.timeout.ms": "50000"}
+        assert await controller.alter_resource_configs(
+            "group", [("g", lambda _: {})], validate_only=True
+        ) == [None]
+        assert broker.resource_configs.names("group") == ["g"]
+
+    async def test_alter_client_quotas_sets_and_removes_values(self, broker: Broker) -> None:
+        controller, unknown = broker.controller, frozenset({("planet", "earth")})
+        rates = {"producer_byte_rate": 5.0, "consumer_byte_rate": 6.0}
+        refused = await controller.alter_client_quotas({ENTITY: rates, unknown: rates})
+        assert [*refused] == [unknown]
+        assert isinstance(refused[unknown], InvalidRequest)
+        assert not await controller.alter_client_quotas({ENTITY: {"producer_byte_rate": None}})
+        assert not await controller.alter_client_quotas(
+            {ENTITY: {"consumer_byte_rate": 1.0}}, validate_only=True
+        )
+        assert dict(broker.image.quotas) == {ENTITY: {"consumer_byte_rate": 6.0}}
+
+    async def test_alter_scram_credentials_stores_no_password(self, broker: Broker) -> None:
+        upsertion = ScramUpsertion(ALICE, b"salt", b"salted password", 4096)
+        assert await broker.controller.alter_scram_credentials((), [upsertion]) == {"alice": None}
+        stored = broker.image.credentials[ALICE]
+        assert (stored.salt, stored.iterations) == (b"salt", 4096)
+        assert upsertion.salted_password not in (stored.stored_key, stored.server_key)
+        assert await broker.controller.alter_scram_credentials([ALICE], ()) == {"alice": None}
+        results = await broker.controller.alter_scram_credentials([ALICE], ())
+        assert isinstance(results["alice"], ResourceNotFound)
+        assert not broker.image.credentials
+
+    async def test_update_features_changes_all_levels_or_none(self, broker: Broker) -> None:
+        down = FeatureUpdate(GROUP_VERSION, 0, UpgradeType.SAFE_DOWNGRADE)
+        unknown = FeatureUpdate("no.such.feature", 1, UpgradeType.UPGRADE)
+        level = broker.features.level(GROUP_VERSION)
+        with pytest.raises(InvalidUpdateVersion):
+            await broker.controller.update_features([down, unknown])
+        await broker.controller.update_features([down], validate_only=True)
+        assert broker.features.level(GROUP_VERSION) == level > 0
+        await broker.controller.update_features([down])
+        assert broker.features.level(GROUP_VERSION) == 0
+
+    async def test_allocate_producer_ids_returns_each_id_once(self, broker: Broker) -> None:
+        blocks: list[range] = []
+
+        async def allocate() -> None:
+            blocks.append(await broker.controller.allocate_producer_ids(10))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(allocate)
+        ids = [each for block in blocks for each in block]
+        assert len(set(ids)) == len(ids) == 50
+        assert broker.image.next_producer_id > max(ids)
+
+    async def test_what_cannot_be_made_durable_changes_nothing(
+        self, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await broker.controller.create_topics([TopicSpec("t", 1)])
+        before = broker.image
+
+        async def refuse(delta: MetadataDelta) -> None:
+            raise OSError(errno.ENOSPC, "no room")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(broker.metadata, "commit", refuse)
+            await self._refuse_everything(broker)
+        assert_unchanged(broker, before)
+        (created,) = await broker.controller.create_topics([TopicSpec("u", 1)])
+        assert isinstance(created, TopicImage)
+
+    async def _refuse_everything(self, broker: Broker) -> None:
+        controller = broker.controller
+        for results in (
+            await controller.create_topics([TopicSpec("u", 1)]),
+            await controller.create_partitions([("t", 2)]),
+            await controller.alter_topic_configs([("t", lambda _: {"flush.ms": "5"})]),
+            await controller.delete_topics(["t"]),
+            await controller.alter_resource_configs(
+                "group", [("g", lambda _: {"consumer.session.timeout.ms": "50000"})]
+            ),
+        ):
+            assert [type(result) for result in results] == [StorageError]
+        for change in (
+            lambda: controller.alter_broker_config(None, lambda _: {"log.flush.interval.messages": "7"}),
+            lambda: controller.alter_client_quotas({ENTITY: {"producer_byte_rate": 5.0}}),
+            lambda: controller.alter_scram_credentials((), [ScramUpsertion(ALICE, b"s", b"p", 4096)]),
+            lambda: controller.update_features([FeatureUpdate(GROUP_VERSION, 0, UpgradeType.SAFE_DOWNGRADE)]),
+            lambda: controller.allocate_producer_ids(10),
+        ):
+            with pytest.raises(StorageError):
+                await change()
+
+
+def assert_unchanged(broker: Broker, before: MetadataImage) -> None:
+    """Assert that image and topics are as before."""
+    assert broker.image is before
+    assert [topic.name for topic in broker.topics] == [*before.topics]
+    assert len(broker.topics.get("t").partitions) == 1
