@@ -33,7 +33,7 @@ def _no_listener_for_clients(values: Mapping[str, object]) -> Iterator[str]:
 
 def _unserved_protocols(values: Mapping[str, object]) -> Iterator[str]:
     for listener in served_listeners(values):
-        protocol = _protocol(values, listener)
+        protocol = security_protocol(values, listener)
         if protocol not in SECURITY_PROTOCOLS:
             yield (
                 f"listener.security.protocol.map: gives the listener {listener.name} the protocol "
@@ -101,7 +101,8 @@ def served_listeners(values: Mapping[str, object]) -> tuple[Listener, ...]:
     return tuple(listener for listener in _value(values, keys.LISTENERS) if listener.name not in reserved)
 
 
-def _protocol(values: Mapping[str, object], listener: Listener) -> str:
+def security_protocol(values: Mapping[str, object], listener: Listener) -> str:
+    """Return the name of the security protocol of a listener."""
     protocols = _value(values, keys.LISTENER_SECURITY_PROTOCOL_MAP)
     return protocols.get(listener.name, listener.name if listener.name in SECURITY_PROTOCOLS else "PLAINTEXT")
 

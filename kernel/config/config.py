@@ -160,6 +160,7 @@ class Config:
                 listener.name,
                 listener.host,
                 listener.port,
+                security_protocol=checks.security_protocol(self._values, listener),
                 codec=codecs.get(listener.name, DEFAULT_CODEC),
                 advertised=advertised.get(listener.name),
             )

@@ -31,11 +31,12 @@ class Listener:
 
 @attrs.frozen
 class ServedListener(Listener):
-    """A listener that the broker opens: the codec of its connections, and the address to advertise.
+    """A listener that the broker opens: security protocol and codec of its connections, address to advertise.
 
     Without `advertised` the bound address is advertised. The port 0 in it stands for the bound port.
     """
 
+    security_protocol: str
     codec: str
     advertised: Listener | None
 

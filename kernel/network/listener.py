@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from tidelog.kernel.config import Config, Listener, keys
+from tidelog.kernel.config import Config, Listener, ServedListener, keys
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.rate_limit import RateLimit
 
@@ -28,7 +28,7 @@ CLOSED = -1
 class BoundListener:
     """A listener of the configuration with its socket."""
 
-    def __init__(self, listener: Listener, config: Config) -> None:
+    def __init__(self, listener: ServedListener, config: Config) -> None:
         """Bind and listen.
 
         Raises:

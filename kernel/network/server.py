@@ -22,7 +22,7 @@ from tidelog.kernel.network.listener import BoundListener
 from tidelog.kernel.network.memory import MemoryReturn, keep_freed_blocks, memory_bytes
 from tidelog.kernel.network.quiet_clients import QuietClients
 from tidelog.kernel.network.request_memory import RequestMemory
-from tidelog.kernel.network.transport import MakeTransport, PlainTransport
+from tidelog.kernel.network.transport import TRANSPORTS, MakeTransport, Transport
 from tidelog.kernel.network.turns import Turns
 from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.seams.wire import CountingWireCodec, Peer, WireCodec, WireContext
@@ -52,11 +52,11 @@ class Server:
         self,
         broker: WireContext,
         codecs: Mapping[str, WireCodec],
-        make_transport: MakeTransport = PlainTransport.of,
+        transports: Mapping[str, MakeTransport] = TRANSPORTS,
     ) -> None:
-        """`codecs` has the wire protocol of each listener by the listener's name."""
+        """`codecs` has wire protocols by the names of listeners, `transports` by their security protocols."""
         config = broker.config
-        self._make_transport = make_transport
+        self._transports = transports
         self._broker = broker
         self._codecs = codecs
         idle_ms = config[keys.CONNECTIONS_MAX_IDLE_MS]
@@ -160,12 +160,12 @@ class Server:
             refusal = self._limits.refusal(peer.host)
             if refusal is None:
                 self._limits.opened(peer.host, peer.listener_name)
-                self._serve(sock, peer, connections)
+                self._serve(make_transport(sock), peer, connections)
             else:
                 sock.close()
                 self._broker.peer_warnings.warn(peer, "refusing a connection of", refusal)
 
-        name = bound.listener.name
+        name, make_transport = bound.listener.name, self._transports[bound.listener.security_protocol]
         try:
             await bound.accept_forever(
                 partial(self._limits.wait_for_room, name), partial(self._creation_pause, name), handle
@@ -211,19 +211,19 @@ class Server:
                 finally:
                     self._held -= 1
 
-    def _serve(self, sock: socket.socket, peer: Peer, connections: trio.Nursery) -> None:
+    def _serve(self, transport: Transport, peer: Peer, connections: trio.Nursery) -> None:
         memory = self.request_memory.share()
         try:
             wire = self._codecs[peer.listener_name].connect(self._broker, peer, memory)
         except Exception:
-            sock.close()
+            transport.close()
             self._limits.closed(peer.host, peer.listener_name)
             extra = {"peer": str(peer)}
             _log.exception("the connection of %s failed inside the broker", peer, extra=extra)
             return
         warnings = self._broker.peer_warnings
         connection = Connection(
-            self._make_transport(sock),
+            transport,
             wire,
             peer,
             warnings,

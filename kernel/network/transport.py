@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 import termios
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol, TypeAlias
 
 import trio
@@ -140,3 +140,7 @@ class PlainTransport(socket.socket):
             return int.from_bytes(fcntl.ioctl(self, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
         except OSError:
             return 0
+
+
+TRANSPORTS: Final[Mapping[str, MakeTransport]] = {"PLAINTEXT": PlainTransport.of}
+"""The transport of a listener, by its security protocol."""

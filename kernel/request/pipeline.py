@@ -1,7 +1,7 @@
 """Stages around a handler, in their order.
 
     before:  authentication → authorization → quota → metrics → log → faults → the handler
-    after:   in the same order, with the response and the time it took
+    after:   in the same order, with the response and the time it took; or with the error, if there is none
 
 The composed handler is called like a bare one: it returns the response, or an awaitable of it. With a
 throttle time it returns an awaitable of a `Throttled`.
@@ -57,19 +57,49 @@ class StagedHandler(Generic[C_contra]):
         """Handle a request."""
         request, started = self._form.describe(context, message), self._clock()
         try:
-            for stage in self._stages:
-                stage.before(request)
-        except BrokerError as error:
-            outcome = self._form.refuse(context, message, error)
-        else:
-            outcome = self._handle(context, message)
+            outcome = self._begin(context, message, request, 0)
+        except BaseException as error:
+            self._fail(request, error, started)
+            raise
         if isinstance(outcome, Awaitable):
             return self._finish_later(request, cast("Awaitable[object]", outcome), started)
         done = self._finish(request, outcome, started)
         return _done(done) if type(done) is Throttled else done
 
+    def _begin(self, context: C_contra, message: Any, request: Request, first: int) -> object:
+        """Call the stages from number `first` on, then the handler; return the response, or an awaitable."""
+        try:
+            for number in range(first, len(self._stages)):
+                decision = self._stages[number].before(request)
+                if decision is not None:
+                    return self._begin_once_decided(context, message, request, number + 1, decision)
+        except BrokerError as error:
+            return self._form.refuse(context, message, error)
+        return self._handle(context, message)
+
+    async def _begin_once_decided(
+        self, context: C_contra, message: Any, request: Request, following: int, decision: Awaitable[None]
+    ) -> object:
+        try:
+            await decision
+        except BrokerError as error:
+            outcome = self._form.refuse(context, message, error)
+        else:
+            outcome = self._begin(context, message, request, following)
+        return await cast("Awaitable[object]", outcome) if isinstance(outcome, Awaitable) else outcome
+
     async def _finish_later(self, request: Request, outcome: Awaitable[object], started: float) -> object:
-        return self._finish(request, await outcome, started)
+        try:
+            response = await outcome
+        except BaseException as error:
+            self._fail(request, error, started)
+            raise
+        return self._finish(request, response, started)
+
+    def _fail(self, request: Request, error: BaseException, started: float) -> None:
+        seconds = self._clock() - started
+        for stage in self._stages:
+            stage.failed(request, error, seconds)
 
     def _finish(self, request: Request, response: object, started: float) -> object:
         seconds, throttle_s = self._clock() - started, 0.0

@@ -6,7 +6,7 @@ requests. Where no stage is, a request costs what it costs without the seam.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
@@ -82,7 +82,8 @@ class RequestedApi(NamedTuple):
 class Request(NamedTuple):
     """A request with its decoded message, whose class depends on the protocol.
 
-    `host` and `port` are the address of the client, `listener` is the name of the listener it connected to.
+    `host` and `port` are the address of the client, `listener` is the name of the listener it connected to,
+    `size_bytes` is that of the request on the wire, with its header.
     """
 
     api: RequestedApi
@@ -91,6 +92,7 @@ class Request(NamedTuple):
     port: int
     principal: Principal
     client_id: str | None
+    size_bytes: int
     message: object
 
 
@@ -107,13 +109,17 @@ class RequestStage(Protocol):
         """Return whether the stage is to be called for requests of this version of an API."""
         return True
 
-    def before(self, request: Request) -> None:
+    def before(self, request: Request) -> Awaitable[None] | None:
         """Prepare for a request, or refuse it: later stages and the handler are not called then.
 
+        What takes time, as a question to another process, is an awaitable that is returned: the connection's
+        next request waits for it, other connections do not.
+
         Raises:
-            BrokerError: the request is refused with this error, where a response of its API has errors.
+            BrokerError: the request is refused with this error, where a response of its API has errors. The
+                awaitable may raise it, too.
         """
-        return
+        return None
 
     def after(self, request: Request, response: object | None, seconds: float) -> float:
         """Return for how many seconds the connection is to be throttled, 0 for not at all.
@@ -124,6 +130,14 @@ class RequestStage(Protocol):
         its next request waits until then (KIP-219).
         """
         return 0.0
+
+    def failed(self, request: Request, error: BaseException, seconds: float) -> None:
+        """Note that a request has no outcome, called instead of `after`.
+
+        Another error than a refusal was raised before the response was there, which ends the connection, or
+        the request was given up (`trio.Cancelled`), as a fetch is whose client has left.
+        """
+        return
 
 
 class Throttled(NamedTuple):

@@ -282,6 +282,7 @@ class KafkaConnection:
         self._route, context = route, self._context
         context.client_id = header.client_id
         context.api_version = header.api_version
+        context.request_bytes = len(frame)
         context.message_bytes_left = MAX_MESSAGE_BYTES
         context.records_received = 0
         try:

@@ -40,7 +40,8 @@ class RequestContext:
 
     One object serves a connection: requests are handled one at a time, so a handler that waits reads what it
     needs of `client_id` and `api_version` and finds it unchanged afterwards. `served` is what ApiVersions
-    announces. `records_received` counts the records that the current request appended at once.
+    announces. `request_bytes` is the size of the current request with its header, `records_received` counts
+    the records that it appended at once.
     `principal` is that of the connection, `client_software` are name and version as ApiVersions got them,
     and `client_instance_id` is the last one that asked about client metrics.
     """
@@ -57,6 +58,7 @@ class RequestContext:
     client_instance_id: bytes | None = None
     client_id: str | None = None
     api_version: int = 0
+    request_bytes: int = 0
     message_bytes_left: int = MAX_MESSAGE_BYTES
     records_received: int = 0
 

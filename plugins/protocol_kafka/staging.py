@@ -35,7 +35,16 @@ class KafkaMessageForm:
     def describe(self, context: RequestContext, message: Any) -> Request:
         """Return the request as stages get it."""
         host, port, listener = context.peer
-        return Request(self._requested, listener, host, port, context.principal, context.client_id, message)
+        return Request(
+            self._requested,
+            listener,
+            host,
+            port,
+            context.principal,
+            context.client_id,
+            context.request_bytes,
+            message,
+        )
 
     def refuse(self, context: RequestContext, message: Any, error: BrokerError) -> object | Awaitable[object]:
         """Return the response with the error code in the places where Kafka has it.

@@ -243,7 +243,7 @@ async def running_server_over(
     settings = settings or {}
     protocol = LineProtocol({key.replace("_", "."): value for key, value in settings.items()})
     codecs = {listener.name: protocol for listener in protocol.config.served_listeners()}
-    server = Server(cast("WireContext", protocol), codecs, make_transport)
+    server = Server(cast("WireContext", protocol), codecs, {"PLAINTEXT": make_transport})
     async with trio.open_nursery() as nursery:
         running = RunningServer(protocol, server)
         await nursery.start(running.run)

@@ -27,7 +27,7 @@ class Form:
 
     def describe(self, context: str, message: Any) -> Request:
         """A request of this client."""
-        return Request(API, "PLAINTEXT", "127.0.0.1", 4711, ANONYMOUS, context, message)
+        return Request(API, "PLAINTEXT", "127.0.0.1", 4711, ANONYMOUS, context, 40, message)
 
     def refuse(self, context: str, message: Any, error: BrokerError) -> object:
         """The error as text."""
@@ -47,12 +47,16 @@ class Stage(RequestStage):
         self.calls = calls
         self.throttle_s = throttle_s
 
-    def before(self, request: Request) -> None:
+    def before(self, request: Request) -> Awaitable[None] | None:
         self.calls.append(f"{self.name} before {request.message}")
+        return None
 
     def after(self, request: Request, response: object | None, seconds: float) -> float:
         self.calls.append(f"{self.name} after {response} {seconds}")
         return self.throttle_s
+
+    def failed(self, request: Request, error: BaseException, seconds: float) -> None:
+        self.calls.append(f"{self.name} failed {type(error).__name__} {seconds}")
 
 
 class Refusing(Stage):
@@ -61,6 +65,22 @@ class Refusing(Stage):
     def before(self, request: Request) -> None:
         super().before(request)
         raise ClusterAuthorizationFailed("not you")
+
+
+class Asking(Stage):
+    """Is told by somebody else whether a request may go on."""
+
+    def __init__(self, name: str, calls: list[str], answers: trio.MemoryReceiveChannel[bool]) -> None:
+        super().__init__(name, calls)
+        self.answers = answers
+
+    def before(self, request: Request) -> Awaitable[None]:
+        super().before(request)
+        return self._ask()
+
+    async def _ask(self) -> None:
+        if not await self.answers.receive():
+            raise ClusterAuthorizationFailed("not you")
 
 
 @pytest.fixture
@@ -124,5 +144,35 @@ def test_an_error_that_is_none_of_the_brokers_is_raised(calls: list[str]) -> Non
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        handler(calls, Broken("one", calls))("me", "x")
-    assert calls == []
+        handler(calls, Broken("one", calls), Stage("two", calls))("me", "x")
+    assert calls == ["one failed ZeroDivisionError 1.0", "two failed ZeroDivisionError 1.0"]
+
+
+async def test_stages_are_told_of_a_handler_that_fails_or_is_given_up(calls: list[str]) -> None:
+    async def fail(context: str, message: str) -> str:
+        await trio.lowlevel.checkpoint()
+        raise ZeroDivisionError
+
+    async def wait(context: str, message: str) -> str:
+        await trio.sleep_forever()
+
+    for handle in (fail, wait):
+        staged = StagedHandler([Stage("one", calls)], handle, Form(), iter((10.0, 17.0)).__next__)
+        with pytest.raises(ZeroDivisionError) if handle is fail else trio.move_on_after(0):
+            await cast("Awaitable[object]", staged("me", "x"))
+    assert calls[1::2] == ["one failed ZeroDivisionError 7.0", "one failed Cancelled 7.0"]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_what_follows_waits_until_a_stage_has_decided(allowed: bool, calls: list[str]) -> None:
+    answer, answers = trio.open_memory_channel[bool](2)
+    stages = Asking("one", calls, answers), Stage("two", calls), Asking("three", calls, answers)
+    outcome = cast("Awaitable[object]", handler(calls, *stages)("me", "x"))
+    assert calls == ["one before x"]
+    for each in (True, allowed):
+        answer.send_nowait(each)
+    response = "X" if allowed else "refused x: not you"
+    assert await outcome == response
+    handled = ["handle x"] if allowed else []
+    afterwards = [f"{name} after {response} 1.0" for name in ("one", "two", "three")]
+    assert calls == ["one before x", "two before x", "three before x", *handled, *afterwards]

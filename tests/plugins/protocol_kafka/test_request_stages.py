@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -53,6 +53,7 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
 from tidelog.plugins.protocol_kafka.routes import Routes
 
 THROTTLE_S = 30.0
+LENGTH_BYTES = 4
 VERSIONS = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
 
 
@@ -94,6 +95,21 @@ class Watching(ForApi):
     def after(self, request: Request, response: object | None, seconds: float) -> float:
         self.seen.append((request, response, seconds))
         return 0.0
+
+
+class Asking(ForApi):
+    """Lets a request through, or not, when it is told so."""
+
+    def __init__(self, api: Api) -> None:
+        super().__init__(api)
+        self.tell, self.answers = trio.open_memory_channel[bool](0)
+
+    def before(self, request: Request) -> Awaitable[None]:
+        return self._ask()
+
+    async def _ask(self) -> None:
+        if not await self.answers.receive():
+            raise TopicAuthorizationFailed("no")
 
 
 class Broken(ForApi):
@@ -163,6 +179,28 @@ async def test_a_stage_refuses_with_the_error_code_of_kafka(error: BrokerError, 
         assert (await client.ask(METADATA, 9, MetadataRequest(topics=[]))).topics == []
 
 
+async def test_a_stage_that_has_to_ask_holds_up_only_its_connection() -> None:
+    asking = Asking(PRODUCE)
+    async with broker_with(asking) as broker, connected(broker) as client, connected(broker) as other:
+        log = (await broker.topics.ensure("t")).partitions[0].log
+        codes: list[int] = []
+
+        async def produce_twice() -> None:
+            for _ in range(2):
+                response: ProduceResponse = await client.ask(PRODUCE, 9, batches(acks=1))
+                codes.append(response.responses[0].partition_responses[0].error_code)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(produce_twice)
+            for allowed in (False, True):
+                # By then the first stage asks, and nothing is appended.
+                assert (await other.ask(API_VERSIONS, 3, VERSIONS)).error_code == 0
+                assert log.high_watermark == 0
+                await asking.tell.send(allowed)
+        assert codes == [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NONE]
+        assert log.high_watermark == 1
+
+
 async def test_a_refused_request_without_a_response_closes_its_connection() -> None:
     async with broker_with(Refusing(PRODUCE, TopicAuthorizationFailed("no"))) as broker:
         async with connected(broker) as client:
@@ -226,6 +264,8 @@ async def test_a_stage_gets_request_response_and_time() -> None:
     assert request.api[:3] == (METADATA.key, "Metadata", 9)
     assert Permission(ResourceType.TOPIC, AclOperation.DESCRIBE) in request.api.needs
     assert request[1:6] == ("PLAINTEXT", "127.0.0.1", port, ANONYMOUS, "tests")
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+    assert request.size_bytes == len(framed(METADATA, 9, asked)) - LENGTH_BYTES
     assert [topic.name for topic in request.message.topics] == ["t"]  # type: ignore[attr-defined]
     assert seen == response
     assert seconds >= 0
