@@ -3,16 +3,16 @@
 Members join until all known ones have, or until the rebalance timeout; the new generation begins, with a
 leader and a protocol; the leader sends the assignment. Any change of members begins another rebalance.
 
-The requests of members are in `joining`, `syncing` and `leaving`. Times are milliseconds of one clock that
-never goes back, given by the caller. A method that returns a `Write` has changed what the log has to
-have: the caller writes it at once.
+The requests of members are in `machine`. Times are milliseconds of one clock that never goes back, given by
+the caller. A method that returns a `GenerationWrite` has changed what the log has to have: the caller writes
+it at once, and reports the outcome.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 import attrs
 
@@ -48,23 +48,26 @@ class InitialDelay:
     new_member_joined: bool = False
 
 
-def _continue(durable: Durable | None) -> None:
-    """Do nothing: no reply depends on the record."""
+@attrs.frozen
+class GenerationWrite:
+    """A generation that the log has to have; the outcome is the next event of the group.
 
+    This one is of a group that has lost its last member, for which no reply waits.
 
-def _continue_without(error: BrokerError) -> None:
-    """Do nothing: an older generation may be loaded at the next start; it ends with its members' sessions."""
-
-
-class Write(NamedTuple):
-    """An order to write the group's generation to the log; `written` or `failed` is called afterwards.
-
-    `assignments` are those to write by member id, None for the present ones.
+    Attributes:
+        assignments: those to write by member id, None for the present ones
     """
 
-    assignments: Mapping[str, bytes] | None = None
-    written: Callable[[Durable | None], None] = _continue
-    failed: Callable[[BrokerError], None] = _continue_without
+    assignments: Mapping[str, bytes] | None
+
+    def appended(self, group: ClassicGroup, durable: Durable | None, now_ms: int) -> None:
+        """Continue with the record in the log; replies that depend on it wait for `durable`."""
+
+    def refused(self, group: ClassicGroup, error: BrokerError, now_ms: int) -> None:
+        """Continue without the record.
+
+        An older generation may be loaded at the next start; it ends with its members' sessions.
+        """
 
 
 class ClassicGroup:
@@ -224,13 +227,13 @@ class ClassicGroup:
 
     # Rebalances
 
-    def prepare_or_complete(self, now_ms: int) -> Write | None:
+    def prepare_or_complete(self, now_ms: int) -> GenerationWrite | None:
         """Begin a rebalance after a change of members, or complete the one under way if that is possible."""
         if GroupState.PREPARING_REBALANCE in FOLLOWING[self.state]:
             return self.prepare(now_ms)
         return self.complete_if_possible(now_ms)
 
-    def prepare(self, now_ms: int) -> Write | None:
+    def prepare(self, now_ms: int) -> GenerationWrite | None:
         """Begin a rebalance. A group that had no members waits for further ones (KIP-134)."""
         if self.state is GroupState.COMPLETING_REBALANCE:
             self.clear_assignments(
@@ -251,17 +254,17 @@ class ClassicGroup:
         self._join_deadline_ms = self._fire_by(now_ms + self.members.rebalance_timeout_ms)
         return None
 
-    def complete_if_possible(self, now_ms: int) -> Write | None:
+    def complete_if_possible(self, now_ms: int) -> GenerationWrite | None:
         """Begin the next generation if all members have joined and the initial delay is over."""
         return self.complete_if_all_joined(now_ms) if self._initial is None else None
 
-    def complete_if_all_joined(self, now_ms: int) -> Write | None:
+    def complete_if_all_joined(self, now_ms: int) -> GenerationWrite | None:
         """Begin the next generation if all members have joined, whether or not the initial delay is over."""
         if self.state is GroupState.PREPARING_REBALANCE and self.members.all_joined:
             return self._complete(now_ms)
         return None
 
-    def _complete(self, now_ms: int) -> Write | None:
+    def _complete(self, now_ms: int) -> GenerationWrite | None:
         """Begin the next generation with the members that joined.
 
         Other dynamic members are removed; static ones stay. If only static members that did not join are
@@ -281,7 +284,7 @@ class ClassicGroup:
         if not self.members:
             self.protocol_name = None
             self.become(GroupState.EMPTY)
-            return Write()
+            return GenerationWrite(None)
         self.protocol_name = self.members.select_protocol()
         self.become(GroupState.COMPLETING_REBALANCE)
         self._start_generation(now_ms)
@@ -323,7 +326,7 @@ class ClassicGroup:
         """Extend a member's session: it ends its session timeout after `now_ms`."""
         member.deadline_ms = self._fire_by(now_ms + member.session_timeout_ms)
 
-    def start_sessions(self, now_ms: int, *, rebalance: bool) -> Write | None:
+    def start_sessions(self, now_ms: int, *, rebalance: bool) -> GenerationWrite | None:
         """Start the sessions of all members of a group that was loaded or changed its protocol.
 
         One that is too large rebalances in any case: its members can commit before some are rejected.
@@ -338,12 +341,12 @@ class ClassicGroup:
         """Give a new member until then for its first generation; it sends no heartbeats before."""
         member.deadline_ms = self._fire_by(until_ms)
 
-    def handle_deadlines(self, now_ms: int) -> Write | None:
+    def handle_deadlines(self, now_ms: int) -> GenerationWrite | None:
         """Handle all deadlines that have passed, and compute the next one.
 
         There is never more than one change to write: the last member was removed.
         """
-        write: Write | None = None
+        write: GenerationWrite | None = None
         pending = self.members.pending
         for member_id in [member_id for member_id, until_ms in pending.items() if until_ms <= now_ms]:
             del pending[member_id]
@@ -373,7 +376,7 @@ class ClassicGroup:
             self.timer_ms = at_ms
         return at_ms
 
-    def _session_over(self, member: ClassicGroupMember, now_ms: int) -> Write | None:
+    def _session_over(self, member: ClassicGroupMember, now_ms: int) -> GenerationWrite | None:
         if self.members.get(member.member_id) is not member or not member.is_overdue(now_ms):
             # Handling another member's deadline has changed this one's.
             return None
@@ -385,7 +388,7 @@ class ClassicGroup:
             return self.complete_if_all_joined(now_ms)
         return self.prepare(now_ms)
 
-    def _join_deadline_passed(self, now_ms: int) -> Write | None:
+    def _join_deadline_passed(self, now_ms: int) -> GenerationWrite | None:
         """Begin the next generation, or extend the initial delay."""
         initial = self._initial
         if initial is not None and initial.new_member_joined and initial.remaining_ms:
@@ -395,7 +398,7 @@ class ClassicGroup:
             return None
         return self._complete(now_ms)
 
-    def _sync_deadline_passed(self, now_ms: int) -> Write | None:
+    def _sync_deadline_passed(self, now_ms: int) -> GenerationWrite | None:
         """Remove the members that joined the generation and sent no SyncGroup."""
         self._sync_deadline_ms = None
         missing = [self.members[member_id] for member_id in self.pending_sync if member_id in self.members]

@@ -34,7 +34,7 @@ from tidelog.kernel.seams.coordination.groups import (
     SyncRequest,
 )
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
-from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, GenerationWrite
 from tidelog.plugins.coordinator.classic_groups.machine import join, leave, sync
 from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange, tombstone_of
@@ -120,7 +120,7 @@ class LiveClassicGroup:
         self._update_timer()
         return reply.nowait() or reply.wait()
 
-    async def _write_assignment(self, write: Write, reply: WaitingReply[Synced]) -> Synced:
+    async def _write_assignment(self, write: GenerationWrite, reply: WaitingReply[Synced]) -> Synced:
         """Write the leader's assignment in steps, unless another rebalance begins meanwhile."""
         group, now_ms = self.group, self._context.runtime.clock()
         generation = group.generation
@@ -253,7 +253,7 @@ class LiveClassicGroup:
         self.group.end(reason)
         self._context.runtime.deadlines.cancel(self._timer_key)
 
-    def _carry_out(self, write: Write | None) -> Durable | None:
+    def _carry_out(self, write: GenerationWrite | None) -> Durable | None:
         """Append the changes of the state machine; the result is to be awaited before any response."""
         if write is None:
             return None
@@ -262,16 +262,16 @@ class LiveClassicGroup:
             write, GenerationChange.of(self.group, now_ms, write.assignments).to_record(), now_ms
         )
 
-    def _append(self, write: Write, record: StateRecord, now_ms: int) -> Durable | None:
+    def _append(self, write: GenerationWrite, record: StateRecord, now_ms: int) -> Durable | None:
         try:
             durable = self._context.runtime.append(self.partition, [record])
         except BrokerError as error:
             _log.warning("group %.100r could not be written: %s", self.group_id, error)
-            write.failed(_error_for_members(error))
+            write.refused(self.group, _error_for_members(error), self._now_ms())
             return None
         _log.debug("group %r: generation %d", self.group_id, self.group.generation)
         self.state_timestamp_ms = now_ms
-        write.written(durable)
+        write.appended(self.group, durable, self._now_ms())
         return durable
 
     def _update_timer(self) -> None:

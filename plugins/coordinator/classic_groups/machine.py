@@ -29,7 +29,7 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, GenerationWrite
 from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember, by_name
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.replies import Reply
@@ -51,7 +51,9 @@ class _Join:
     protocols: Mapping[str, bytes]
 
 
-def join(group: ClassicGroup, request: JoinRequest, reply: Reply[Joined], now_ms: int) -> Write | None:
+def join(
+    group: ClassicGroup, request: JoinRequest, reply: Reply[Joined], now_ms: int
+) -> GenerationWrite | None:
     """Add a member, or let one rejoin. `reply` is set when the generation begins, unless this raises.
 
     Raises:
@@ -93,7 +95,7 @@ def _reject_member(group: ClassicGroup, member_id: str, now_ms: int) -> None:
     raise GroupMaxSizeReached(f"group {group.group_id!r} may have {group.settings.max_size} members")
 
 
-def _join_new(asked: _Join) -> Write | None:
+def _join_new(asked: _Join) -> GenerationWrite | None:
     group, request = asked.group, asked.request
     instance = request.group_instance_id
     if instance is not None:
@@ -111,7 +113,7 @@ def _join_new(asked: _Join) -> Write | None:
     raise MemberIdRequired(member_id)
 
 
-def _add(asked: _Join, member_id: str) -> Write | None:
+def _add(asked: _Join, member_id: str) -> GenerationWrite | None:
     group, request = asked.group, asked.request
     member = ClassicGroupMember(
         member_id,
@@ -139,12 +141,12 @@ def _update(asked: _Join, member: ClassicGroupMember) -> None:
     members.await_join(member, asked.reply)
 
 
-def _rejoin(asked: _Join, member: ClassicGroupMember) -> Write | None:
+def _rejoin(asked: _Join, member: ClassicGroupMember) -> GenerationWrite | None:
     _update(asked, member)
     return asked.group.prepare_or_complete(asked.now_ms)
 
 
-def _rejoin_if_changed(asked: _Join, member: ClassicGroupMember) -> Write | None:
+def _rejoin_if_changed(asked: _Join, member: ClassicGroupMember) -> GenerationWrite | None:
     """Repeat the last answer to a member whose protocols are the same: it has missed it."""
     if list(member.protocols.items()) != list(asked.protocols.items()):
         return _rejoin(asked, member)
@@ -152,18 +154,18 @@ def _rejoin_if_changed(asked: _Join, member: ClassicGroupMember) -> Write | None
     return None
 
 
-def _rejoin_stable(asked: _Join, member: ClassicGroupMember) -> Write | None:
+def _rejoin_stable(asked: _Join, member: ClassicGroupMember) -> GenerationWrite | None:
     """Let a leader begin a rebalance with the same protocols: what it assigns has changed."""
     if member.member_id == asked.group.members.leader:
         return _rejoin(asked, member)
     return _rejoin_if_changed(asked, member)
 
 
-def _refuse_rejoin(asked: _Join, member: ClassicGroupMember) -> Write | None:
+def _refuse_rejoin(asked: _Join, member: ClassicGroupMember) -> GenerationWrite | None:
     raise UnknownMemberId(f"group {asked.group.group_id!r} has no members")
 
 
-_REJOIN: Final[Mapping[GroupState, Callable[[_Join, ClassicGroupMember], Write | None]]] = {
+_REJOIN: Final[Mapping[GroupState, Callable[[_Join, ClassicGroupMember], GenerationWrite | None]]] = {
     GroupState.EMPTY: _refuse_rejoin,
     GroupState.PREPARING_REBALANCE: _rejoin,
     GroupState.COMPLETING_REBALANCE: _rejoin_if_changed,
@@ -171,15 +173,20 @@ _REJOIN: Final[Mapping[GroupState, Callable[[_Join, ClassicGroupMember], Write |
 }
 
 
-def _replace(asked: _Join, member: ClassicGroupMember, member_id: str) -> Write | None:
+def _replace(asked: _Join, member: ClassicGroupMember, member_id: str) -> GenerationWrite | None:
     """Replace a static member whose instance is another process now; the old one is fenced.
 
     Only a generation that has its assignment continues: the leader of one that has none yet does not know
     the new member id.
     """
     group = asked.group
-    before = attrs.evolve(member, awaiting_join=None, awaiting_sync=None)
-    leader_before = group.members.leader or ""
+    rejoin = StaticRejoin(
+        assignments=None,
+        asked=asked,
+        member=member,
+        before=attrs.evolve(member, awaiting_join=None, awaiting_sync=None),
+        leader_before=group.members.leader or "",
+    )
     fenced = FencedInstanceId(f"instance {member.group_instance_id!r} is another member by now")
     group.members.answer_join(member, fenced)
     group.members.answer_sync(member, fenced)
@@ -187,42 +194,53 @@ def _replace(asked: _Join, member: ClassicGroupMember, member_id: str) -> Write 
     group.extend_session(member, asked.now_ms)
     _update(asked, member)
     if group.state is GroupState.STABLE and group.members.select_protocol() == group.protocol_name:
-        return _keep_generation(asked, member, before, leader_before)
+        return rejoin
     return group.prepare_or_complete(asked.now_ms)
 
 
-def _keep_generation(
-    asked: _Join, member: ClassicGroupMember, before: ClassicGroupMember, leader_before: str
-) -> Write:
-    group = asked.group
+@attrs.frozen
+class StaticRejoin(GenerationWrite):
+    """The present generation, in which the instance of a static member is another process now.
 
-    def written(durable: Durable | None) -> None:
-        group.members.answer_join(member, _rejoined(asked, member, leader_before), durable)
+    Attributes:
+        before: the member as it was
+        leader_before: the id of the leader as it was
+    """
 
-    def failed(error: BrokerError) -> None:
+    asked: _Join
+    member: ClassicGroupMember
+    before: ClassicGroupMember
+    leader_before: str
+
+    def appended(self, group: ClassicGroup, durable: Durable | None, now_ms: int) -> None:
+        """Answer the member that rejoined."""
+        group.members.answer_join(self.member, self._answer(group), durable)
+
+    def refused(self, group: ClassicGroup, error: BrokerError, now_ms: int) -> None:
+        """Have the member as it was before."""
+        member, before = self.member, self.before
         group.members.answer_join(member, error)
         group.rename(member, before.member_id)
         group.members.set_protocols(member, before.protocols)
         member.session_timeout_ms = before.session_timeout_ms
         member.rebalance_timeout_ms = before.rebalance_timeout_ms
-        group.extend_session(member, asked.now_ms)
+        group.extend_session(member, now_ms)
 
-    return Write(None, written, failed)
+    def _answer(self, group: ClassicGroup) -> Joined:
+        """Return the answer to the member.
 
-
-def _rejoined(asked: _Join, member: ClassicGroupMember, leader_before: str) -> Joined:
-    """Return the answer to a static member that rejoined a stable group.
-
-    A client without KIP-814 that learns that it is the leader sends an assignment, which is not used: it gets
-    its old member id as the leader's.
-    """
-    group = asked.group
-    if asked.request.knows_skip_assignment:
-        return group.joined(member, skip_assignment=member.member_id == group.members.leader)
-    return group.joined(member)._replace(leader=leader_before, members=())
+        A client without KIP-814 that learns that it is the leader sends an assignment, which is not used: it
+        gets its old member id as the leader's.
+        """
+        if self.asked.request.knows_skip_assignment:
+            leads = self.member.member_id == group.members.leader
+            return group.joined(self.member, skip_assignment=leads)
+        return group.joined(self.member)._replace(leader=self.leader_before, members=())
 
 
-def sync(group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms: int) -> Write | None:
+def sync(
+    group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms: int
+) -> GenerationWrite | None:
     """Answer a member with its assignment once it is known; the leader's request brings it.
 
     Raises:
@@ -238,7 +256,9 @@ def sync(group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms
     again = RebalanceInProgress(f"member {member.member_id!r} asks once more")
     group.members.answer_sync(member, again)
     member.awaiting_sync = reply
-    return _assign(group, request, now_ms) if member.member_id == group.members.leader else None
+    if member.member_id != group.members.leader:
+        return None
+    return NewAssignment({assigned.member_id: assigned.assignment for assigned in request.assignments})
 
 
 def _check(group: ClassicGroup, request: SyncRequest) -> ClassicGroupMember:
@@ -259,22 +279,25 @@ def _differs(sent: str | None, known: str | None) -> bool:
     return sent is not None and known is not None and sent != known
 
 
-def _assign(group: ClassicGroup, request: SyncRequest, now_ms: int) -> Write:
-    assignments = {assigned.member_id: assigned.assignment for assigned in request.assignments}
+@attrs.frozen
+class NewAssignment(GenerationWrite):
+    """The assignment of a generation, by its leader."""
 
-    def written(durable: Durable | None) -> None:
-        group.stabilize(assignments, durable, now_ms)
+    assignments: Mapping[str, bytes]
 
-    def failed(error: BrokerError) -> None:
+    def appended(self, group: ClassicGroup, durable: Durable | None, now_ms: int) -> None:
+        """Send each member its assignment."""
+        group.stabilize(self.assignments, durable, now_ms)
+
+    def refused(self, group: ClassicGroup, error: BrokerError, now_ms: int) -> None:
+        """Begin another rebalance; members that wait for their assignment get the error."""
         group.clear_assignments(error, now_ms)
         group.prepare_or_complete(now_ms)
-
-    return Write(assignments, written, failed)
 
 
 def leave(
     group: ClassicGroup, leaving: Sequence[LeavingMember], now_ms: int
-) -> tuple[list[LeaveOutcome], Write | None]:
+) -> tuple[list[LeaveOutcome], GenerationWrite | None]:
     """Remove members, with one rebalance for all of them.
 
     Raises:

@@ -17,7 +17,7 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, GenerationWrite
 from tidelog.plugins.coordinator.classic_groups.machine import join, leave, sync
 from tidelog.plugins.coordinator.classic_groups.records import (
     NO_TIMESTAMP,
@@ -170,16 +170,16 @@ class ClassicGroupDriver:
             self._carry_out(self.group.handle_deadlines(self.now_ms))
         self.now_ms = until_ms
 
-    def _carry_out(self, write: Write | None) -> None:
+    def _carry_out(self, write: GenerationWrite | None) -> None:
         if write is None:
             return
         if self.refuse_writes:
-            write.failed(NotCoordinator("the log refuses"))
+            write.refused(self.group, NotCoordinator("the log refuses"), self.now_ms)
             return
         change = GenerationChange.of(self.group, NO_TIMESTAMP, write.assignments)
         assert change.metadata is not None
         self.written.append(change.metadata)
-        write.written(None)
+        write.appended(self.group, None, self.now_ms)
 
 
 def stable(
