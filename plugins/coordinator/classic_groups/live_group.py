@@ -41,7 +41,7 @@ from tidelog.plugins.coordinator.classic_groups.records import GenerationChange,
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_topics
-from tidelog.plugins.coordinator.groups.group import ExpiryRule, MadeOnDemand
+from tidelog.plugins.coordinator.groups.group import ClassicMembership, ExpiryRule, MadeOnDemand
 from tidelog.plugins.coordinator.groups.replies import ReplyQueue, WaitingReply
 from tidelog.plugins.coordinator.runtime import StateRecord
 from tidelog.plugins.schema.errors import CodecError
@@ -77,7 +77,7 @@ class _Subscribed(NamedTuple):
     topics: frozenset[str] | None
 
 
-class LiveClassicGroup:
+class LiveClassicGroup(ClassicMembership):
     """A `Group` of the classic protocol.
 
     Attributes:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from tidelog.kernel.errors import InvalidSessionTimeout, UnknownMemberId
+from tidelog.kernel.errors import InconsistentGroupProtocol, InvalidSessionTimeout, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, JoinRequest
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.live_group import ClassicContext, LiveClassicGroup
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
-from tidelog.plugins.coordinator.groups.group import Group
+from tidelog.plugins.coordinator.groups.group import ClassicMembership
 from tidelog.plugins.coordinator.runtime import StateRecord
 
 
@@ -20,13 +20,14 @@ class ClassicGroups:
     def __init__(self, context: ClassicContext) -> None:
         self.context = context
 
-    def for_join(self, request: JoinRequest) -> Group:
+    def for_join(self, request: JoinRequest) -> ClassicMembership:
         """Return the group that a member joins: a new classic one for a new member, if there is none.
 
         Raises:
             NotCoordinator, CoordinatorLoadInProgress: as `StateLog.check_active`.
             InvalidSessionTimeout: the session timeout is out of bounds.
             UnknownMemberId: the member was in a group that is gone.
+            InconsistentGroupProtocol: the group is of a kind that has no members of the classic protocol.
         """
         context, group_id = self.context, request.group_id
         context.registry.check_open()
@@ -37,8 +38,10 @@ class ClassicGroups:
                 f"a session timeout of {request.session_timeout_ms} ms is not within {low} to {high} ms"
             )
         group = context.registry.find(group_id)
-        if group is not None:
+        if isinstance(group, ClassicMembership):
             return group
+        if group is not None:
+            raise InconsistentGroupProtocol(f"group {group_id!r} has no members of the classic protocol")
         if request.member_id != NO_MEMBER_ID:
             raise UnknownMemberId(f"there is no group {group_id!r}")
         return self.create(group_id)
@@ -48,7 +51,7 @@ class ClassicGroups:
         if self.context.registry.find(group_id) is None:
             self.create(group_id)
 
-    def create(self, group_id: str) -> Group:
+    def create(self, group_id: str) -> LiveClassicGroup:
         """Create a group without members."""
         created = LiveClassicGroup(
             ClassicGroup(group_id, self.context.settings),

@@ -8,6 +8,7 @@ from itertools import islice
 from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorLoadInProgress,
+    GroupIdNotFound,
     InvalidGroupId,
     NonEmptyGroup,
     NotCoordinator,
@@ -24,7 +25,8 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.plugins.coordinator.groups.group import Group
+from tidelog.plugins.coordinator.classic_groups.live_group import LiveClassicGroup
+from tidelog.plugins.coordinator.groups.group import ClassicMembership, Group
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.offsets.records import OFFSETS_PER_BATCH, OffsetChange
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
@@ -32,13 +34,13 @@ from tidelog.plugins.coordinator.runtime.runtime import CoordinatorRuntime, Dura
 
 
 class Groups:
-    """A `GroupService` over the registry; `for_join` returns the group that a join goes to."""
+    """A `GroupService` over the registry; `for_join` returns the group that a member joins."""
 
     def __init__(
         self,
         runtime: CoordinatorRuntime,
         registry: GroupRegistry,
-        for_join: Callable[[JoinRequest], Group],
+        for_join: Callable[[JoinRequest], ClassicMembership],
         offsets: OffsetStore,
     ) -> None:
         self._runtime = runtime
@@ -56,7 +58,7 @@ class Groups:
         """Return the member's assignment, once it is known."""
         self._check_active(request.group_id)
         group = self._registry.find(request.group_id)
-        if group is None:
+        if not isinstance(group, ClassicMembership):
             raise _no_group(request.group_id)
         return group.sync(request)
 
@@ -73,7 +75,7 @@ class Groups:
                 self._log.check_active(group.partition)
         except CoordinatorLoadInProgress:
             return
-        if group is None:
+        if not isinstance(group, ClassicMembership):
             raise _no_group(group_id)
         group.heartbeat(member_id, generation, group_instance_id)
 
@@ -81,7 +83,7 @@ class Groups:
         """Remove members, at once; one outcome for each, in order."""
         self._check_active(group_id)
         group = self._registry.find(group_id)
-        if group is None:
+        if not isinstance(group, ClassicMembership):
             error = _no_group(group_id)
             return [LeaveOutcome(member, error) for member in members]
         return await group.leave(members)
@@ -89,7 +91,10 @@ class Groups:
     def describe(self, group_id: str) -> DescribedGroup:
         """Return the description of a classic group."""
         self._check_partition(self._runtime.partition_for(group_id))
-        return self._registry.get(group_id).describe()
+        group = self._registry.get(group_id)
+        if not isinstance(group, LiveClassicGroup):
+            raise GroupIdNotFound(f"Group {group_id} is not a classic group.")
+        return group.describe()
 
     def list(self) -> Iterator[ListedGroup]:
         """Iterate over all groups."""

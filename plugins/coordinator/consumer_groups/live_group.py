@@ -14,13 +14,11 @@ from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorLoadInProgress,
     FencedInstanceId,
-    GroupIdNotFound,
     RebalanceInProgress,
     UnknownMemberId,
 )
 from tidelog.kernel.pace import run_in_steps, run_to_end
 from tidelog.kernel.seams.coordination.groups import (
-    DescribedGroup,
     Joined,
     JoinRequest,
     LeaveOutcome,
@@ -40,7 +38,7 @@ from tidelog.plugins.coordinator.consumer_groups.membership import depart
 from tidelog.plugins.coordinator.consumer_groups.migration import may_downgrade
 from tidelog.plugins.coordinator.consumer_groups.timers import Overdue, Timer, Timers
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
-from tidelog.plugins.coordinator.groups.group import ExpiryRule
+from tidelog.plugins.coordinator.groups.group import ClassicMembership, ExpiryRule
 from tidelog.plugins.coordinator.runtime import StateRecord
 from tidelog.plugins.coordinator.runtime.runtime import Durable, wait_for
 
@@ -61,7 +59,7 @@ RETRY_MS = 1_000
 """Delay before the removal of a member is retried after the log refused its records."""
 
 
-class LiveConsumerGroup:
+class LiveConsumerGroup(ClassicMembership):
     """A `Group` of the consumer protocol; `state` is replaced whenever changes are in the log."""
 
     def __init__(self, state: ConsumerGroup, partition: int, shared: Shared) -> None:
@@ -277,10 +275,6 @@ class LiveConsumerGroup:
         outcomes, durable = await self.change(decide)
         await wait_for(durable)
         return outcomes
-
-    def describe(self) -> DescribedGroup:
-        """Refuse: DescribeGroups is for classic groups."""
-        raise GroupIdNotFound(f"Group {self.group_id} is not a classic group.")
 
     def listed(self) -> ListedGroup:
         """Return the group's entry of the list of groups."""

@@ -1,14 +1,13 @@
-"""The interface of groups of every protocol, for services, tools and committed offsets."""
+"""Groups of every kind, as tools and committed offsets see them, and those that may have classic members."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, overload
 
 if TYPE_CHECKING:
     from tidelog.kernel.errors import BrokerError
     from tidelog.kernel.seams.coordination.groups import (
-        DescribedGroup,
         Joined,
         JoinRequest,
         LeaveOutcome,
@@ -33,50 +32,19 @@ class ExpiryRule(NamedTuple):
     since_ms: int | None = None
 
 
-class Group(Protocol):
-    """A group in the registry. Everything but `leave` and a join that has to wait is synchronous.
+class Group:
+    """A group in the registry: what groups of every kind have.
 
     The partition of the log that holds the group's state is active whenever a request comes here; the caller
     has checked that.
     """
 
-    @property
-    def group_id(self) -> str:
-        """The id of the group."""
-        ...
-
-    @property
-    def partition(self) -> int:
-        """The number of the partition of the log that holds the group's state."""
-        ...
-
-    def join(self, request: JoinRequest) -> Joined | Awaitable[Joined]:
-        """Add a member of the classic protocol, or let one rejoin; see `GroupService.join`."""
-        ...
-
-    def sync(self, request: SyncRequest) -> Synced | Awaitable[Synced]:
-        """Return a member's assignment of the classic protocol; see `GroupService.sync`."""
-        ...
-
-    def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:
-        """Extend the session of a member of the classic protocol; see `GroupService.heartbeat`."""
-        ...
-
-    async def leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
-        """Remove members; see `GroupService.leave`."""
-        ...
-
-    def describe(self) -> DescribedGroup:
-        """Return the description of a classic group.
-
-        Raises:
-            GroupIdNotFound: the group is of another type.
-        """
-        ...
+    group_id: str
+    partition: int
 
     def listed(self) -> ListedGroup:
         """Return the group's entry of the list of groups."""
-        ...
+        raise NotImplementedError
 
     def check_commit(self, commit: OffsetCommit) -> None:
         """Check that the client may commit offsets; the commit of a classic member extends its session.
@@ -85,7 +53,7 @@ class Group(Protocol):
             BrokerError: UnknownMemberId, IllegalGeneration, RebalanceInProgress, FencedInstanceId,
                 StaleMemberEpoch, UnsupportedVersion, CoordinatorNotAvailable.
         """
-        ...
+        raise NotImplementedError
 
     def check_fetch(self, fetch: OffsetFetch) -> None:
         """Check that the client may fetch the committed offsets.
@@ -94,7 +62,7 @@ class Group(Protocol):
             UnknownMemberId, StaleMemberEpoch, IllegalGeneration: the client claims to be a member in another
                 epoch than the one of that member.
         """
-        ...
+        raise NotImplementedError
 
     def check_delete_offsets(self) -> None:
         """Check that committed offsets may be deleted at all.
@@ -103,35 +71,59 @@ class Group(Protocol):
             GroupIdNotFound: the group has been removed.
             NonEmptyGroup: the group has members whose subscriptions are unknown.
         """
-        ...
+        raise NotImplementedError
 
     def subscribes(self, topic: str) -> bool:
         """Return whether a member subscribes to the topic: its offsets are neither deleted nor expire."""
-        ...
+        raise NotImplementedError
 
     def expiry(self) -> ExpiryRule | None:
         """Return how the group's offsets expire now, None if they do not."""
-        ...
+        raise NotImplementedError
 
     def is_empty(self) -> bool:
         """Return whether the group has no members; some may be about to join."""
-        ...
+        raise NotImplementedError
 
     def is_idle(self) -> bool:
         """Return whether the group has no members, and none is about to join."""
-        ...
+        raise NotImplementedError
 
     def tombstones(self) -> Sequence[StateRecord]:
         """Return the records that remove the group from the log, its offsets excepted."""
-        ...
+        raise NotImplementedError
 
     def resume(self) -> None:
         """Start the sessions of all members: the group was read back, and its partition becomes active."""
-        ...
+        raise NotImplementedError
 
     def close(self, reason: BrokerError) -> None:
         """Cancel all timers, and answer every request that waits with `reason`."""
-        ...
+        raise NotImplementedError
+
+
+class ClassicMembership(Group):
+    """The requests of members of the classic protocol, for groups that may have some.
+
+    The partition of the group's state is active. Only `leave` and a join or sync that has to wait are
+    asynchronous.
+    """
+
+    def join(self, request: JoinRequest) -> Joined | Awaitable[Joined]:
+        """Add a member, or let one rejoin; see `GroupService.join`."""
+        raise NotImplementedError
+
+    def sync(self, request: SyncRequest) -> Synced | Awaitable[Synced]:
+        """Return a member's assignment; see `GroupService.sync`."""
+        raise NotImplementedError
+
+    def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:
+        """Extend the session of a member; see `GroupService.heartbeat`."""
+        raise NotImplementedError
+
+    async def leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
+        """Remove members; see `GroupService.leave`."""
+        raise NotImplementedError
 
 
 class MadeOnDemand(Sequence[R], Generic[T, R]):

@@ -20,6 +20,7 @@ from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorLoadInProgress,
     GroupIdNotFound,
+    InconsistentGroupProtocol,
     InvalidGroupId,
     InvalidSessionTimeout,
     MemberIdRequired,
@@ -39,6 +40,7 @@ from tidelog.kernel.seams.coordination.groups import (
 )
 from tidelog.plugins.coordinator.classic_groups import live_group
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
+from tidelog.plugins.coordinator.groups.group import Group as CommonGroup
 from tidelog.plugins.coordinator.offsets.records import OFFSETS_PER_BATCH, OffsetChange
 from tidelog.plugins.coordinator.runtime.durable_change import UnreadableRecord
 
@@ -127,6 +129,30 @@ async def test_join_group_keeps_a_group_with_offsets_if_no_member_rejoins_with_i
         await coordinator.join(id_required=True)
     await trio.sleep(2 * SESSION_MS / 1000)
     assert [group.group_id for group in coordinator.groups.list()] == ["g"]
+
+
+class GroupWithoutClassicMembers(CommonGroup):
+    """A group of a kind that has no members of the classic protocol, as share groups."""
+
+    group_id = "shared"
+    partition = partition_for("shared")
+
+
+async def test_requests_of_classic_members_are_refused_by_groups_of_kinds_without_such(
+    coordinator: GroupCoordinator,
+) -> None:
+    coordinator.registry.put(GroupWithoutClassicMembers())
+    member = Joined("m", 1, None, None, "m")
+    with pytest.raises(InconsistentGroupProtocol):
+        await coordinator.join("shared")
+    with pytest.raises(UnknownMemberId):
+        await coordinator.sync(member, group_id="shared")
+    with pytest.raises(UnknownMemberId):
+        coordinator.groups.heartbeat("shared", "m", 1)
+    (outcome,) = await coordinator.groups.leave("shared", [LeavingMember("m")])
+    assert isinstance(outcome.error, UnknownMemberId)
+    with pytest.raises(GroupIdNotFound, match="not a classic group"):
+        coordinator.groups.describe("shared")
 
 
 @pytest.mark.parametrize(
