@@ -92,7 +92,8 @@ class Broker:
         """Create the parts; nothing is opened yet. With `must_exist` only a storage with data can be opened.
 
         Raises:
-            PluginError: the configuration names a storage, metadata store or codec that is not installed.
+            PluginError: the configuration names a storage, metadata store, controller, coordinator or codec
+                that is not installed.
             ConfigError: the metadata store would not outlive the process, but the storage does.
         """
         self.config = config
@@ -106,28 +107,42 @@ class Broker:
         self.request_stages: Sequence[RequestStage] = ()
         self.listeners: dict[str, str] = {}
         self.load_progress = LogLoadProgress()
+        self.log_cleaner: LogCleaner | None = None
+        self.loggers = BrokerLoggers()
+        self._stop_requested = trio.Event()
+        self._halted: str | None = None
+        self._patience = trio.CancelScope(shield=True)
+        self._create_stores(must_exist=must_exist)
+        self._create_partitions()
+        self._create_services()
+        self._create_publisher()
+
+    def _create_stores(self, *, must_exist: bool) -> None:
+        config, plugins = self.config, self.plugins
         storage = plugins.storage_backend(config[keys.STORAGE])
-        self.metadata = plugins.metadata_backend(config[keys.METADATA], storage).create(
-            MetadataContext(config, config[keys.NODE_ID], clock, self._deliver)
-        )
+        context = MetadataContext(config, config[keys.NODE_ID], self.clock, self._deliver)
+        self.metadata = plugins.metadata_backend(config[keys.METADATA], storage).create(context)
         self.storage: Storage = storage.create(self._storage_context(must_exist=must_exist))
+
+    def _create_partitions(self) -> None:
+        """Create topics and partitions, and what decides which there are."""
+        config, plugins, node_id = self.config, self.plugins, self.config[keys.NODE_ID]
         unpacking = Unpacking(config[keys.DECOMPRESSION_MEMORY_BYTES])
         self.replicas = ReplicaManager(
-            config[keys.NODE_ID], self.storage, clock, self.tasks, unpacking, self.events.publish
+            node_id, self.storage, self.clock, self.tasks, unpacking, self.events.publish
         )
         reservations = Reservations(self.replicas, self.storage)
         self.features = Features(self.metadata, has_coordinator=plugins.has_group_coordinators)
-        self.controller = plugins.controller_backend(config[keys.CONTROLLER]).create(
-            ControllerContext(
-                config,
-                config[keys.NODE_ID],
-                self.metadata,
-                self.features.supported,
-                reservations,
-                self._catch_up,
-                plugins.controller_backend,
-            )
+        context = ControllerContext(
+            config,
+            node_id,
+            self.metadata,
+            self.features.supported,
+            reservations,
+            self._catch_up,
+            plugins.controller_backend,
         )
+        self.controller = plugins.controller_backend(config[keys.CONTROLLER]).create(context)
         self.topics = Topics(
             config,
             self.storage,
@@ -138,31 +153,31 @@ class Broker:
             self.tasks,
             self.events,
         )
-        self.log_cleaner: LogCleaner | None = None
+
+    def _create_services(self) -> None:
+        """Create what serves partitions to sinks and clients."""
+        config, plugins = self.config, self.plugins
+        self.cluster = Cluster(config[keys.NODE_ID], self.metadata, config[keys.BROKER_RACK])
+        self.producer_ids = ProducerIds(self.controller)
         self.sinks = Sinks(config.sinks, plugins.sink_kinds(), self)
         self.resource_configs = ResourceConfigs(config, lambda: self.metadata.image)
+        self.coordinator: Coordinator = cast("Coordinator", _NoCoordinator())
         self._coordinator: Coordinator | None = None
         if plugins.has_group_coordinators:
-            self._coordinator = plugins.group_coordinator(config[keys.COORDINATOR]).create(self)
-        self.coordinator: Coordinator = (
-            cast("Coordinator", _NoCoordinator()) if self._coordinator is None else self._coordinator
-        )
-        self.server = Server(
-            self, {each.name: plugins.wire_codec(each.codec) for each in config.served_listeners()}
-        )
-        self.cluster = Cluster(config[keys.NODE_ID], self.metadata, config[keys.BROKER_RACK])
+            backend = plugins.group_coordinator(config[keys.COORDINATOR])
+            self.coordinator = self._coordinator = backend.create(self)
+        codecs = {each.name: plugins.wire_codec(each.codec) for each in config.served_listeners()}
+        self.server = Server(self, codecs)
+
+    def _create_publisher(self) -> None:
+        """Create what follows the image beside the parts that are there, and what has all of them follow."""
         self.dynamic_config = DynamicConfig(
-            config, config[keys.NODE_ID], self.events, self.topics.refresh_configs
+            self.config, self.config[keys.NODE_ID], self.events, self.topics.refresh_configs
         )
         self._policy_warnings = PolicyWarnings(
             self.topics, self.cleanup_policies, lambda: self.log_cleaner is not None
         )
         self.publisher = MetadataPublisher(lambda: self.metadata.image, self._image_followers())
-        self.producer_ids = ProducerIds(self.controller)
-        self.loggers = BrokerLoggers()
-        self._stop_requested = trio.Event()
-        self._halted: str | None = None
-        self._patience = trio.CancelScope(shield=True)
 
     def _image_followers(self) -> Sequence[ImageFollower]:
         """Return the parts of the broker that follow the image, in the order in which they follow a change.

@@ -15,7 +15,7 @@ from uuid import UUID
 import attrs
 
 from tidelog.kernel.pace import Pace, each_in_steps, run_in_steps
-from tidelog.kernel.topics.partitions import partition_specs
+from tidelog.kernel.topics.topic import partition_specs
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig

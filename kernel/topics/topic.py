@@ -8,8 +8,10 @@ from collections.abc import Generator, Mapping
 import attrs
 
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.pace import ITEMS_PER_STEP
+from tidelog.kernel.metadata import TopicImage
+from tidelog.kernel.pace import ITEMS_PER_STEP, each_in_steps
 from tidelog.kernel.replica import Partition
+from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition
 from tidelog.kernel.topic_names import INTERNAL_TOPICS
 
 
@@ -39,3 +41,13 @@ class Topic:
             partition.log.configure(config)
             if number % ITEMS_PER_STEP == 0:
                 yield
+
+
+def partition_specs(
+    record: TopicImage, config: TopicConfig, first: int = 0
+) -> Generator[None, None, list[PartitionSpec]]:
+    """Return the partitions of a topic from number `first` on, to be opened; in steps."""
+    return each_in_steps(
+        range(first, len(record.partitions)),
+        lambda index: PartitionSpec(TopicPartition(record.name, index), record.topic_id, config),
+    )

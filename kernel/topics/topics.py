@@ -26,9 +26,8 @@ from tidelog.kernel.seams.events import PartitionsOpened, TopicConfigChanged, To
 from tidelog.kernel.seams.storage import Storage
 from tidelog.kernel.seams.tasks import Tasks
 from tidelog.kernel.topics.auto_creation import AutoCreation
-from tidelog.kernel.topics.partitions import partition_specs
 from tidelog.kernel.topics.reservations import Reservations
-from tidelog.kernel.topics.topic import Topic
+from tidelog.kernel.topics.topic import Topic, partition_specs
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.metadata import MetadataStore
