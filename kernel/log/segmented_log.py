@@ -1,6 +1,7 @@
-"""Changes of a log other than appends: truncation, its start, rolls, segments deleted or replaced, its end.
+"""Changes of a log other than appends: loading, truncation, its start, rolls, segments deleted or replaced.
 
 They are rare. The coroutines run on the event loop, and their work on files in a thread.
+Sources: Apache Kafka's `UnifiedLog`, `LogLoader` and `ProducerStateManager`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from tidelog.kernel.errors import LogBusy, OffsetOutOfRange, StorageError
-from tidelog.kernel.leader_epochs import CHECKPOINT_NAME
+from tidelog.kernel.leader_epochs import CHECKPOINT_NAME, NO_EPOCH
 from tidelog.kernel.log.epochs import LeaderEpochFileCache
 from tidelog.kernel.log.group_commit import GroupCommit
 from tidelog.kernel.log.readable_log import ReadableLog
@@ -38,7 +39,7 @@ class SegmentedLog(ReadableLog):
         revision: a number that changes whenever the segments have changed otherwise than by appends
     """
 
-    __slots__ = ("_revisions", "commit", "config", "epochs", "revision")
+    __slots__ = ("_leader_epoch", "_revisions", "commit", "config", "epochs", "revision")
 
     def __init__(
         self,
@@ -61,9 +62,67 @@ class SegmentedLog(ReadableLog):
             flush_threads,
             self.availability.take_offline,
         )
+        self._leader_epoch = 0
         # Each number is drawn once, so that two threads never leave the same one behind.
         self._revisions = itertools.count(1)
         self.revision = 0
+
+    def load(self, *, clean_start: bool) -> None:
+        """Blocking: rebuild the state of a log whose store was just opened, from side files and its batches.
+
+        After an unclean stop the leader epoch is raised, so that a client which saw records that were lost
+        can see that history parted. It never falls: clients take no metadata of an older epoch than they have
+        seen. The log comes with the epoch that the metadata store wants it led in, and gets a later one if
+        its own history has that epoch already.
+
+        All of the log is committed where this broker leads, since no other replica has to have it. Where
+        another one leads (`follows`), what the checkpoint says is, until the leader says more; it also begins
+        epochs.
+
+        Raises:
+            OSError, StorageError: the disk refused.
+        """
+        wanted = self.leader_epoch
+        checkpointed = self.epochs.load()
+        self._load_batches(epochs_lost=checkpointed is None)
+        newest = max(NO_EPOCH if checkpointed is None else checkpointed, self.epochs.latest)
+        if clean_start or newest == NO_EPOCH or self.watermarks.follows:
+            self.leader_epoch = max(newest, wanted)
+        else:
+            # With the log's end as its start, as Kafka does.
+            self.leader_epoch = max(newest, wanted) + 1
+            self.epochs.begin_durably(self.leader_epoch, self.log_end_offset)
+        # What a killed process had only appended is not shown before it is durable, if the topic wants that.
+        self.commit.flush_if_due()
+
+    def _load_batches(self, *, epochs_lost: bool) -> None:
+        """Learn producers and transactions, and epochs whose checkpoint a crash came before.
+
+        When the checkpoint is lost altogether, or entries of the transaction index are, more of the log is
+        read.
+        """
+        store, start, end = self.store, self.log_start_offset, self.log_end_offset
+        producers, watermarks = self.producers, self.watermarks
+        producers.remove_snapshots(below=start, above=end)
+        high_watermark = end
+        if watermarks.follows:
+            high_watermark = max(min(store.checkpointed_high_watermark, end), start)
+        # Transactions that end above the high watermark hold readers back: no snapshot has these.
+        newest = min(high_watermark, store.aborted_known_until)
+        producers.reload(self.epochs, newest_snapshot=newest, whole_log=epochs_lost)
+        producers.remove_stray_snapshots()
+        producers.write_missing_snapshot()
+        watermarks.reset(start, high_watermark, end)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch in which the partition is led; batches that are appended as leader get it."""
+        return self._leader_epoch
+
+    @leader_epoch.setter
+    def leader_epoch(self, epoch: int) -> None:
+        self._leader_epoch = epoch
+        self.watermarks.notify()
 
     def configure(self, config: TopicConfig) -> None:
         """Apply a changed configuration, from the next append on."""

@@ -74,7 +74,7 @@ _log = logging.getLogger(__name__)
 class UnifiedLog(SegmentedLog):
     """One open log: `append_as_leader` and `append_as_follower`, and which of both its partition is."""
 
-    __slots__ = ("_clock", "_leader_epoch")
+    __slots__ = ("_clock",)
 
     def __init__(
         self,
@@ -87,24 +87,13 @@ class UnifiedLog(SegmentedLog):
         flush_threads: FlushThreads,
         unpacking: Unpacking | None = None,
     ) -> None:
-        """Take over an opened store; `load_log` is to be called before anything else.
+        """Take over an opened store; `load` is to be called before anything else.
 
         `in_thread(name, job)` runs a blocking job soon, off the event loop. `flush_threads` and `unpacking`
         are shared by all logs.
         """
         super().__init__(topic_partition, topic_id, store, config, in_thread, flush_threads, unpacking)
         self._clock = clock
-        self._leader_epoch = 0
-
-    @property
-    def leader_epoch(self) -> int:
-        """The epoch in which the partition is led; batches that are appended as leader get it."""
-        return self._leader_epoch
-
-    @leader_epoch.setter
-    def leader_epoch(self, epoch: int) -> None:
-        self._leader_epoch = epoch
-        self.watermarks.notify()
 
     def append_as_leader(
         self, batch: bytearray | memoryview, verify: Callable[[], int] | None = None

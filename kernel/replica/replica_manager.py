@@ -16,7 +16,6 @@ from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError, UnknownTopicOrPartition
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.log.flush_threads import FlushThreads
-from tidelog.kernel.log.loading import load_log
 from tidelog.kernel.metadata import NO_LEADER
 from tidelog.kernel.pace import ITEMS_PER_STEP, Pace
 from tidelog.kernel.replica.partition import Leadership, Partition
@@ -299,7 +298,7 @@ def _load_all(logs: Sequence[UnifiedLog], clean_start: bool) -> None:
     for log in logs:
         if log.offline is None:
             try:
-                load_log(log, clean_start=clean_start)
+                log.load(clean_start=clean_start)
             except OSError as error:
                 if not disk.is_full(error):
                     raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import LogBusy
 from tidelog.kernel.seams.storage import (
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tidelog.plugins.storage_file.log.future_replica import FutureReplica
     from tidelog.plugins.storage_file.log.local_log import LocalLog
     from tidelog.plugins.storage_file.services import Services
-
-_Found = TypeVar("_Found")
 
 
 class FilePartitionStore(ReadableStore):

@@ -11,7 +11,6 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import NotLeaderOrFollower
 from tidelog.kernel.log import AppendResult, UnifiedLog
 from tidelog.kernel.log.flush_threads import FlushThreads
-from tidelog.kernel.log.loading import load_log
 from tidelog.kernel.log.producers import ProducerEntry
 from tidelog.kernel.log.record_checks import check_records
 from tidelog.kernel.log.validation import validate_in_steps
@@ -89,7 +88,7 @@ def open_partition(
     partition.leader_epoch = leader_epoch
     if follows:
         follow(partition)
-    load_log(partition, clean_start=clean_start)
+    partition.load(clean_start=clean_start)
     return partition
 
 

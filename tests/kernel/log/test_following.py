@@ -147,7 +147,7 @@ def test_follower_last_stable_offset_waits_for_a_marker_with_no_transaction_open
     assert stable == [0, 0, 3]
 
 
-def test_load_log_keeps_last_stable_offset_at_or_above_the_log_start() -> None:
+def test_load_keeps_last_stable_offset_at_or_above_the_log_start() -> None:
     store = new_store()
     partition = open_partition(store)
     write(partition, 1, 0, 3)
@@ -395,7 +395,7 @@ def test_a_followers_high_watermark_is_not_below_its_log_start() -> None:
 
 @for_each("checkpointed", [0, 4, END, END + 5])
 @for_each("clean_start", [True, False])
-def test_load_log_of_a_leader_sets_the_high_watermark_to_the_log_end(
+def test_load_of_a_leader_sets_the_high_watermark_to_the_log_end(
     checkpointed: int, clean_start: bool
 ) -> None:
     store = leader().store

@@ -40,7 +40,7 @@ def lose_snapshots(store: MemoryPartitionStore) -> None:
             store.delete_side_file(name)
 
 
-def test_load_log_of_a_new_partition_starts_empty_at_leader_epoch_0() -> None:
+def test_load_of_a_new_partition_starts_empty_at_leader_epoch_0() -> None:
     for clean_start in (True, False):
         partition = open_partition(clean_start=clean_start)
         assert (partition.leader_epoch, partition.log_end_offset) == (0, 0)
@@ -49,7 +49,7 @@ def test_load_log_of_a_new_partition_starts_empty_at_leader_epoch_0() -> None:
         assert list(partition.store.side_files()) == []
 
 
-def test_load_log_after_a_clean_stop_knows_the_newest_batch_of_each_producer() -> None:
+def test_load_after_a_clean_stop_knows_the_newest_batch_of_each_producer() -> None:
     store = new_store()
     before = used_partition(store)
     before.close()
@@ -62,7 +62,7 @@ def test_load_log_after_a_clean_stop_knows_the_newest_batch_of_each_producer() -
     assert after.append_nowait(sent(1, 0, 7)).base_offset == 24
 
 
-def test_load_log_after_a_kill_restores_all_producer_batches_of_the_log() -> None:
+def test_load_after_a_kill_restores_all_producer_batches_of_the_log() -> None:
     store = new_store()
     before = used_partition(store)
     after = open_partition(store, clean_start=False)
@@ -70,7 +70,7 @@ def test_load_log_after_a_kill_restores_all_producer_batches_of_the_log() -> Non
     assert after.log_end_offset == before.log_end_offset
 
 
-async def test_load_log_knows_producers_from_batches_below_the_log_start() -> None:
+async def test_load_knows_producers_from_batches_below_the_log_start() -> None:
     """DeleteRecords leaves a part of a segment, whose snapshot is older than what it deletes."""
     store = new_store()
     partition = open_partition(store)
@@ -85,7 +85,7 @@ async def test_load_log_knows_producers_from_batches_below_the_log_start() -> No
     assert after.append_nowait(sent(7, 0, 5)).base_offset == 5
 
 
-async def test_load_log_uses_no_snapshot_from_before_the_oldest_segment() -> None:
+async def test_load_uses_no_snapshot_from_before_the_oldest_segment() -> None:
     """A loss of power takes a snapshot that was not durable; the batches that it stood for are deleted."""
     store = new_store()
     partition = open_partition(store)
@@ -100,7 +100,7 @@ async def test_load_log_uses_no_snapshot_from_before_the_oldest_segment() -> Non
     assert after.append_nowait(sent(7, 0, 5)).base_offset == 2
 
 
-def test_load_log_removes_snapshots_beyond_a_truncated_log() -> None:
+def test_load_removes_snapshots_beyond_a_truncated_log() -> None:
     store = new_store(SMALL_SEGMENTS)
     used_partition(store, SMALL_SEGMENTS).close()
     offsets = snapshot_offsets(store.side_files())
@@ -118,7 +118,7 @@ histories = st.lists(
 
 
 @given(histories, st.floats(0, 1), st.booleans())
-def test_load_log_after_any_loss_restores_the_state_of_the_remaining_batches(
+def test_load_after_any_loss_restores_the_state_of_the_remaining_batches(
     history: list[tuple[int, int, str]], keep: float, with_snapshots: bool
 ) -> None:
     store = new_store(SMALL_SEGMENTS)
@@ -155,7 +155,7 @@ def test_load_log_after_any_loss_restores_the_state_of_the_remaining_batches(
 # Leader epochs
 
 
-def test_load_log_after_a_kill_raises_and_checkpoints_the_leader_epoch() -> None:
+def test_load_after_a_kill_raises_and_checkpoints_the_leader_epoch() -> None:
     store = new_store()
     used_partition(store)
     after = open_partition(store, clean_start=False)
@@ -164,7 +164,7 @@ def test_load_log_after_a_kill_raises_and_checkpoints_the_leader_epoch() -> None
     assert store.read_side_file(CHECKPOINT) == b"0\n2\n0 0\n1 24\n"
 
 
-def test_load_log_with_a_clean_start_keeps_the_leader_epoch() -> None:
+def test_load_with_a_clean_start_keeps_the_leader_epoch() -> None:
     store = new_store()
     used_partition(store)
     epochs = [open_partition(store, clean_start=False).leader_epoch for _ in range(3)]
@@ -173,7 +173,7 @@ def test_load_log_with_a_clean_start_keeps_the_leader_epoch() -> None:
     assert open_partition(store).leader_epoch == 3
 
 
-def test_load_log_keeps_a_leader_epoch_without_records_in_the_lineage() -> None:
+def test_load_keeps_a_leader_epoch_without_records_in_the_lineage() -> None:
     store = new_store()
     used_partition(store)
     open_partition(store, clean_start=False).close()
@@ -182,7 +182,7 @@ def test_load_log_keeps_a_leader_epoch_without_records_in_the_lineage() -> None:
     assert after.epochs.end_offset_for(0, 24) == (0, 24)
 
 
-def test_load_log_drops_leader_epochs_of_lost_records_from_the_lineage() -> None:
+def test_load_drops_leader_epochs_of_lost_records_from_the_lineage() -> None:
     """All but one that begins at the log's end: the broker may have led in it without writing anything."""
     store = new_store()
     used_partition(store)
@@ -193,7 +193,7 @@ def test_load_log_drops_leader_epochs_of_lost_records_from_the_lineage() -> None
     assert after.leader_epoch == 6
 
 
-def test_load_log_never_lowers_the_leader_epoch() -> None:
+def test_load_never_lowers_the_leader_epoch() -> None:
     """A client that has seen an epoch takes no metadata of an older one and would wait for ever."""
     store = new_store()
     partition = used_partition(store)
@@ -208,7 +208,7 @@ def test_load_log_never_lowers_the_leader_epoch() -> None:
             partition.close()
 
 
-def test_load_log_learns_an_epoch_missing_in_the_checkpoint_from_the_log() -> None:
+def test_load_learns_an_epoch_missing_in_the_checkpoint_from_the_log() -> None:
     """The crash came between the first batch of an epoch and its checkpoint."""
     store = new_store()
     used_partition(store)
@@ -222,7 +222,7 @@ def test_load_log_learns_an_epoch_missing_in_the_checkpoint_from_the_log() -> No
     assert after.epochs.entries() == [(0, 0), (1, 24), (2, 25)]
 
 
-def test_load_log_after_lost_records_appends_under_a_new_leader_epoch() -> None:
+def test_load_after_lost_records_appends_under_a_new_leader_epoch() -> None:
     """Records 24 to 33 of epoch 1 are lost in a crash; what takes their place must not look the same."""
     store = new_store()
     used_partition(store)
@@ -238,7 +238,7 @@ def test_load_log_after_lost_records_appends_under_a_new_leader_epoch() -> None:
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 5])
-def test_load_log_raises_a_leader_epoch_that_only_the_metadata_store_knows(wanted: int) -> None:
+def test_load_raises_a_leader_epoch_that_only_the_metadata_store_knows(wanted: int) -> None:
     """Nothing of it is in the log or in the checkpoint, but clients may have seen records of it."""
     store = new_store()
     used_partition(store)
@@ -247,7 +247,7 @@ def test_load_log_raises_a_leader_epoch_that_only_the_metadata_store_knows(wante
     assert partition.epochs.entries() == [(0, 0), (wanted + 1, 24)]
 
 
-def test_load_log_raises_the_leader_epoch_of_a_log_that_lost_all_records() -> None:
+def test_load_raises_the_leader_epoch_of_a_log_that_lost_all_records() -> None:
     store = new_store()
     open_partition(store).append_nowait(batch_of(10))
     store.truncate_to(0)
@@ -256,7 +256,7 @@ def test_load_log_raises_the_leader_epoch_of_a_log_that_lost_all_records() -> No
 
 @pytest.mark.parametrize("clean_start", [True, False])
 @pytest.mark.parametrize("content", [None, b"", b"nonsense", b"0\n2\n0 0\n"])
-def test_load_log_without_a_valid_checkpoint_learns_epochs_from_the_log(
+def test_load_without_a_valid_checkpoint_learns_epochs_from_the_log(
     content: bytes | None, clean_start: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = new_store(SMALL_SEGMENTS)
@@ -275,7 +275,7 @@ def test_load_log_without_a_valid_checkpoint_learns_epochs_from_the_log(
     assert ("leader-epoch-checkpoint is malformed" in caplog.text) == (content is not None)
 
 
-def test_load_log_truncates_the_leader_epoch_lineage_to_the_log_start() -> None:
+def test_load_truncates_the_leader_epoch_lineage_to_the_log_start() -> None:
     store = new_store()
     partition = open_partition(store)
     for epoch in (0, 1, 2):
@@ -285,7 +285,7 @@ def test_load_log_truncates_the_leader_epoch_lineage_to_the_log_start() -> None:
     assert open_partition(store).epochs.entries() == [(1, 15), (2, 20)]
 
 
-def test_load_log_completes_a_lineage_that_begins_after_the_log_start() -> None:
+def test_load_completes_a_lineage_that_begins_after_the_log_start() -> None:
     """DeleteRecords wrote the lineage down, and a kill came before it did the log start."""
     store = new_store(SMALL_SEGMENTS)
     partition = open_partition(store, SMALL_SEGMENTS)
@@ -320,7 +320,7 @@ def test_load_log_completes_a_lineage_that_begins_after_the_log_start() -> None:
     assert open_partition(store, SMALL_SEGMENTS).epochs.entries() == [(1, 12), (3, 30)]
 
 
-def test_load_log_after_a_kill_makes_append_stamp_the_new_leader_epoch() -> None:
+def test_load_after_a_kill_makes_append_stamp_the_new_leader_epoch() -> None:
     store = new_store()
     used_partition(store)
     partition = open_partition(store, clean_start=False)
@@ -332,7 +332,7 @@ def test_load_log_after_a_kill_makes_append_stamp_the_new_leader_epoch() -> None
 # A batch that compaction left, and one that a broken disk left
 
 
-def test_load_log_restores_producers_of_batches_emptied_by_compaction() -> None:
+def test_load_restores_producers_of_batches_emptied_by_compaction() -> None:
     store = new_store()
     batch = make_batch([], producer_id=9, producer_epoch=1, base_sequence=5, last_offset_delta=4)
     store.append_batch(batch, 0, 4, -1)
@@ -343,7 +343,7 @@ def test_load_log_restores_producers_of_batches_emptied_by_compaction() -> None:
         partition.append_nowait(sent(9, 1, 12))
 
 
-def test_load_log_without_side_files_restores_producers_and_epochs() -> None:
+def test_load_without_side_files_restores_producers_and_epochs() -> None:
     store = new_store(SMALL_SEGMENTS)
     partition = open_partition(store, SMALL_SEGMENTS, in_thread=lost_background)
     for sequence in range(20):

@@ -28,10 +28,8 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.log import AppendWaiter, Isolation, UnifiedLog
-from tidelog.kernel.log.loading import load_log
 from tidelog.kernel.log.validation import PartitionConfig
 from tidelog.kernel.metadata import MetadataDelta, MetadataImage, PartitionImage, topic_image
-from tidelog.kernel.replica import replica_manager
 from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.metadata import MetadataContext
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, StorageContext, TopicPartition
@@ -521,14 +519,14 @@ async def test_load_takes_a_partition_offline_that_finds_the_disk_full_and_serve
     await harness.topics.create(TopicSpec("flights", 3))
     await harness.topics.close()
     await harness.close()
-    refusal = NO_SPACE
+    refusal, load = NO_SPACE, UnifiedLog.load
 
     def refused_once(partition: UnifiedLog, *, clean_start: bool) -> None:
         if partition.topic_partition.partition == 1:
             raise refusal
-        load_log(partition, clean_start=clean_start)
+        load(partition, clean_start=clean_start)
 
-    monkeypatch.setattr(replica_manager, "load_log", refused_once)
+    monkeypatch.setattr(UnifiedLog, "load", refused_once)
     topics = harness.again()
     await topics.load()
     assert [each.log.offline is None for each in topics.get("flights").partitions] == [True, False, True]
