@@ -77,10 +77,6 @@ class Cluster:
         """The state of the metadata log, None where the metadata is in no log."""
         return self._metadata.quorum
 
-    def coordinator_for(self, key: str, listener_name: str) -> BrokerEndpoint:
-        """Return the broker that coordinates a group or a transactional id."""
-        return self.this_broker(listener_name)
-
 
 def advertised_addresses(config: Config, bound: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, int]]:
     """Return listener name → (host, port) for clients; `bound` has what the sockets are bound to.

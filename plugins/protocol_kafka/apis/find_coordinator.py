@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tidelog.kernel.errors import BrokerError, CoordinatorNotAvailable, InvalidRequest
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.wire import WireContext
@@ -16,9 +18,13 @@ from tidelog.plugins.protocol_kafka.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 
+if TYPE_CHECKING:
+    from tidelog.kernel.cluster.cluster import BrokerEndpoint
+
 FIRST_VERSION_OF = {GROUP_KEY: 0, TRANSACTION_KEY: 1, SHARE_KEY: 6}
 MANY_KEYS_SINCE = 4
 NO_NODE = -1
+TOPIC_OF = {GROUP_KEY: "__consumer_offsets", TRANSACTION_KEY: "__transaction_state"}
 
 
 async def handle(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -37,7 +43,9 @@ async def handle(context: RequestContext, request: FindCoordinatorRequest) -> Fi
     pace = Pace()
     found: list[FindCoordinatorCoordinator] = []
     for key in keys:
-        found.append(_found(context, key) if refusal is None else _refused(context, key, refusal))
+        found.append(
+            _found(context, request.key_type, key) if refusal is None else _refused(context, key, refusal)
+        )
         await pace.turn()
     if version >= MANY_KEYS_SINCE:
         return FindCoordinatorResponse(coordinators=found)
@@ -65,11 +73,37 @@ async def _prepare(broker: WireContext, key_type: int, version: int) -> None:
         raise CoordinatorNotAvailable(f"what coordinators keep cannot be kept: {error}") from error
 
 
-def _found(context: RequestContext, key: str) -> FindCoordinatorCoordinator:
-    broker = context.broker.cluster.coordinator_for(key, context.peer.listener_name)
+def _found(context: RequestContext, key_type: int, key: str) -> FindCoordinatorCoordinator:
+    try:
+        broker = _coordinator_of(context, key_type, key)
+    except CoordinatorNotAvailable as error:
+        return _refused(context, key, error)
     return FindCoordinatorCoordinator(
         key=key, node_id=broker.node_id, host=broker.host, port=broker.port, error_code=0, error_message=None
     )
+
+
+def _coordinator_of(context: RequestContext, key_type: int, key: str) -> BrokerEndpoint:
+    """Return the broker that leads the partition of a key's state.
+
+    Raises:
+        CoordinatorNotAvailable: there is none, or it is not alive.
+    """
+    broker, listener_name = context.broker, context.peer.listener_name
+    coordinator = broker.coordinator
+    partition_for = (
+        coordinator.partition_for_group
+        if key_type == GROUP_KEY
+        else coordinator.partition_for_transactional_id
+    )
+    partition = broker.replicas.find(TOPIC_OF[key_type], partition_for(key))
+    if partition is None:
+        # The state is in no topic, so it is this broker's own.
+        return broker.cluster.this_broker(listener_name)
+    leader = broker.cluster.find(partition.leader_id, listener_name)
+    if leader is None:
+        raise CoordinatorNotAvailable(f"{partition.topic_partition} has no leader")
+    return leader
 
 
 def _refused(context: RequestContext, key: str, error: BrokerError) -> FindCoordinatorCoordinator:

@@ -16,18 +16,30 @@ from confluent_kafka import TopicPartition as Place
 from tests.plugins.protocol_kafka.apis.client import Client
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import NotCoordinator
-from tidelog.kernel.metadata import BrokerImage, MetadataDelta, PartitionImage, PersistentMap, TopicImage
+from tidelog.kernel.metadata import (
+    NO_LEADER,
+    BrokerImage,
+    MetadataDelta,
+    PartitionImage,
+    PersistentMap,
+    TopicImage,
+)
 from tidelog.kernel.seams.coordination.offsets import OffsetFetch
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import new_broker
 from tidelog.plugins.metadata_memory.store import MemoryMetadata
-from tidelog.plugins.protocol_kafka.messages.api import FETCH, METADATA, PRODUCE
+from tidelog.plugins.protocol_kafka.messages.api import FETCH, FIND_COORDINATOR, METADATA, PRODUCE
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchPartition,
     FetchReplicaState,
     FetchRequest,
     FetchTopic,
+)
+from tidelog.plugins.protocol_kafka.messages.find_coordinator import (
+    GROUP_KEY,
+    TRANSACTION_KEY,
+    FindCoordinatorRequest,
 )
 from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest
 from tidelog.plugins.protocol_kafka.messages.produce import (
@@ -128,6 +140,24 @@ async def test_a_broker_that_leads_nothing_names_the_leader_and_gets_leadership_
     answer = await produced(first, 2)
     assert [part.error_code for part in answer.responses[0].partition_responses] == [0, 0]
     assert answer.node_endpoints == []
+
+
+@pytest.mark.parametrize("key_type", [GROUP_KEY, TRANSACTION_KEY])
+async def test_find_coordinator_names_the_broker_that_leads_the_partition(
+    brokers: list[Broker], key_type: int
+) -> None:
+    first, second = brokers
+    asked = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["key", "other"])
+
+    async def found() -> list[tuple[int, int, int]]:
+        answer = await Client(first).ask(FIND_COORDINATOR, 4, asked)
+        return [(each.error_code, each.node_id, each.port) for each in answer.coordinators]
+
+    assert await found() == [(0, SECOND, addresses(second)["PLAINTEXT"][1])] * 2
+    await lead(brokers, FIRST, 5)
+    assert await found() == [(0, FIRST, addresses(first)["PLAINTEXT"][1])] * 2
+    await lead(brokers, NO_LEADER, 6)
+    assert await found() == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)] * 2
 
 
 async def test_fetch_of_a_session_names_the_leader(brokers: list[Broker]) -> None:

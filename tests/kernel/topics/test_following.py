@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -14,9 +15,17 @@ from tests.crash.core import Core
 from tidelog.kernel.config import keys
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.log import Isolation
-from tidelog.kernel.metadata import ConfigResource, MetadataDelta, topic_image
+from tidelog.kernel.metadata import (
+    NO_LEADER,
+    ConfigResource,
+    ImageChange,
+    MetadataDelta,
+    TopicImage,
+    topic_image,
+)
 from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.testing import make_batch
+from tidelog.plugins.metadata_kraft.store import KraftMetadata
 
 STEPS = 40
 Step = Callable[[Core], Awaitable[Sequence[object]]]
@@ -122,3 +131,35 @@ async def test_follow_replaces_a_topic_of_the_same_name_and_opens_what_was_not_r
     with pytest.raises(BrokerError):
         old.partitions[0].log.read(0, 1000, Isolation.READ_UNCOMMITTED)
     await core.close()
+
+
+async def test_follow_leads_in_the_epoch_of_a_log_that_the_store_had_no_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = Core(tmp_path)
+    await core.open()
+    topic = await core.create("t", 1)
+    topic.partitions[0].log.append_as_leader(make_batch([b"old"]))
+    core.abandon()
+
+    async def refuse(self: KraftMetadata, delta: MetadataDelta) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(KraftMetadata, "commit", refuse)
+        await core.open()
+    (partition,) = core.topics.get("t").partitions
+    image = core.metadata.image.topics["t"]
+    epoch = partition.leader_epoch
+    assert image.partitions[0].leader_epoch < epoch
+    for leader_id in (NO_LEADER, 1):
+        led = image.partitions[0]._replace(leader=leader_id)
+        await core.topics.follow(change_to(core, attrs.evolve(image, partitions=(led,))))
+        assert partition.leadership[:2] == (leader_id, epoch)
+    await core.close()
+
+
+def change_to(core: Core, topic: TopicImage) -> ImageChange:
+    """A change of one topic."""
+    before, delta = core.metadata.image, MetadataDelta.of_topics(topic)
+    return ImageChange(before, delta, delta.apply(before))
