@@ -8,7 +8,7 @@ Source: Apache Kafka 4.4's `OffsetCommitKey`, `LegacyOffsetCommitKey` and `Offse
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from tidelog.kernel.seams.coordination.offsets import NO_TIMESTAMP, CommittedOffset
 from tidelog.plugins.coordinator.runtime import StateRecord
@@ -18,6 +18,7 @@ from tidelog.plugins.schema.declare import VersionSpan, int32, int64, string, st
 from tidelog.plugins.schema.types import ZERO_UUID
 
 if TYPE_CHECKING:
+    from tidelog.plugins.coordinator.offsets.table import OffsetTable
     from tidelog.plugins.schema.types import Uuid
 
 PartitionKey: TypeAlias = tuple[str, int]
@@ -63,30 +64,7 @@ class OffsetCommitValue:
     topic_id: Uuid = uuid(versions="4+", tag=0, default=ZERO_UUID, ignorable=True)
 
 
-class OffsetState(Protocol):
-    """The committed and the pending offsets that changes are applied to."""
-
-    def commit(self, group_id: str, tp: PartitionKey, committed: CommittedOffset) -> None:
-        """Set a committed offset; it counts instead of everything that is pending there."""
-        ...
-
-    def remove(self, group_id: str, tp: PartitionKey) -> None:
-        """Remove a committed offset, and what is pending there."""
-        ...
-
-    def add_pending(
-        self,
-        producer_id: int,
-        record_offset: int,
-        group_id: str,
-        tp: PartitionKey,
-        committed: CommittedOffset,
-    ) -> None:
-        """Add an offset that counts once the producer's transaction commits (KIP-447)."""
-        ...
-
-
-class OffsetChange(DurableChange[OffsetState]):
+class OffsetChange(DurableChange["OffsetTable"]):
     """An offset that a group commits for `topic_partition`, or its removal (`committed` is None)."""
 
     __slots__ = ("committed", "group_id", "topic_partition")
@@ -141,14 +119,14 @@ class OffsetChange(DurableChange[OffsetState]):
         version, message = value
         return StateRecord(key, version.to_bytes(TYPE_BYTES) + encode(message, version))
 
-    def apply(self, state: OffsetState) -> None:
+    def apply(self, state: OffsetTable) -> None:
         """Commit or remove the offset."""
         if self.committed is None:
             state.remove(self.group_id, self.topic_partition)
         else:
             state.commit(self.group_id, self.topic_partition, self.committed)
 
-    def apply_pending(self, state: OffsetState, producer_id: int, record_offset: int) -> None:
+    def apply_pending(self, state: OffsetTable, producer_id: int, record_offset: int) -> None:
         """Apply the record at `record_offset` of a transaction; a removal counts at once, as in Kafka."""
         if self.committed is None:
             state.remove(self.group_id, self.topic_partition)

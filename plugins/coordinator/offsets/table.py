@@ -122,7 +122,7 @@ NO_OFFSETS: Final = GroupOffsets()
 class OffsetTable:
     """The offsets of all groups in one partition of the log, and those pending in its transactions.
 
-    Changes are applied by their records: see `OffsetState`.
+    It changes by `OffsetChange`s alone.
     """
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ Source: Kafka's `TransactionLogKey` and `TransactionLogValue`; KIP-915 (version 
 
 from __future__ import annotations
 
-from typing import Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
@@ -27,6 +27,9 @@ from tidelog.plugins.schema.declare import (
     struct,
 )
 from tidelog.plugins.schema.types import INT32
+
+if TYPE_CHECKING:
+    from tidelog.plugins.coordinator.transactions.table import PartitionTransactions
 
 VALUE_VERSION: Final = 1
 STATUS_AT: Final = 16
@@ -65,20 +68,8 @@ class TransactionLogValue:
     client_transaction_version: int = int16(versions="1+", tag=2, default=0, ignorable=True)
 
 
-class TransactionsById(Protocol):
-    """The transactions that changes are applied to."""
-
-    def put(self, transaction: Transaction) -> None:
-        """Set the transaction of its transactional id."""
-        ...
-
-    def remove(self, transactional_id: str) -> None:
-        """Remove a transactional id."""
-        ...
-
-
 @attrs.frozen
-class TransactionChange(DurableChange[TransactionsById]):
+class TransactionChange(DurableChange["PartitionTransactions"]):
     """The new transaction of a transactional id, or the id's removal (`transaction` is None)."""
 
     key_type = 0
@@ -101,7 +92,7 @@ class TransactionChange(DurableChange[TransactionsById]):
         """Return the transaction in version 1."""
         return None if self.transaction is None else VersionedValue(VALUE_VERSION, _message(self.transaction))
 
-    def apply(self, state: TransactionsById) -> None:
+    def apply(self, state: PartitionTransactions) -> None:
         """Set the transaction, or remove its id."""
         if self.transaction is None:
             state.remove(self.transactional_id)

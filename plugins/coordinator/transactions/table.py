@@ -151,7 +151,7 @@ class PartitionTransactions:
         if value is None:
             return None
         try:
-            change = TransactionChange.from_record(key, value)
+            transaction = TransactionChange.from_record(key, value).transaction
         except UnreadableRecord as error:
             _log.error(
                 "a record of __transaction_state-%d cannot be read and is left out (key %s): %s",
@@ -160,8 +160,9 @@ class PartitionTransactions:
                 error,
             )
             return None
-        change.apply(self)
-        return change.transaction
+        if transaction is not None:
+            self.put(transaction)
+        return transaction
 
     def _unindex(self, transaction: Transaction | None) -> None:
         if transaction is None:
