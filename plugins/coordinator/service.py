@@ -13,7 +13,7 @@ from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange, tombstone_of
 from tidelog.plugins.coordinator.classic_groups.service import Groups
 from tidelog.plugins.coordinator.classic_groups.settings import group_settings
-from tidelog.plugins.coordinator.consumer_groups.changes import CHANGES as CONSUMER_GROUP_CHANGES
+from tidelog.plugins.coordinator.consumer_groups.records import CHANGES as CONSUMER_GROUP_CHANGES
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
 from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups, Shared, settings_of
 from tidelog.plugins.coordinator.consumer_groups.topics import BrokerTopics

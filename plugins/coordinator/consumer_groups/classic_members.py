@@ -7,7 +7,6 @@ assignment changes. Source: KIP-848, "Migration path".
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import NamedTuple
 from uuid import uuid4
 
 from tidelog.kernel.errors import (
@@ -21,7 +20,7 @@ from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.groups import Joined, JoinRequest, Synced, SyncRequest
 from tidelog.plugins.coordinator.consumer_groups import checks
 from tidelog.plugins.coordinator.consumer_groups.assigning import assign
-from tidelog.plugins.coordinator.consumer_groups.changes import Draft
+from tidelog.plugins.coordinator.consumer_groups.draft import Decision, Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import (
     ClassicProtocol,
@@ -46,14 +45,9 @@ from tidelog.plugins.coordinator.groups.consumer_protocol import (
 from tidelog.plugins.schema.errors import CodecError
 
 
-class JoinDecision(NamedTuple):
-    """A draft, and the answer for when its changes are in the log."""
-
-    answer: Joined
-    draft: Draft
-
-
-def join(group: ConsumerGroup, request: JoinRequest, context: Context) -> Generator[None, None, JoinDecision]:
+def join(
+    group: ConsumerGroup, request: JoinRequest, context: Context
+) -> Generator[None, None, Decision[Joined]]:
     """Decide about a JoinGroup request, in steps; `group` stays as it is.
 
     Raises:
@@ -73,7 +67,7 @@ def join(group: ConsumerGroup, request: JoinRequest, context: Context) -> Genera
     reported = _reported(subscription, context.topics)
     updated = yield from reconcile(draft, context, member.member_id, reported, subscription_changed=changed)
     name = request.protocols[0].name
-    return JoinDecision(
+    return Decision(
         Joined(updated.member_id, updated.current.epoch, CONSUMER_PROTOCOL_TYPE, name, leader=""), draft
     )
 

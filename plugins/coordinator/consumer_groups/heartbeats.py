@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 from uuid import uuid4
 
 import attrs
@@ -12,7 +12,7 @@ from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.plugins.coordinator.consumer_groups import checks
 from tidelog.plugins.coordinator.consumer_groups.assigning import assign, may_assign
-from tidelog.plugins.coordinator.consumer_groups.changes import Draft
+from tidelog.plugins.coordinator.consumer_groups.draft import Decision, Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import (
     JOIN_EPOCH,
@@ -36,16 +36,9 @@ from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 T = TypeVar("T")
 
 
-class Decision(NamedTuple):
-    """The answer, for when the changes of the draft are in the log; without a draft nothing changes."""
-
-    answer: HeartbeatAnswer
-    draft: Draft | None = None
-
-
 def heartbeat(
     group: ConsumerGroup, request: ConsumerGroupHeartbeat, context: Context
-) -> Generator[None, None, Decision]:
+) -> Generator[None, None, Decision[HeartbeatAnswer]]:
     """Decide about the heartbeat of a member that joins or stays, in steps; `group` stays as it is.
 
     Raises:
@@ -70,7 +63,7 @@ def heartbeat(
 
 def leave(
     group: ConsumerGroup, request: ConsumerGroupHeartbeat, context: Context
-) -> Generator[None, None, Decision]:
+) -> Generator[None, None, Decision[HeartbeatAnswer]]:
     """Remove a member, or let a static one leave temporarily (member epoch -2); in steps.
 
     Raises:

@@ -30,12 +30,12 @@ from tidelog.kernel.seams.coordination.groups import (
 from tidelog.plugins.coordinator.consumer_groups import checks, classic_members
 from tidelog.plugins.coordinator.consumer_groups.assigning import is_large
 from tidelog.plugins.coordinator.consumer_groups.background_assignment import BackgroundAssignment
-from tidelog.plugins.coordinator.consumer_groups.changes import Draft, removal_of
-from tidelog.plugins.coordinator.consumer_groups.heartbeats import Decision, answer_to, changes_nothing
+from tidelog.plugins.coordinator.consumer_groups.draft import Decision, Draft
+from tidelog.plugins.coordinator.consumer_groups.heartbeats import answer_to, changes_nothing
 from tidelog.plugins.coordinator.consumer_groups.member import ConsumerGroupMember
-from tidelog.plugins.coordinator.consumer_groups.member_records import CurrentChange, MemberChange
 from tidelog.plugins.coordinator.consumer_groups.membership import depart
 from tidelog.plugins.coordinator.consumer_groups.migration import may_downgrade
+from tidelog.plugins.coordinator.consumer_groups.records import CurrentChange, MemberChange, removal_of
 from tidelog.plugins.coordinator.consumer_groups.timers import Overdue, Timer, Timers
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from tidelog.plugins.coordinator.groups.group import ClassicMembership, ExpiryRule
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
     from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
     from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-    from tidelog.plugins.coordinator.consumer_groups.group_records import ConsumerGroupChange
+    from tidelog.plugins.coordinator.consumer_groups.records import ConsumerGroupChange
     from tidelog.plugins.coordinator.consumer_groups.settings import Settings, Shared
 
 T = TypeVar("T")
@@ -96,7 +96,7 @@ class LiveConsumerGroup(ClassicMembership):
         return answer_to(request, member, member.current, settings.heartbeat_interval_ms)
 
     async def heartbeat_decided(
-        self, decide: Callable[[ConsumerGroup], Generator[None, None, Decision]]
+        self, decide: Callable[[ConsumerGroup], Generator[None, None, Decision[HeartbeatAnswer]]]
     ) -> HeartbeatAnswer:
         """Decide about a heartbeat and carry that out; answered when it may be acknowledged.
 
@@ -111,9 +111,9 @@ class LiveConsumerGroup(ClassicMembership):
         return answer
 
     async def change(
-        self, decide: Callable[[ConsumerGroup], Generator[None, None, tuple[T, Draft | None]]]
+        self, decide: Callable[[ConsumerGroup], Generator[None, None, Decision[T]]]
     ) -> tuple[T, Durable | None]:
-        """Decide about a change in steps and carry it out; return the answer, and what it waits for.
+        """Decide about a change in steps and carry it out; return the answer, and what that waits for.
 
         Other requests are served between the steps. Those that change this group wait, so that the state that
         is decided about stays as it is; only the group as a whole may be removed meanwhile.
@@ -219,11 +219,11 @@ class LiveConsumerGroup(ClassicMembership):
         """
         shared = self._shared
 
-        def decide(state: ConsumerGroup) -> Generator[None, None, tuple[bool, Draft | None]]:
+        def decide(state: ConsumerGroup) -> Generator[None, None, Decision[bool]]:
             if not state.members:
                 draft = Draft(state)
                 yield from draft.remove_group()
-                return True, draft
+                return Decision(True, draft)
             instance_id = request.group_instance_id
             holder = state.static_member(instance_id) if instance_id and not request.member_id else None
             if (
@@ -231,9 +231,9 @@ class LiveConsumerGroup(ClassicMembership):
                 or holder.is_classic
                 or not may_downgrade(state, [holder.member_id], shared.settings.of_broker)
             ):
-                return False, None
+                return Decision(False)
             context = shared.context(self.group_id)
-            return True, (yield from depart(state, [holder.member_id], context))
+            return Decision(True, (yield from depart(state, [holder.member_id], context)))
 
         becomes_classic, durable = await self.change(decide)
         await wait_for(durable)
@@ -260,7 +260,7 @@ class LiveConsumerGroup(ClassicMembership):
         """Remove members, which may speak either protocol."""
         context = self._shared.context(self.group_id)
 
-        def decide(state: ConsumerGroup) -> Generator[None, None, tuple[list[LeaveOutcome], Draft | None]]:
+        def decide(state: ConsumerGroup) -> Generator[None, None, Decision[list[LeaveOutcome]]]:
             leaving: dict[str, None] = {}
             outcomes: list[LeaveOutcome] = []
             for identity in members:
@@ -270,7 +270,7 @@ class LiveConsumerGroup(ClassicMembership):
                 except (UnknownMemberId, FencedInstanceId) as error:
                     outcomes.append(LeaveOutcome(identity, error))
                 yield
-            return outcomes, (yield from depart(state, leaving, context)) if leaving else None
+            return Decision(outcomes, (yield from depart(state, leaving, context)) if leaving else None)
 
         outcomes, durable = await self.change(decide)
         await wait_for(durable)
@@ -363,7 +363,7 @@ class LiveConsumerGroup(ClassicMembership):
 
     def _without(
         self, overdue: Sequence[Overdue], state: ConsumerGroup
-    ) -> Generator[None, None, tuple[Sequence[Overdue], Draft | None]]:
+    ) -> Generator[None, None, Decision[Sequence[Overdue]]]:
         """Return a draft without members that are still overdue, and which those are."""
         leaving: dict[str, Overdue] = {}
         for each in overdue:
@@ -373,9 +373,9 @@ class LiveConsumerGroup(ClassicMembership):
                 leaving[each.member_id] = each
             yield
         if not leaving:
-            return (), None
+            return Decision(())
         draft = yield from depart(state, leaving, self._shared.context(self.group_id))
-        return [*leaving.values()], draft
+        return Decision([*leaving.values()], draft)
 
     @contextmanager
     def _retrying(self, overdue: Sequence[Overdue]) -> Generator[None]:
@@ -389,5 +389,5 @@ class LiveConsumerGroup(ClassicMembership):
                     self._timers.start(member, each.timer, RETRY_MS)
 
 
-def _nothing_besides(steps: Generator[None, None, Draft]) -> Generator[None, None, tuple[None, Draft]]:
-    return None, (yield from steps)
+def _nothing_besides(steps: Generator[None, None, Draft]) -> Generator[None, None, Decision[None]]:
+    return Decision(None, (yield from steps))

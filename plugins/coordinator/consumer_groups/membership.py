@@ -7,26 +7,24 @@ from collections.abc import Collection, Generator, Iterable
 import attrs
 
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
-from tidelog.plugins.coordinator.consumer_groups.changes import Draft
+from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup, ResolvedRegex
-from tidelog.plugins.coordinator.consumer_groups.group_records import (
-    PartitionMetadataChange,
-    RegexChange,
-    TargetEpochChange,
-)
 from tidelog.plugins.coordinator.consumer_groups.member import (
     JOIN_EPOCH,
     LEAVE_STATIC_EPOCH,
     ConsumerGroupMember,
     MemberProfile,
 )
-from tidelog.plugins.coordinator.consumer_groups.member_records import (
-    CurrentChange,
-    MemberChange,
-    TargetChange,
-)
 from tidelog.plugins.coordinator.consumer_groups.migration import downgrade, may_downgrade
 from tidelog.plugins.coordinator.consumer_groups.reconciliation import Reconciliation
+from tidelog.plugins.coordinator.consumer_groups.records import (
+    CurrentChange,
+    MemberChange,
+    PartitionMetadataChange,
+    RegexChange,
+    TargetChange,
+    TargetEpochChange,
+)
 from tidelog.plugins.coordinator.consumer_groups.settings import Context
 from tidelog.plugins.coordinator.consumer_groups.topics import (
     metadata_hash,

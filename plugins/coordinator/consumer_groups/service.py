@@ -32,11 +32,12 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
 )
 from tidelog.plugins.coordinator.classic_groups.live_group import LiveClassicGroup
 from tidelog.plugins.coordinator.consumer_groups import checks, heartbeats
-from tidelog.plugins.coordinator.consumer_groups.changes import Draft, read_change
+from tidelog.plugins.coordinator.consumer_groups.draft import Decision, Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.live_group import LiveConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import JOIN_EPOCH, ConsumerGroupMember
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
+from tidelog.plugins.coordinator.consumer_groups.records import read_change
 from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings, Shared
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 from tidelog.plugins.coordinator.groups.group import MadeOnDemand
@@ -97,7 +98,7 @@ class ConsumerGroups:
     async def _decided(
         self, group: LiveConsumerGroup, request: ConsumerGroupHeartbeat, context: Context
     ) -> HeartbeatAnswer:
-        def decide(state: ConsumerGroup) -> Generator[None, None, heartbeats.Decision]:
+        def decide(state: ConsumerGroup) -> Generator[None, None, Decision[HeartbeatAnswer]]:
             assigning = group.is_being_assigned
             return heartbeats.heartbeat(state, request, attrs.evolve(context, assigning=assigning))
 

@@ -10,9 +10,10 @@ from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.plugins.coordinator.assignors import RangeAssignor, UniformAssignor
 from tidelog.plugins.coordinator.consumer_groups import heartbeats
-from tidelog.plugins.coordinator.consumer_groups.changes import Draft, read_change
 from tidelog.plugins.coordinator.consumer_groups.checks import check_request
+from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.records import read_change
 from tidelog.plugins.coordinator.consumer_groups.service import regexes_to_resolve
 from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicEntry

@@ -47,6 +47,7 @@ class ClassicMemberDriver(ConsumerGroupDriver):
         """Join, or join again; the fields are those of `JoinRequest`."""
         request = attrs.evolve(JOIN, **rest)  # type: ignore[arg-type]
         answer, draft = run_to_end(classic_members.join(self.group, request, self.context()))
+        assert draft is not None
         self.carry_out(draft)
         return answer
 

@@ -5,25 +5,24 @@ from __future__ import annotations
 import pytest
 
 from tests.tables import for_each
-from tidelog.plugins.coordinator.consumer_groups.changes import CHANGES, read_change
 from tidelog.plugins.coordinator.consumer_groups.group import ResolvedRegex
-from tidelog.plugins.coordinator.consumer_groups.group_records import (
-    ConsumerGroupChange,
-    EpochChange,
-    PartitionMetadataChange,
-    RegexChange,
-    TargetEpochChange,
-)
 from tidelog.plugins.coordinator.consumer_groups.member import (
     ClassicProtocol,
     CurrentAssignment,
     MemberProfile,
     MemberState,
 )
-from tidelog.plugins.coordinator.consumer_groups.member_records import (
+from tidelog.plugins.coordinator.consumer_groups.records import (
+    CHANGES,
+    ConsumerGroupChange,
     CurrentChange,
+    EpochChange,
     MemberChange,
+    PartitionMetadataChange,
+    RegexChange,
     TargetChange,
+    TargetEpochChange,
+    read_change,
 )
 from tidelog.plugins.coordinator.runtime.durable_change import UnreadableRecord
 
