@@ -67,3 +67,12 @@ async def test_nothing_is_logged_of_policies_that_are_carried_out(caplog: pytest
         assert {"cleanup policy compact", "cleanup policy delete"} <= broker.tasks.statistics().keys()
         await broker.topics.create(TopicSpec("flights", 1, config={"cleanup.policy": "delete"}))
     assert warnings(caplog) == []
+
+
+async def test_follow_logs_nothing_again_of_a_topic_that_gets_partitions(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running({"plugins.blocked": "retention", "log.cleanup.policy": "compact"}) as broker:
+        await broker.topics.create(TopicSpec("trains", 1, config={"cleanup.policy": "delete"}))
+        await broker.topics.grow("trains", 2)
+    assert warnings(caplog) == [f"topic trains: cleanup.policy has delete, {NO_EFFECT}"]

@@ -7,15 +7,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from uuid import UUID
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plugins.metadata_kraft.vectors import read_vectors, vectors_of
-from tidelog.kernel.metadata import TopicImage, topic_image
+from tidelog.kernel.metadata import PartitionImage, TopicImage, topic_image
 from tidelog.kernel.seams.metadata import BrokerRegistration
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.metadata_kraft.changes import Change, Changes
+from tidelog.plugins.metadata_kraft.delivery import Delivery
 from tidelog.plugins.metadata_kraft.encoding import UnreadableMetadataRecord, frame, unframe
 from tidelog.plugins.metadata_kraft.formatting import FORMAT_LEVELS
 from tidelog.plugins.metadata_kraft.image import RecordImage, image_records
@@ -245,3 +247,38 @@ def test_metadata_image_follows_broker_registration_changes() -> None:
 def test_apply_message_refuses_topics_and_brokers_unknown_to_the_metadata_image(message: object) -> None:
     with pytest.raises(UnreadableMetadataRecord, match="unknown"):
         apply_message(RecordImage(), message)
+
+
+def test_put_topic_records_who_leads_and_who_is_in_sync() -> None:
+    image, changes = new_image()
+    topic = topic_image("t", UUID(int=9), 2)
+    applied(image, changes.put_topic(topic))
+    led = PartitionImage(3, 5, (NODE,), (5,))
+    first, second = image.topics[UUID(int=9).bytes].partitions.values()
+    applied(image, changes.put_topic(attrs.evolve(topic, partitions=(led, PartitionImage(0, NODE, (NODE,))))))
+    first = image.topics[UUID(int=9).bytes].partitions[0]
+    assert (first.leader, first.leader_epoch, first.isr, first.partition_epoch) == (5, 3, [5], 1)
+    assert (second.leader, second.leader_epoch, second.isr) == (NODE, 0, [NODE])
+    of_sync = attrs.evolve(topic, partitions=(led._replace(isr=(5, NODE)), topic.partitions[1]))
+    applied(image, changes.put_topic(of_sync))
+    assert (first.leader, first.leader_epoch, first.isr) == (5, 3, [5, NODE])
+    assert [*changes.put_topic(of_sync)] == []
+
+
+def test_delivery_has_no_other_broker_alive_than_the_one_that_leads_the_log() -> None:
+    image = RecordImage()
+    for node_id in (NODE, NODE + 1):
+        image.brokers[node_id] = cluster.RegisterBrokerRecord(
+            broker_id=node_id,
+            incarnation_id=bytes(16),
+            broker_epoch=1,
+            end_points=[],
+            features=[],
+            rack=None,
+            fenced=False,
+        )
+    delivered = Delivery(image, NODE, lambda topic_id: False).image("cluster", ())
+    assert {node_id: broker.fenced for node_id, broker in delivered.brokers.items()} == {
+        NODE: False,
+        NODE + 1: True,
+    }
