@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tidelog.kernel.config import Alter
-from tidelog.kernel.errors import BrokerError, InvalidRequest
+from tidelog.kernel.errors import InvalidRequest
 from tidelog.plugins.protocol_kafka.apis.config_changes import change_configs, replaced_by
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -25,15 +24,11 @@ async def handle(context: RequestContext, request: AlterConfigsRequest) -> Alter
             raise InvalidRequest(f"Unknown resource type {BROKER_LOGGER_RESOURCE}")
         return replaced_by([(config.name, config.value) for config in resource.configs])
 
-    def answer(resource: AlterConfigsResource, error: BrokerError | None) -> AlterConfigsResourceResponse:
-        return AlterConfigsResourceResponse(
-            error_code=error_code(error) if error else 0,
-            error_message=context.error_message(error) if error else None,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-
     responses = await change_configs(
-        context, request.resources, alter_of, answer, validate_only=request.validate_only
+        context,
+        request.resources,
+        alter_of,
+        AlterConfigsResourceResponse,
+        validate_only=request.validate_only,
     )
     return AlterConfigsResponse(responses=responses)

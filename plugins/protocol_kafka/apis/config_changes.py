@@ -19,6 +19,7 @@ from tidelog.kernel.errors import BrokerError, InvalidConfig, InvalidRequest
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.topic_names import check_topic_name
 from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -57,11 +58,11 @@ async def change_configs(
     context: RequestContext,
     resources: Sequence[R],
     alter_of: Callable[[R], Alter],
-    answer: Callable[[R, BrokerError | None], A],
+    answer: Callable[..., A],
     *,
     validate_only: bool,
 ) -> list[A]:
-    """Change the configurations of resources; return the results of `answer`, called with an error or None.
+    """Change the configurations of resources; return what `answer` makes of the fields of each result.
 
     An error of one does not affect the others. A repeated resource is refused, each time.
     """
@@ -88,7 +89,14 @@ async def change_configs(
         outcome = outcomes[index]
         if outcome is not None:
             context.warn(f"refusing to configure {resource.resource_name!r} for", outcome)
-        answers.append(answer(resource, outcome))
+        answers.append(
+            answer(
+                error_code=error_code(outcome) if outcome else 0,
+                error_message=context.error_message(outcome) if outcome else None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
         await pace.turn()
     return answers
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.config import Alter
-from tidelog.kernel.errors import BrokerError, InvalidRequest
+from tidelog.kernel.errors import InvalidRequest
 from tidelog.plugins.protocol_kafka.apis.config_changes import (
     SCOPES,
     Alteration,
@@ -15,7 +16,6 @@ from tidelog.plugins.protocol_kafka.apis.config_changes import (
     change_configs,
 )
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_configs import BROKER_LOGGER_RESOURCE, TOPIC_RESOURCE
 from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
     IncrementalAlterableConfig,
@@ -33,22 +33,12 @@ async def handle(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Handle each resource independently: an error of one does not affect the others."""
-
-    def alter_of(resource: IncrementalAlterConfigsResource) -> Alter:
-        return _alter(context, resource)
-
-    def answer(
-        resource: IncrementalAlterConfigsResource, error: BrokerError | None
-    ) -> IncrementalAlterConfigsResourceResponse:
-        return IncrementalAlterConfigsResourceResponse(
-            error_code=error_code(error) if error else 0,
-            error_message=context.error_message(error) if error else None,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-
     responses = await change_configs(
-        context, request.resources, alter_of, answer, validate_only=request.validate_only
+        context,
+        request.resources,
+        partial(_alter, context),
+        IncrementalAlterConfigsResourceResponse,
+        validate_only=request.validate_only,
     )
     return IncrementalAlterConfigsResponse(responses=responses)
 
