@@ -1,7 +1,7 @@
 """The functions and files of tidelog that one warm request passes, from its bytes to the response.
 
 A reader who follows a request has to open these files, and each call costs time. A change that makes a path
-longer has to change its limit here. What produce and fetch pass has names that say at which level they are.
+longer has to change its limit here. The names of the methods that it passes say at which level they are.
 """
 
 from __future__ import annotations
@@ -190,8 +190,8 @@ async def test_call_path_of_a_warm_request(
     assert path.files <= files, str(path)
 
 
-@pytest.mark.parametrize("prepare", [produce, fetch])
-async def test_each_method_of_a_warm_produce_and_a_warm_fetch_has_a_name_of_its_own(
+@pytest.mark.parametrize("prepare", [produce, fetch, consumer_heartbeat])
+async def test_each_method_of_a_warm_request_has_a_name_of_its_own(
     broker: Broker, exchange: Exchange, prepare: Prepare
 ) -> None:
     path = await call_path(exchange, await prepare(broker))
