@@ -139,7 +139,7 @@ class LazyCoordinator:
 
     async def _serve_deadlines_once_created(self) -> None:
         await self._created.wait()
-        await self._service.deadlines.run()
+        await self._service.group_runtime.deadlines.run()
 
     def release_waiters(self) -> None:
         """Answer every request that waits: the broker stops."""
@@ -159,12 +159,12 @@ class LazyCoordinator:
     async def prepare_groups(self) -> None:
         """Create what groups need before their first request."""
         await self._import()
-        await self._service.prepare_groups()
+        await self._service.group_runtime.log.ensure()
 
     async def prepare_transactions(self) -> None:
         """Create what transactions need before their first request."""
         await self._import()
-        await self._service.prepare_transactions()
+        await self._service.transaction_runtime.log.ensure()
 
     async def _import(self) -> None:
         """Import the service in a thread: that takes some hundredths of a second."""
@@ -177,8 +177,8 @@ class LazyCoordinator:
 
     def partition_for_group(self, group_id: str) -> int:
         """Return the partition of a group's state."""
-        return self._service.partition_for_group(group_id)
+        return self._service.group_runtime.partition_for(group_id)
 
     def partition_for_transactional_id(self, transactional_id: str) -> int:
         """Return the partition of a transactional id's state."""
-        return self._service.partition_for_transactional_id(transactional_id)
+        return self._service.transaction_runtime.partition_for(transactional_id)

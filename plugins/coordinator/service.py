@@ -40,18 +40,23 @@ MINUTE_MS = 60_000
 
 
 class CoordinatorService:
-    """All services over one log for groups and one for transactions."""
+    """All services over one log for groups and one for transactions.
+
+    Attributes:
+        group_runtime: the runtime of groups and of committed offsets
+        transaction_runtime: the runtime of transactions
+    """
 
     def __init__(self, broker: CoordinatorContext, group_log: StateLog, transaction_log: StateLog) -> None:
         config = broker.config
         self._broker = broker
-        self.deadlines = Deadlines(broker.loop_clock)
-        hash_of = StateHashes()
-        of_groups = CoordinatorRuntime(OFFSETS_TOPIC, group_log, broker.clock, self.deadlines, hash_of)
-        of_transactions = CoordinatorRuntime(
-            TRANSACTION_TOPIC, transaction_log, broker.clock, self.deadlines, hash_of
+        deadlines, hash_of = Deadlines(broker.loop_clock), StateHashes()
+        self.group_runtime = of_groups = CoordinatorRuntime(
+            OFFSETS_TOPIC, group_log, broker.clock, deadlines, hash_of
         )
-        self._of_groups, self._of_transactions = of_groups, of_transactions
+        self.transaction_runtime = CoordinatorRuntime(
+            TRANSACTION_TOPIC, transaction_log, broker.clock, deadlines, hash_of
+        )
         registry = self._registry = GroupRegistry()
         settings = group_settings(config)
         classic = ClassicGroups(
@@ -86,7 +91,7 @@ class CoordinatorService:
             registry, self._store, {GenerationChange.key_type: classic.replay, **replays}
         )
         self.transactions = Transactions(
-            of_transactions,
+            self.transaction_runtime,
             Markers(broker.topics, broker.replicas, of_groups),
             transaction_settings(broker),
             of_groups.partition_for,
@@ -95,11 +100,14 @@ class CoordinatorService:
     @property
     def loading(self) -> Mapping[str, CoordinatorLoadCounts]:
         """Return how far state has been loaded."""
-        return {"groups": self._of_groups.log.progress, "transactions": self._of_transactions.log.progress}
+        return {
+            "groups": self.group_runtime.log.progress,
+            "transactions": self.transaction_runtime.log.progress,
+        }
 
     def begin(self) -> None:
         """Begin to load state."""
-        self._of_groups.open(self._store, self._loaded_groups)
+        self.group_runtime.open(self._store, self._loaded_groups)
         self.transactions.open()
         # What was configured while the broker ran before is known since the metadata are open.
         self._group_settings.use(self._broker.config)
@@ -111,8 +119,8 @@ class CoordinatorService:
 
     async def close(self) -> None:
         """Stop writing."""
-        self._of_transactions.log.close()
-        self._of_groups.log.close()
+        self.transaction_runtime.log.close()
+        self.group_runtime.log.close()
 
     async def expire(self) -> None:
         """Remove what has expired."""
@@ -120,29 +128,13 @@ class CoordinatorService:
         await self.transactions.timeouts.abort_overdue()
         await self.transactions.timeouts.remove_expired()
 
-    async def prepare_groups(self) -> None:
-        """Create what groups need before their first request."""
-        await self._of_groups.log.ensure()
-
-    async def prepare_transactions(self) -> None:
-        """Create what transactions need before their first request."""
-        await self._of_transactions.log.ensure()
-
-    def partition_for_group(self, group_id: str) -> int:
-        """Return the partition of a group's state."""
-        return self._of_groups.partition_for(group_id)
-
-    def partition_for_transactional_id(self, transactional_id: str) -> int:
-        """Return the partition of a transactional id's state."""
-        return self._of_transactions.partition_for(transactional_id)
-
     def _has_offsets(self, group_id: str) -> bool:
-        return self._store.table(self._of_groups.partition_for(group_id)).has_offsets(group_id)
+        return self._store.table(self.group_runtime.partition_for(group_id)).has_offsets(group_id)
 
     def follow(self, change: ImageChange) -> None:
         """Load and drop state as leadership changes, and offsets of topics that were deleted."""
-        self._of_groups.log.follow(change)
-        self._of_transactions.log.follow(change)
+        self.group_runtime.log.follow(change)
+        self.transaction_runtime.log.follow(change)
         for topic in change.deleted_topics():
             self._broker.tasks.once(f"offsets of {topic.name}", partial(self.expiry.forget_topic, topic))
 
