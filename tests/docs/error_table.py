@@ -41,7 +41,7 @@ SHOWN: Final = {
     ),
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Shown(
         GROUPS_AND_TRANSACTIONS,
-        f"{COORDINATOR}/log/test_topic_log.py",
+        f"{COORDINATOR}/runtime/test_topic_log.py",
         "test_open_loads_what_was_appended_in_order",
         "a start with a long log of the coordinator",
     ),

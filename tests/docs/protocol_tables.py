@@ -27,7 +27,7 @@ NOTES: Final = {
     "UNKNOWN_TOPIC_OR_PARTITION for them",
     8: "version 0 stores offsets in the broker, too, not in ZooKeeper",
     9: "as OffsetCommit",
-    10: "this broker, once it has created the internal topic; no share groups",
+    10: "the leader of the partition of the state, once there is the internal topic; no share groups",
     15: "classic groups",
     18: "the response to an unknown version is in version 0",
     21: "segments below the new log start offset are deleted; other records below it can no longer be read",

@@ -28,6 +28,7 @@ from tidelog.kernel.seams.coordination.offsets import OffsetFetch
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import new_broker
 from tidelog.plugins.metadata_memory.store import MemoryMetadata
+from tidelog.plugins.protocol_kafka.apis.slices import PARTITIONS_PER_SLICE
 from tidelog.plugins.protocol_kafka.messages.api import FETCH, FIND_COORDINATOR, METADATA, PRODUCE
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
@@ -89,10 +90,10 @@ def addresses(broker: Broker) -> dict[str, tuple[str, int]]:
     return {"PLAINTEXT": (own.host, own.port)}
 
 
-async def produced(broker: Broker, partitions: int = 1) -> Any:
+async def produced(broker: Broker, partitions: int) -> Any:
     """The answer to a produce request of the last version that names topics."""
     data = [
-        PartitionProduceData(index=index, records=memoryview(make_batch([b"x"])))
+        PartitionProduceData(index=index % 2, records=memoryview(make_batch([b"x"])))
         for index in range(partitions)
     ]
     request = ProduceRequest(
@@ -140,6 +141,13 @@ async def test_a_broker_that_leads_nothing_names_the_leader_and_gets_leadership_
     answer = await produced(first, 2)
     assert [part.error_code for part in answer.responses[0].partition_responses] == [0, 0]
     assert answer.node_endpoints == []
+
+
+async def test_produce_in_slices_names_the_leader_once(brokers: list[Broker]) -> None:
+    answer = await produced(brokers[0], PARTITIONS_PER_SLICE + 1)
+    parts = answer.responses[0].partition_responses
+    assert {part.current_leader.leader_id for part in parts} == {SECOND}
+    assert [each.node_id for each in answer.node_endpoints] == [SECOND]
 
 
 @pytest.mark.parametrize("key_type", [GROUP_KEY, TRANSACTION_KEY])
