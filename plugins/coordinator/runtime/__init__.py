@@ -1,4 +1,4 @@
-"""The log of coordinators' records: the seam `StateLog`, in an internal topic or discarding what it gets."""
+"""What every kind of coordinator needs: the log of its records, replay, timers, the partition of a name."""
 
 from __future__ import annotations
 
