@@ -50,6 +50,7 @@ def frozen_survivors() -> Generator[None]:
     gc.freeze()
     gc.callbacks.append(_freeze_after_full_collection)
     first, *usual = gc.get_threshold()
+    # The first one is left alone: `rare_collections` may be in effect around this.
     gc.set_threshold(first, *map(min, usual, FEW_COLLECTIONS))
     try:
         yield
@@ -59,6 +60,7 @@ def frozen_survivors() -> Generator[None]:
 
 
 def _freeze_after_full_collection(phase: str, info: Mapping[str, int]) -> None:
+    # After a full collection only survivors are left; a younger one leaves objects that may soon be garbage.
     if phase == "stop" and info["generation"] == 2:
         gc.freeze()
 
@@ -81,6 +83,7 @@ class Thaw:
         """
         if sys.getallocatedblocks() < GROWTH_BEFORE_THAW * self._blocks or not self._is_unused():
             return
+        # Frozen objects are invisible to a collection, so all are thawed for this one.
         gc.unfreeze()
         gc.collect()
         gc.freeze()

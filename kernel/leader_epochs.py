@@ -51,6 +51,8 @@ class LeaderEpochLineage:
         """Add `epoch`, which starts at `start_offset`; return False if it is not newer than the newest."""
         if epoch <= self.latest:
             return False
+        # A newer epoch replaces those that begin at its start or later: both columns have to grow. As in
+        # Kafka.
         self.truncate_from_end(start_offset)
         self._epochs.append(epoch)
         self._starts.append(start_offset)
@@ -69,6 +71,8 @@ class LeaderEpochLineage:
             return epoch, log_end_offset
         following = bisect.bisect_right(self._epochs, epoch)
         if following == 0:
+            # Older than all that is known: as in Kafka the log start follows, so that a follower truncates to
+            # where it can begin to fetch.
             return epoch, self._starts[0]
         return self._epochs[following - 1], self._starts[following]
 
@@ -94,6 +98,7 @@ class LeaderEpochLineage:
         if holds < 0 or (self._starts[holds] == offset and holds == 0):
             return False
         del self._epochs[:holds], self._starts[:holds]
+        # The epoch that holds the offset stays: its records from there on can still be read.
         self._starts[0] = offset
         return True
 
@@ -123,6 +128,7 @@ class LeaderEpochLineage:
 
     def _extend(self, epoch: int, start: int) -> bool:
         newest_start = self._starts[-1] if self._starts else NO_OFFSET
+        # A row that does not grow would make the binary searches meaningless; then the log is read instead.
         if not (self.latest < epoch <= MAX_EPOCH and newest_start < start <= MAX_OFFSET):
             return False
         self._epochs.append(epoch)

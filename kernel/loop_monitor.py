@@ -66,6 +66,7 @@ class LoopClock:
         """Return the time; it never goes back."""
         now = self._now()
         beat = self._beat
+        # Nearly always; each heartbeat of a member asks for the time.
         if beat is None or now - beat <= COUNTED_SECONDS:
             return now - self._lost
         return now - self._lost - self._standstill(now)
@@ -78,6 +79,7 @@ class LoopClock:
         now = self._now()
         if self._beat is not None:
             self._lost += self._standstill(now)
+        # After the loss is added: from this beat on `__call__` subtracts it, so the time never goes back.
         self._beat, self._real_beat = now, self._real()
 
     def stop(self) -> None:
@@ -86,6 +88,8 @@ class LoopClock:
         self._beat = None
 
     def _standstill(self, now: float) -> float:
+        # The smaller of both: a clock that a test moves has no real standstill, and a real one does not move
+        # it.
         gap = min(now - (self._beat or 0.0), self._real() - self._real_beat)
         return max(gap - COUNTED_SECONDS, 0.0)
 
@@ -153,6 +157,7 @@ class LoopMonitor:
             target=self._watch,
             args=(period, threading.get_ident(), trio.lowlevel.current_root_task()),
             name="loop monitor",
+            # Not waited for at exit: a thread that only watches must not keep a broken process alive.
             daemon=True,
         )
         if self._limit:
@@ -170,10 +175,12 @@ class LoopMonitor:
             await trio.sleep(period)
             beat, now, cpu_before = time.perf_counter(), trio.current_time(), cpu
             gap, cpu = beat - self._beat, time.thread_time()
+            # One tuple, which the thread replaces as a whole: the beat and the sample belong together.
             sampled_beat, sample = self._sampled
             # A clock that only a test advances measures nothing.
             is_real = abs(now - time_before - gap) < period
             if is_real and gap - period > self._limit > 0:
+                # A sample of an earlier hold says nothing about this one, which may have had none.
                 self.report(
                     gap - period, cpu - cpu_before, sample if sampled_beat == self._beat else Sample()
                 )
@@ -202,6 +209,7 @@ class LoopMonitor:
         """Take a sample of every hold that is too long, in a thread of its own."""
         while not self._stopped.wait(period):
             beat = self._beat
+            # One sample for each beat: the next beat reports only one hold.
             if time.perf_counter() - beat > period + self._limit and self._sampled[0] != beat:
                 self._sampled = beat, take_sample(thread, root, self._plugins)
 

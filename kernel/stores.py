@@ -52,8 +52,10 @@ async def open_stores(storage: Storage, metadata: MetadataStore) -> None:
         await storage.load(_known_topics(metadata))
         await metadata.activate()
     except (OSError, StorageError) as error:
+        # Not `close`, which would mark directories as cleanly stopped that may be half recovered.
         storage.abandon()
         raise ConfigError(f"the log directories cannot be opened: {error}") from error
+    # A cancellation too, as by a signal during a long recovery: the locks are released.
     except BaseException:
         storage.abandon()
         raise
@@ -91,6 +93,7 @@ async def close_stores(storage: Storage, metadata: MetadataStore) -> None:
             await metadata.close(clean=not errors)
     finally:
         with _noting(errors):
+            # Also if the metadata store failed in a way that is not noted: the locks have to be released.
             await storage.close(metadata.broker_epoch)
     if errors:
         raise StorageError("not everything could be closed properly: " + "; ".join(errors))

@@ -55,9 +55,12 @@ class BackgroundTasks:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Run until the block ends: tasks are then cancelled, jobs in threads are waited for."""
+        # The outer nursery: tasks are cancelled first, and the jobs that they have started are waited for
+        # after that.
         async with trio.open_nursery() as jobs:
             self._limiter = trio.CapacityLimiter(MAX_JOBS_IN_THREADS)
             self._jobs = jobs
+            # Jobs that were given before there was a nursery.
             for name, job in self._waiting:
                 jobs.start_soon(self._run_job, name, job)
             self._waiting.clear()
@@ -66,6 +69,7 @@ class BackgroundTasks:
                 try:
                     yield
                 finally:
+                    # Before the cancellation: a task that ends may not start another one.
                     self._nursery = None
                     tasks.cancel_scope.cancel()
 
@@ -105,6 +109,8 @@ class BackgroundTasks:
     async def _run_in_thread(self, job: Callable[[], object]) -> None:
         wait_s = FIRST_ROOM_WAIT_S
         while True:
+            # Before the run: one that began earlier does not count as the last, as it may have been refused
+            # before room was made.
             last_run = self._waiting_for_jobs > 0
             try:
                 await trio.to_thread.run_sync(job, limiter=self._limiter)
@@ -113,12 +119,14 @@ class BackgroundTasks:
                     raise
             else:
                 return
+            # `wait_for_jobs` ends the wait, so that a stop does not last half a minute.
             with trio.move_on_after(wait_s):
                 await self._hurry.wait()
             wait_s = min(2 * wait_s, LONGEST_ROOM_WAIT_S)
 
     def run_shielded(self, name: str, job: Callable[[], Awaitable[object]]) -> None:
         """Run `job` on the event loop, soon; it is never cancelled, and waited for when the broker stops."""
+        # Counted now and not when it runs: `wait_for_jobs` must not miss what is about to begin.
         self._unfinished_jobs += 1
         if self._limiter is None:
             self._waiting.append((name, job))
@@ -190,6 +198,7 @@ class _Lifespans:
         except Exception as error:
             statistics.failures += 1
             statistics.last_error = repr(error)
+            # Until then `start_ready` waits, and a broker whose task cannot begin does not start.
             if not lifespan.is_ready:
                 raise
             _log.exception("background task %s failed; it does not run again", task.name)
@@ -197,6 +206,7 @@ class _Lifespans:
             self._running -= 1
             self._all_ended.set()
         statistics.runs += 1
+        # A task that ended before it was ready counts as ready, as trio's `start` would raise otherwise.
         lifespan.ready()
 
     async def run_logged(self, task: LifespanTask, statistics: TaskStatistics) -> None:

@@ -31,6 +31,8 @@ class Availability:
     def check(self) -> None:
         """Raise why the log was taken offline, if it was."""
         if self.reason is not None:
+            # One object is raised again and again: a traceback would grow with each, and keep the frames
+            # alive.
             raise self.reason.with_traceback(None)
 
     def check_leads(self) -> None:
@@ -40,6 +42,7 @@ class Availability:
 
     def refuse_appends(self, refusal: BrokerError | None) -> None:
         """Let clients not append, or with None append again; a log that is offline stays so."""
+        # A change of leader must not open a log whose disk has failed.
         if self.reason is None:
             self.append_refusal = refusal
 
@@ -49,4 +52,5 @@ class Availability:
         self._side_writes.wanted = False
         self.reason = reason or UnknownTopicOrPartition(f"{self._topic_partition} is gone")
         self.append_refusal = self.reason
+        # Last: what is woken reads again, and gets the reason.
         self._watermarks.abandon_waiters()

@@ -67,6 +67,8 @@ class LeaderEpochFileCache(LeaderEpochLineage):
         Raises:
             OSError: there is still no room for the checkpoint.
         """
+        # The write is tried again in the background as long as the disk is full; once it has succeeded
+        # nothing waits under that name.
         self.is_owed = self._side_writes.is_waiting(CHECKPOINT_NAME)
         if self.is_owed:
             raise disk.full_error(f"there was no room for {CHECKPOINT_NAME} yet")
@@ -99,6 +101,7 @@ class LeaderEpochFileCache(LeaderEpochLineage):
         store = self._store
         content = store.read_side_file(CHECKPOINT_NAME)
         if content is None:
+            # An empty log has nothing to learn from, so that nothing was lost with the file.
             return NO_EPOCH if store.log_end_offset == store.log_start_offset else None
         try:
             self._set(LeaderEpochLineage.decode(content).entries())
@@ -106,6 +109,7 @@ class LeaderEpochFileCache(LeaderEpochLineage):
             _log.warning("%s: %s; rebuilding it from the log", self._name, error)
             return None
         newest = self.latest
+        # One more: an epoch may begin at the log end, of which no record was written yet.
         self.truncate_from_end(store.log_end_offset + 1)
         self.truncate_from_start(store.log_start_offset)
         self._learn_first_epochs()
@@ -126,6 +130,7 @@ class LeaderEpochFileCache(LeaderEpochLineage):
             if header.base_offset >= known_from:
                 break
             self.assign(header.leader_epoch, max(header.base_offset, log_start))
+        # Epochs only grow, so those that are known can be added only after the ones before them.
         for epoch, start in later:
             self.assign(epoch, start)
 
@@ -138,4 +143,5 @@ class LeaderEpochFileCache(LeaderEpochLineage):
         self._store.write_side_file(CHECKPOINT_NAME, self.encode())
 
     def _write_soon(self) -> None:
+        # Encoded now and not in the thread: the event loop changes the lineage meanwhile.
         self._side_writes.soon(f"epochs {self._name}", CHECKPOINT_NAME, self.encode())

@@ -73,9 +73,12 @@ class FlushThreads:
         """Start threads and deliver what has ended, until nothing is left to flush."""
         token = trio.lowlevel.current_trio_token()
         try:
+            # No checkpoint lies between the last look here and `_is_serving = False`: a flush that begins
+            # then starts a new round.
             while self._begun or self._unfinished:
                 self._start_threads(token)
                 await self._woken.wait()
+                # Before what was woken for is looked at: a wake-up from now on is for the next round.
                 self._woken = trio.Event()
                 # Before it looks at what has ended: a flush that ends from now on notifies again.
                 self._is_notified = False
@@ -87,9 +90,11 @@ class FlushThreads:
         begun, self._begun = self._begun, []
         self._unfinished += len(begun)
         for flush in begun:
+            # Kept once it is there: there are as many as log directories.
             queue = self._queues.setdefault(flush.directory, _DirectoryQueue())
             with self._lock:
                 queue.waiting.append(flush)
+                # One of them takes it: a thread only ends under the lock, and with an empty queue.
                 if queue.threads >= THREADS_PER_DIRECTORY:
                     continue
                 queue.threads += 1
@@ -102,6 +107,7 @@ class FlushThreads:
             self._unfinished -= 1
             try:
                 flush.ended(outcome)
+            # One partition's end must not keep the other ones from theirs: their producers wait.
             except Exception:
                 _log.exception("the end of a flush in %s failed", flush.directory)
 
@@ -115,6 +121,7 @@ class FlushThreads:
                 outcome = error
             self._ended.append((flush, outcome))
             # After the append: the event loop clears the flag before it looks at what has ended.
+            # Two threads may both see False: a second wake-up finds nothing to deliver.
             if not self._is_notified:
                 self._is_notified = True
                 token.run_sync_soon(self._wake)

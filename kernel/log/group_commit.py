@@ -106,6 +106,8 @@ class GroupCommit:
         if log_end - self.durable_offset >= self.flush_messages:
             self.begin()
             return True
+        # Without a flush the end of the append is the end of what is committed: no other replica has to have
+        # it.
         self._watermarks.advance(log_end)
         return False
 
@@ -115,6 +117,7 @@ class GroupCommit:
         A flush under way may return what was durable before the truncation.
         """
         self.durable_offset = min(self.durable_offset, log_end)
+        # What is appended again at these offsets is not in that flush: `_ended` takes no more of its outcome.
         self._truncated_to = min(self._truncated_to, log_end)
 
     def begin(self) -> None:
@@ -122,6 +125,8 @@ class GroupCommit:
 
         Whether another flush has to follow one that was under way already is decided at its end.
         """
+        # At most one flush at a time: appends meanwhile wait for the next one together. None after a failure,
+        # since a second fsync may succeed although pages of the first one were dropped.
         if not self._is_flushing and self._failure is None:
             self._is_flushing = True
             self._truncated_to = MAX_OFFSET
@@ -134,6 +139,8 @@ class GroupCommit:
             StorageError: the disk refused, now or at an earlier flush.
             BrokerError: what `abandon_waits` got.
         """
+        # A loop, since the flush that ends may have begun before the record was appended. Not the durable end
+        # alone: of fewer than flush.messages records each may be acknowledged without a flush.
         while self.durable_offset <= offset and self.is_due:
             self._check()
             self.begin()
@@ -141,6 +148,8 @@ class GroupCommit:
             heappush(self._waiting, (offset, next(self._numbers), wait))
             await wait.ended.wait()
             if wait.refusal is not None:
+                # All waits raise the same object: a traceback would grow with each, and keep their frames
+                # alive.
                 raise wait.refusal.with_traceback(None)
             if self._failure is not None:
                 raise _refusal(self._failure)
@@ -161,6 +170,7 @@ class GroupCommit:
         end = self._watermarks.log_end_offset
         # A truncation meanwhile leaves less to wait for.
         while self.durable_offset < min(end, self._watermarks.log_end_offset):
+            # One may not be enough: a flush under way began before the last appends.
             await self.flush()
 
     async def flush(self) -> None:
@@ -190,6 +200,8 @@ class GroupCommit:
 
     def _ended(self, outcome: int | Exception) -> None:
         """Count what a flush made durable, or take the partition offline; then wake those who waited."""
+        # Before anything else: `show_durable` begins the next flush where one is due, and `_wake` has to see
+        # it.
         self._is_flushing = False
         if isinstance(outcome, int):
             self.durable_offset = max(self.durable_offset, min(outcome, self._truncated_to))
@@ -198,13 +210,17 @@ class GroupCommit:
             if not isinstance(outcome, OSError):
                 outcome = storage_failure(self._name, self._store, "flush", outcome)
             self._failure = outcome
+            # Before the waits end, so that what they wake up finds the log offline.
             self._failed(_refusal(outcome))
         self._wake()
 
     def _wake(self) -> None:
         """Wake those whose wait has ended; they never wait for a flush that does not run."""
+        # Set and replaced at once: those in `flush` wait for one flush, the next ones for a later one.
         self._flush_ended.set()
         self._flush_ended = trio.Event()
+        # If no flush follows, none would wake the others: they look at the durable end and the failure
+        # themselves, and begin one if they have to.
         waiting, all_of_them = self._waiting, not self._is_flushing
         while waiting and (all_of_them or waiting[0][0] < self.durable_offset):
             heappop(waiting)[2].ended.set()
@@ -214,6 +230,8 @@ class GroupCommit:
         watermarks = self._watermarks
         if self.is_due:
             if not watermarks.follows:
+                # Less than all is durable: readers may not see a record that a loss of power could take away
+                # again.
                 watermarks.advance_partly(self.durable_offset)
             self.begin()
         elif not watermarks.follows:

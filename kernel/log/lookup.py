@@ -44,6 +44,7 @@ class TimestampLookup:
                 return None
             header = parse_stored(batch)
             found = _first_at(self._records_in(batch, header, self._start), timestamp_ms)
+            # A compacted batch keeps its max timestamp though the record that had it may be gone.
             return found or self._search_from(timestamp_ms, max(header.next_offset, self._start))
 
     def of_max_timestamp(self) -> TimestampOffset | None:
@@ -91,6 +92,7 @@ class TimestampLookup:
         was found need not be.
         """
         start, newest = self._start, None
+        # Among equal timestamps the lower offset comes first, which is the one that is asked for.
         for segment in sorted(self._store.segments(), key=_largest_timestamp_first):
             if newest is not None and segment.max_timestamp < newest.timestamp_ms:
                 break
@@ -112,6 +114,8 @@ class TimestampLookup:
                 yield header
 
     def _read_batch(self, header: BatchHeader, start: int) -> bytes:
+        # At least one whole batch is returned, so one byte is this one; the log may start in the middle of
+        # it.
         found = self._store.read_batches(max(header.base_offset, start), 1, header.next_offset, wait=True)
         return b"".join(map(region_bytes, found.regions))
 
@@ -152,5 +156,6 @@ def _largest_timestamp_first(of: SegmentView | BatchHeader | TimestampOffset) ->
 
 
 def _first_at(records: Generator[TimestampOffset], timestamp_ms: int) -> TimestampOffset | None:
+    # It may stop at the first record: closing gives the memory back that the generator holds.
     with closing(records):
         return next((record for record in records if record.timestamp_ms >= timestamp_ms), None)

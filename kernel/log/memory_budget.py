@@ -48,6 +48,8 @@ class MemoryBudget:
     def try_hold(self, size: int) -> bool:
         """Hold `size` bytes if they are free and no request waits; return whether they are held."""
         with self._changed:
+            # Not past the queue, even if there is room: small requests would keep a large one waiting
+            # forever.
             if self._queue or self._of_all(size) > self._free:
                 return False
             self._free -= self._of_all(size)
@@ -68,6 +70,7 @@ class MemoryBudget:
             self._changed.wait_for(lambda: self._queue[0] is me and self._of_all(size) <= self._free)
             self._queue.popleft()
             self._free -= self._of_all(size)
+            # The next in the queue may fit into the rest.
             self._changed.notify_all()
         try:
             yield

@@ -50,6 +50,8 @@ class ProducerStateManager(ProducerStates):
         Raises:
             OSError: the transaction index takes no entry; the state is as before.
         """
+        # The index before the state, which stays as it is if the disk refuses: committed readers must not
+        # come past an aborted transaction that the index lacks.
         aborted = self.aborted_by(header, base_offset, marker)
         if aborted is not None:
             self._store.add_aborted(aborted)
@@ -57,6 +59,7 @@ class ProducerStateManager(ProducerStates):
 
     def snapshot_soon(self, offset: int) -> None:
         """Write the producers of now as the snapshot of `offset`, in the background."""
+        # Encoded now: the next append changes the producers before a thread gets to it.
         self._side_writes.soon(f"snapshot {self._name}", snapshot_name(offset), encode_snapshot(self.entries))
 
     def write_snapshot(self, offset: int) -> None:
@@ -97,6 +100,8 @@ class ProducerStateManager(ProducerStates):
         several segments become one.
         """
         store = self._store
+        # The newest stays though no segment begins there: that of a clean stop saves the next start from
+        # reading the log.
         *older, _ = snapshot_offsets(store.side_files()) or [NO_OFFSET]
         # After the list of snapshots: segments that begin meanwhile do not matter.
         bases = {segment.base_offset for segment in store.segments()} if older else set[int]()
@@ -149,10 +154,13 @@ class ProducerStateManager(ProducerStates):
         # Producers are known from batches below the log start, too, as long as those are there.
         from_offset = max(snapshot_offset, store.first_segment_offset)
         if whole_log:
+            # Epochs are needed from the log start on, producers only above the snapshot: the loop keeps them
+            # apart.
             from_offset = min(from_offset, store.log_start_offset)
         if from_offset >= store.log_end_offset:
             return
         for header in store.headers(from_offset):
+            # Batches below the log start cannot be read any more, so the lineage has none of their epochs.
             if header.next_offset > store.log_start_offset:
                 epochs.assign(header.leader_epoch, header.base_offset)
             if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:
@@ -169,6 +177,7 @@ class ProducerStateManager(ProducerStates):
     def _read_marker(self, header: BatchHeader) -> EndMarker | None:
         """Read the marker in a control batch; return None without one, and log one that is malformed."""
         offset = header.base_offset
+        # `offset + 1` limits the read to this batch.
         found = self._store.read_batches(offset, header.size, offset + 1, wait=True)
         try:
             return decode_marker(b"".join(map(region_bytes, found.regions)), header)

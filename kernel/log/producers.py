@@ -25,6 +25,7 @@ from tidelog.kernel.records.control import EndMarker
 from tidelog.kernel.seams.coordination.transactions import NO_TRANSACTION
 from tidelog.kernel.seams.storage import AbortedTransaction
 
+# As many as a client may have in flight with idempotence: any of them may be sent again.
 BATCHES_TO_RETAIN = 5
 MAX_SEQUENCE = 0x7FFFFFFF
 NO_OFFSET = -1
@@ -62,6 +63,7 @@ class ProducerEntry:
     def next_sequence(self) -> int:
         """Sequence that the next batch of this epoch begins with."""
         last = self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+        # Sequences wrap around to 0 after the largest int32, as in Kafka.
         return 0 if last == MAX_SEQUENCE else last + 1
 
 
@@ -112,8 +114,10 @@ class ProducerStates:
             return None
         if header.producer_epoch != entry.epoch:
             _check_new_epoch(header, entry, sequenced)
+        # Only what does not follow is compared with the last batches: nearly every batch follows.
         elif sequenced and header.base_sequence != entry.next_sequence:
             return _sent_before(header, entry)
+        # After the retry: one from before the transaction was opened is in the log, and is answered as such.
         if entry.current_txn_first_offset != NO_OFFSET and not header.attributes & TRANSACTIONAL_BIT:
             raise InvalidTransactionState(
                 f"producer {header.producer_id} has a transaction open here and sent a batch outside of it"
@@ -127,8 +131,11 @@ class ProducerStates:
             entry = self.entries[header.producer_id] = ProducerEntry(header.producer_epoch)
         elif entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
+            # Sequences begin again with each epoch: an older batch with the same ones is no retry.
             entry.batches.clear()
         entry.last_timestamp = header.max_timestamp
+        # A coordinator's batch for the producer has none, and must not become what the producer's next one
+        # follows.
         if header.base_sequence != NO_SEQUENCE:
             entry.batches.append(
                 SentBatch(
@@ -179,6 +186,7 @@ class ProducerStates:
         if marker.commit or entry is None or entry.current_txn_first_offset == NO_OFFSET:
             return None
         first = entry.current_txn_first_offset
+        # As it will be once the transaction has ended: it is added to the index before it ends here.
         stable = self.transactions.stable_offset_after(first, base_offset)
         return AbortedTransaction(header.producer_id, first, base_offset, stable)
 
@@ -201,6 +209,8 @@ class ProducerStates:
 
         Returns how many were dropped.
         """
+        # A transaction that is open has to be known until its marker comes, however long that takes: without
+        # it the last stable offset would pass it.
         gone = [
             producer_id
             for producer_id, entry in self.entries.items()

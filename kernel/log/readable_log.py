@@ -104,10 +104,12 @@ class ReadableLog:
             BrokerError: the log is offline; says why.
             WouldBlock: the read would wait for the disk; repeat it in a thread with `wait=True`.
         """
+        # Looked at here, which saves a call: each read of each partition comes by.
         if self.availability.reason is not None:
             self.availability.check()
         watermarks, store = self.watermarks, self.store
         limit = watermarks.last_stable_offset if isolation else watermarks.high_watermark
+        # Before the bounds: most reads of consumers are at the end, and wait there.
         if offset == limit:
             return EMPTY_SLICE
         if not watermarks.log_start_offset <= offset <= watermarks.log_end_offset:
@@ -115,6 +117,7 @@ class ReadableLog:
                 f"{self._name}: offset {offset} is not between log start "
                 f"{watermarks.log_start_offset} and log end {watermarks.log_end_offset}"
             )
+        # Valid, but not visible yet: records that are not committed, or of an open transaction.
         if offset > limit:
             return EMPTY_SLICE
         try:
@@ -122,6 +125,7 @@ class ReadableLog:
         except OSError as error:
             _log.error("%s: read failed: %s", self._name, error)
             raise StorageError(f"{self._name} cannot be read: {error}") from error
+        # Before the clause for the rest: these two are what the seam allows.
         except (BrokerError, WouldBlock):
             raise
         except Exception as error:

@@ -91,14 +91,17 @@ def check_for_a_turn(batch: Buffer, header: BatchHeader, config: PartitionConfig
     Raises:
         ChecksTakeLong: that is not enough.
     """
+    # Compressing takes too long for the event loop, so that it is not tried.
     if config.compression is not None and config.recompresses(header):
         raise ChecksTakeLong(header)
     codec = header.attributes & CODEC_MASK
+    # The import of a library reads files: `check_records` does it in a thread, before the first batch.
     if codec and not is_imported(codec):
         raise ChecksTakeLong(header)
     newest = validate_at_once(batch, header, config, now_ms)
     if newest is not None:
         return newest
+    # After the fast check, which takes small batches only: one step of unpacking may fill all of that memory.
     if _memory_for(batch, header) > LOOP_MEMORY_BYTES:
         raise ChecksTakeLong(header)
     steps = validate_in_steps(batch, header, config, now_ms)
@@ -106,6 +109,7 @@ def check_for_a_turn(batch: Buffer, header: BatchHeader, config: PartitionConfig
         _take_for_a_turn(steps, FIRST_TURN_SECONDS)
     except StopIteration as end:
         return cast("int", end.value)
+    # The steps go along: what they have checked is not checked again.
     raise ChecksTakeLong(header, steps)
 
 
@@ -119,6 +123,7 @@ def check_whole_batch(
     max_timestamp = finish(validate_in_steps(batch, header, config, now_ms))
     if config.recompresses(header):
         batch = finish(recompressed_in_steps(batch, header, config))
+        # Another codec, another length and CRC: what is stamped and stored is the new batch.
         header = parse_header(batch)
     return batch, CheckedBatch(header, max_timestamp)
 
@@ -185,8 +190,10 @@ async def take_steps(
     With `on_event_loop` they are taken there as long as no other task is ready, or else in a thread.
     """
     with closing(steps):
+        # A thread before memory, in every task: those that hold memory can then finish and give it back.
         await unpacking.acquire_check()
         try:
+            # A thread can wait for memory without holding up the event loop, and checks the batch then.
             if not unpacking.memory.try_hold(memory_bytes):
                 return await unpacking.check_in_thread(
                     partial(_wait_and_finish, steps, unpacking.memory, memory_bytes)
@@ -196,6 +203,7 @@ async def take_steps(
                     return await _take(steps, unpacking)
                 return await unpacking.check_in_thread(partial(finish, steps))
             finally:
+                # Before the memory is given back: what was unpacked is freed with the generator.
                 steps.close()
                 unpacking.memory.release(memory_bytes)
         finally:
@@ -213,6 +221,7 @@ async def _take(steps: Generator[None, None, T], unpacking: Unpacking) -> T:
 
 def _take_for_a_turn(steps: Generator[None, None, T], seconds: float) -> None:
     end = time.perf_counter() + seconds
+    # At least one step in each turn, however late it is.
     next(steps)
     while time.perf_counter() < end:
         next(steps)
@@ -226,6 +235,7 @@ async def _others_were_served() -> bool:
 
 
 def _wait_and_finish(steps: Generator[None, None, T], memory: MemoryBudget, memory_bytes: int) -> T:
+    # In this order, so that the steps are closed before the memory is given back.
     with memory.hold(memory_bytes), closing(steps):
         return finish(steps)
 

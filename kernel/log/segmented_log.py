@@ -83,8 +83,11 @@ class SegmentedLog(ReadableLog):
             OSError, StorageError: the disk refused.
         """
         wanted = self.leader_epoch
+        # Before the batches, which only add epochs that are newer than those of the checkpoint.
         checkpointed = self.epochs.load()
         self._load_batches(epochs_lost=checkpointed is None)
+        # The checkpoint counts even where the log no longer reaches an epoch of it: clients may have seen
+        # that one.
         newest = max(NO_EPOCH if checkpointed is None else checkpointed, self.epochs.latest)
         if clean_start or newest == NO_EPOCH or self.watermarks.follows:
             self.leader_epoch = max(newest, wanted)
@@ -103,13 +106,16 @@ class SegmentedLog(ReadableLog):
         """
         store, start, end = self.store, self.log_start_offset, self.log_end_offset
         producers, watermarks = self.producers, self.watermarks
+        # First: a snapshot above the end is of records that were lost, and would be taken for the newest.
         producers.remove_snapshots(below=start, above=end)
         high_watermark = end
         if watermarks.follows:
+            # After a loss of records the checkpoint may be above the log end, and without one it is 0.
             high_watermark = max(min(store.checkpointed_high_watermark, end), start)
         # Transactions that end above the high watermark hold readers back: no snapshot has these.
         newest = min(high_watermark, store.aborted_known_until)
         producers.reload(self.epochs, newest_snapshot=newest, whole_log=epochs_lost)
+        # After `reload`, which begins at the newest that can be read: that may be any of them.
         producers.remove_stray_snapshots()
         producers.write_missing_snapshot()
         watermarks.reset(start, high_watermark, end)
@@ -127,6 +133,7 @@ class SegmentedLog(ReadableLog):
     def configure(self, config: TopicConfig) -> None:
         """Apply a changed configuration, from the next append on."""
         self.config = config.derive(PartitionConfig.of)
+        # A lower limit makes nothing due by itself: the next append begins the flush.
         self.commit.flush_messages = self.config.flush_messages
         self.store.configure(config)
 
@@ -158,14 +165,19 @@ class SegmentedLog(ReadableLog):
         # Before anything goes, so that no reader is shown what is about to.
         high_watermark = min(watermarks.high_watermark, offset)
         watermarks.hold_back(high_watermark)
+        # Snapshots and epochs that wait to be written are of the history that goes. One that is being written
+        # is waited for, so that it is removed below and does not come back.
         dropped_writes = self.side_writes.forget()
         try:
             store.truncate_to(offset)
         finally:
+            # Also after a refusal, which may have removed some of the segments already.
             self.revise()
+        # Not `offset`: the batch that holds it is dropped as a whole.
         end = watermarks.log_end_offset = store.log_end_offset
         self.commit.truncated(end)
         self.producers.remove_snapshots(above=end)
+        # Before `reload`, which adds the epochs of the batches that it reads to what is left.
         self.epochs.truncate_to(end, rewrite=CHECKPOINT_NAME in dropped_writes)
         # Transactions that end above the high watermark hold readers back: no snapshot has these.
         self.producers.reload(self.epochs, newest_snapshot=min(high_watermark, end), whole_log=False)
@@ -199,6 +211,8 @@ class SegmentedLog(ReadableLog):
         """
         self.availability.check()
         try:
+            # Creating files may wait for the disk, so it is done ahead and in a thread; the switch itself is
+            # between two appends, on the event loop. `run` does nothing if the partition is being deleted.
             await trio.to_thread.run_sync(self.side_writes.run, self.store.prepare_roll)
             # It may have gone offline meanwhile.
             self.availability.check()
@@ -207,6 +221,8 @@ class SegmentedLog(ReadableLog):
             raise StorageError(f"{self._name}: no new segment: {error}") from error
         if rolled:
             self.revise()
+            # No append comes between the roll and this: the snapshot is that of the new segment's base
+            # offset.
             self.producers.snapshot_soon(self.watermarks.log_end_offset)
         return rolled
 
@@ -220,8 +236,10 @@ class SegmentedLog(ReadableLog):
         """
         self.availability.check()
         self.raise_log_start(offset)
+        # Not `offset`: the log start may be above it already.
         delete = partial(self._delete_segments_before, self.watermarks.log_start_offset)
         try:
+            # None if the partition was deleted meanwhile: its directory has another name then.
             return await trio.to_thread.run_sync(self.side_writes.run, delete) or ()
         except OSError as error:
             raise StorageError(f"{self._name}: segments are not deleted: {error}") from error
@@ -252,6 +270,7 @@ class SegmentedLog(ReadableLog):
         """
         self.availability.check()
         replace = partial(self._replace_segments, drafts, replaced)
+        # `run` returns None without a replacement if the partition is gone; that is why the job returns True.
         if not await trio.to_thread.run_sync(self.side_writes.run, replace):
             raise LogBusy(f"{self._name}: the partition was deleted")
 
@@ -260,6 +279,7 @@ class SegmentedLog(ReadableLog):
             self.store.replace_segments(drafts, replaced)
         finally:
             self.revise()
+        # After the replacement: until it is committed a start may need the snapshots of the old segments.
         self.producers.remove_stray_snapshots()
         return True
 
@@ -277,6 +297,8 @@ class SegmentedLog(ReadableLog):
         Raises:
             OSError, StorageError: the store could not be closed properly.
         """
+        # Before `take_offline` replaces the reason. After a failure the producers may lack a marker that is
+        # in the log: without a snapshot the next start reads it there.
         failed = isinstance(self.offline, StorageError)
         self.availability.take_offline()
         if not failed and (self.producers.entries or self.log_end_offset > 0):

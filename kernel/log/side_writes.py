@@ -35,6 +35,8 @@ class SideWrites:
         self.wanted = True
         self._store = store
         self._in_thread = in_thread
+        # Held while files are changed, so that two threads never change those of one partition at once. The
+        # other lock is held for a moment only: the event loop takes it, and must not wait for a disk.
         self._writing = threading.Lock()
         self._naming = threading.Lock()
         self._numbers = itertools.count()
@@ -55,16 +57,20 @@ class SideWrites:
     def run(self, change: Callable[[], T]) -> T | None:
         """Blocking: change files of the partition; return None without doing it if the partition is gone."""
         with self._writing:
+            # Under the lock: `close` is called before the directory is renamed, and waits for what holds it.
             return change() if not self._closed and self.wanted else None
 
     def _write(self, name: str, content: bytes, number: int) -> None:
         with self._writing:
+            # Jobs run in any order: a newer content is written by its own job, or was already, or a
+            # truncation forgot this one.
             if self._newest.get(name) != number:
                 return
             # If the disk is full it stays the newest, and the job comes again.
             if not self._closed and self.wanted:
                 self._store.write_side_file(name, content)
             with self._naming:
+                # A newer content may have come while this one was being written: its job needs the entry.
                 if self._newest.get(name) == number:
                     del self._newest[name]
 
@@ -74,12 +80,14 @@ class SideWrites:
 
     def forget(self) -> Collection[str]:
         """Blocking: drop what waits to be written, after the write under way; return the files' names."""
+        # In this order in all places, as two threads that took them crosswise would wait forever.
         with self._writing, self._naming:
             waiting, self._newest = self._newest, {}
         return waiting
 
     def close(self) -> bool:
         """Start no change any more; return whether one is under way, which `wait_closed` waits for."""
+        # Before the lock is looked at: a job that gets it afterwards sees this and changes nothing.
         self._closed = True
         return self._writing.locked()
 

@@ -97,7 +97,10 @@ def _decode_entry(row: tuple[int, ...]) -> ProducerEntry:
         coordinator_epoch=coordinator_epoch,
         current_txn_first_offset=txn_first_offset,
     )
+    # A producer may be known by its epoch alone, as after a marker.
     if last_offset != NO_OFFSET:
+        # The file has no base sequence. A batch may have begun before the sequences wrapped around to 0,
+        # which the mask undoes.
         base_sequence = (last_sequence - offset_delta) & MAX_SEQUENCE if last_sequence >= 0 else NO_SEQUENCE
         entry.batches.append(
             SentBatch(base_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp)

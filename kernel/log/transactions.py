@@ -42,6 +42,8 @@ class LogTransactions:
         """Move a transaction whose marker is in the log at `last_offset` to the ended ones."""
         del self.open[first_offset]
         ended = self.ended
+        # Such a transaction lies within this one: until the later marker is committed the smaller first
+        # offset holds readers back, and after it both are decided.
         while ended and ended[-1].first_offset > first_offset:
             ended.pop()
         ended.append(EndedTransaction(first_offset, last_offset))
@@ -51,12 +53,14 @@ class LogTransactions:
 
         It is the next open one's first offset, or what follows the marker at `last_offset`.
         """
+        # They are in order, and only one of them is to be skipped: two are enough.
         others = (first for first in islice(self.open, 2) if first != first_offset)
         return next(others, last_offset + 1)
 
     def settle(self, high_watermark: int) -> int | None:
         """Drop ended transactions below the high watermark; return the first undecided offset, if any."""
         ended = self.ended
+        # The first ones only: markers ascend, so the others end later.
         while ended and ended[0].last_offset < high_watermark:
             ended.popleft()
         undecided = [ended[0].first_offset] if ended else []
@@ -65,5 +69,7 @@ class LogTransactions:
 
     def restore(self, open_transactions: Iterable[tuple[int, int]]) -> None:
         """Replace all by these (first offset, producer id), which are open, in any order."""
+        # A snapshot has them in the order of producers; `begin` and the stable offset rely on that of
+        # offsets.
         self.open = OrderedDict(sorted(open_transactions))
         self.ended.clear()

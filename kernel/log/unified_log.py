@@ -118,6 +118,8 @@ class UnifiedLog(SegmentedLog):
         try:
             return self._append_next(batch, RecordChecks.QUICK, verify() if verify else NO_TRANSACTION)
         except ChecksTakeLong as checks:
+            # With `verify` itself and not its answer: the transaction may end or time out while the records
+            # are checked.
             return CheckedAppend(partial(self._check_and_append, batch, checks, verify))
 
     def append_nowait(
@@ -160,10 +162,14 @@ class UnifiedLog(SegmentedLog):
     async def _convert_and_append(
         self, convert: Callable[[PartitionConfig, int], Awaitable[bytearray]]
     ) -> AppendResult:
+        # By the time at which the conversion begins: it may run in a thread for long, but all its messages
+        # are checked against the same time.
         return self._append_converted(await convert(self.config, self._clock()))
 
     def _append_converted(self, batch: bytearray) -> AppendResult:
         header = parse_header(batch)
+        # The conversion has made the header from the messages, so it needs none of `validate_batch`, and the
+        # timestamp is that of the records.
         checked = CheckedBatch(header, header.max_timestamp)
         return self._append_next(batch, RecordChecks.DONE, NO_TRANSACTION, checked=checked)
 
@@ -171,7 +177,10 @@ class UnifiedLog(SegmentedLog):
         self, batch: bytearray | memoryview, checks: ChecksTakeLong, verify: Callable[[], int] | None
     ) -> AppendResult:
         """Check the records step by step, and append the batch."""
+        # By the configuration of this moment. Role, sequence and timestamp type are looked at after the wait.
         batch, checked = await check_rest(batch, checks, self.config, self._clock(), self.unpacking)
+        # Again, since the coordinator may have ended the transaction during the wait: a batch that came after
+        # its marker would open one that nothing ends (KIP-890).
         transaction_version = verify() if verify else NO_TRANSACTION
         return self._append_next(batch, RecordChecks.DONE, transaction_version, checked=checked)
 
@@ -218,8 +227,11 @@ class UnifiedLog(SegmentedLog):
             append_time = now_ms
             stamp_append_time(batch, header, append_time)
             header = header._replace(max_timestamp=append_time)
+        # Only if something differs, as it costs another CRC over the batch. A client's LogAppendTime is
+        # cleared, and a wrong maximum corrected: lookups by time and retention rely on the header alone.
         elif header.attributes & TIMESTAMP_TYPE_BIT or max_timestamp != header.max_timestamp:
             header = stamp_create_time(batch, header, max_timestamp)
+        # No checkpoint may come between this and the write: another append would take the same offsets.
         base_offset = self.watermarks.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         stamp_offset(batch, base_offset, self._leader_epoch)
@@ -229,6 +241,7 @@ class UnifiedLog(SegmentedLog):
     def _as_answered_then(self, sent: SentBatch) -> AppendResult:
         stamped = self.config.message_timestamp_type == LOG_APPEND_TIME
         time = sent.timestamp if stamped else NO_TIMESTAMP
+        # The first try may not be durable yet: then its producer has to wait for the flush as it did.
         return AppendResult(sent.base_offset, sent.last_offset, time, flush_due=self.commit.is_due)
 
     def append_marker(
@@ -249,6 +262,8 @@ class UnifiedLog(SegmentedLog):
             InvalidProducerEpoch, TransactionCoordinatorFenced: a newer epoch was here.
             StorageError: the disk refused.
         """
+        # Before the marker is checked: another leader's producers may be ahead of those known here, and the
+        # coordinator has to ask that one.
         self.availability.check_leads()
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         marker, now_ms = EndMarker(commit, coordinator_epoch), self._clock()
@@ -275,10 +290,13 @@ class UnifiedLog(SegmentedLog):
             StorageError: the disk refused; the batches before the one it refused are in the log.
             BrokerError: the log was taken offline; says why.
         """
+        # Not `check_leads`: that another broker leads is why it is called.
         self.availability.check()
+        # All of them are validated before the first is written: the list is complete when the loop begins.
         for header, data, marker in validate_leaders_batches(memoryview(batches), self.log_end_offset):
             epoch = header.leader_epoch
             self._write(data, header, header.base_offset, header.last_offset, epoch, marker)
+            # While it catches up the batches are of epochs before the present one, which must not fall.
             self.leader_epoch = max(self._leader_epoch, epoch)
 
     def _write(
@@ -299,6 +317,8 @@ class UnifiedLog(SegmentedLog):
                 no entry, or the storage raised what it may not, and the log is offline.
         """
         try:
+            # No record may get an epoch that is not durable: after a crash the next start would lead in the
+            # same one.
             if self.epochs.is_owed:
                 self.epochs.check_paid()
             rolled = self.store.append_batch(batch, base_offset, last_offset, header.max_timestamp)
@@ -306,6 +326,8 @@ class UnifiedLog(SegmentedLog):
             if not disk.is_full(error):
                 _log.error("%s: append failed: %s", self._name, error)
             raise StorageError(f"{self._name}: the disk refused the batch: {error}") from error
+        # The storage refuses in the words of the protocol, as with a batch larger than a segment: nothing was
+        # appended.
         except BrokerError:
             raise
         except Exception as error:
@@ -315,6 +337,8 @@ class UnifiedLog(SegmentedLog):
         if rolled:
             # Of the state below the new segment, so before this batch changes it.
             self.producers.snapshot_soon(base_offset)
+        # After the batch is in the log: `load` learns an epoch from the log whose checkpoint a crash came
+        # before.
         if leader_epoch > self.epochs.latest:
             self.epochs.begin(leader_epoch, base_offset)
         if marker is not None:
@@ -344,6 +368,7 @@ class UnifiedLog(SegmentedLog):
     def advance_high_watermark(self, offset: int) -> None:
         """Raise the high watermark of a follower to that of its leader; it never falls."""
         watermarks = self.watermarks
+        # The leader may be ahead of what was fetched of it: never beyond the end of this log.
         if offset < watermarks.log_end_offset:
             watermarks.advance_partly(offset)
         else:
@@ -357,6 +382,7 @@ class UnifiedLog(SegmentedLog):
         self.watermarks.follows = False
         self.availability.refuse_appends(None)
         self.leader_epoch = epoch
+        # An offline log shows no more than it did, and must begin no flush.
         if self.offline is None:
             self.commit.show_durable()
 
@@ -368,6 +394,8 @@ class UnifiedLog(SegmentedLog):
         self.watermarks.follows = True
         self.availability.refuse_appends(refusal)
         self.leader_epoch = epoch
+        # After appends are refused: what these two wake up asks for the log again, and must not find it as
+        # before.
         self.commit.abandon_waits(refusal)
         self.watermarks.abandon_waiters()
 
@@ -380,6 +408,8 @@ class UnifiedLog(SegmentedLog):
             StorageError: the disk refused to flush; the record may be lost and must not be acknowledged.
             NotLeaderOrFollower: another broker leads, whose log may not have it.
         """
+        # `follow` ended the waits that were there. One that begins later would end with a flush of this log,
+        # which says nothing of the new leader's.
         if self.watermarks.follows:
             self.availability.check_leads()
         await self.commit.wait_flushed(offset)

@@ -157,10 +157,12 @@ def validate_batch(batch: Buffer, config: PartitionConfig, *, sequenced: bool = 
         if size < HEADER_BYTES:
             raise InvalidRecord(str(error)) from None
         raise
+    # The length before the CRC, which covers what the length says.
     if header.batch_length != size - LOG_OVERHEAD_BYTES:
         _refuse_length(batch, header)
     if not verify_crc(batch, header):
         raise _wrong_crc(header)
+    # After the CRC: before it, a contradiction may only be damage on the way, which a retry repairs.
     _validate_counts(header, size - HEADER_BYTES)
     if header.producer_id > NO_PRODUCER_ID and header.base_sequence < 0 and sequenced:
         raise InvalidRecord(f"producer {header.producer_id} sent base sequence {header.base_sequence}")
@@ -220,6 +222,7 @@ def _refuse_length(batch: Buffer, header: BatchHeader) -> None:
             f"the batch's length field says {header.size} bytes, its header has {HEADER_BYTES}"
         )
     if not verify_crc(batch[: header.size], header):
+        # Checked here too: a length that was damaged on the way looks the same as a batch too many.
         raise _wrong_crc(header)
     raise InvalidRecord(
         f"{size - header.size} bytes follow the record batch; a produce request carries one batch a partition"
@@ -234,6 +237,7 @@ def _validate_counts(header: BatchHeader, records_bytes: int) -> None:
     count, codec = header.record_count, header.attributes & CODEC_MASK
     if count <= 0:
         raise InvalidRecord(f"a batch of {count} records cannot be appended")
+    # Only compaction leaves gaps, so a client's batch has none: each record gets the offset of its position.
     if header.last_offset_delta != count - 1:
         raise InvalidRecord(f"{count} records cannot have last offset delta {header.last_offset_delta}")
     if header.base_offset != 0:

@@ -55,6 +55,8 @@ class Watermarks:
         self.high_watermark = offset
         size, self.unseen_bytes = self.unseen_bytes, 0
         transactions = self._transactions
+        # Without a transaction both isolations see the same, which is nearly every append: nothing is
+        # computed then.
         if transactions.open or transactions.ended or self._undecided_bytes:
             self._undecided_bytes += size
             self._advance_stable()
@@ -74,6 +76,7 @@ class Watermarks:
         How many of the unseen bytes lie below `offset` only the log knows. Waiters count all of them, now and
         again when the rest is shown: waking early costs one more read, not waking would be an error.
         """
+        # `advance` sets it to 0, as if all of the log were shown.
         unseen_bytes = self.unseen_bytes
         self.advance(offset)
         self.unseen_bytes = unseen_bytes
@@ -124,12 +127,14 @@ class Watermarks:
 
     def abandon_waiters(self) -> None:
         """Wake all waiters: there is nothing to wait for any more."""
+        # A copy: a waiter may remove itself when it is called.
         for waiter in (*self.waiters, *self.committed_waiters, *(self.watchers or ())):
             waiter.abandon()
 
     def notify(self, uncommitted_bytes: int = 0, committed_bytes: int = 0) -> None:
         """Notify the watchers that an offset has changed; readers of either isolation see more by so much."""
         if self.watchers:
+            # A copy: a watcher may remove itself when it is called.
             for watcher in tuple(self.watchers):
                 watcher.moved(uncommitted_bytes, committed_bytes)
 
@@ -137,6 +142,8 @@ class Watermarks:
         undecided = self._transactions.settle(self.high_watermark)
         if undecided is None:
             return self.high_watermark
+        # DeleteRecords may remove the beginning of an open transaction, and one may begin above the high
+        # watermark.
         return min(max(undecided, self.log_start_offset), self.high_watermark)
 
     def _advance_stable(self) -> None:
@@ -152,5 +159,6 @@ class Watermarks:
 
 
 def _wake(waiters: set[AppendWaiter], size_bytes: int) -> None:
+    # A copy: a waiter that has enough may remove itself.
     for waiter in tuple(waiters):
         waiter.grew(size_bytes)

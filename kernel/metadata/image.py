@@ -167,6 +167,7 @@ class MetadataDelta:
         return attrs.evolve(
             image,
             topics=_updated(image.topics, self.topics),
+            # Nothing set is the same as not there: the map has only what has settings, and None removes.
             configs=_updated(image.configs, {key: value or None for key, value in self.configs.items()}),
             quotas=_updated(image.quotas, {key: value or None for key, value in self.quotas.items()}),
             credentials=_updated(image.credentials, self.credentials),
@@ -203,6 +204,8 @@ class ImageChange(NamedTuple):
         """Iterate over topics that are gone, those included whose name another one has now."""
         for name, after in self.delta.topics.items():
             topic = self.before.topics.get(name)
+            # Deltas that are merged may delete a topic and create another one of that name: only the id shows
+            # it.
             if topic is not None and (after is None or after.topic_id != topic.topic_id):
                 yield topic
 

@@ -22,6 +22,7 @@ class PersistentMap(Mapping[K, V]):
     __slots__ = ("_buckets", "_next", "_size")
 
     def __init__(self, content: Mapping[K, V] | None = None) -> None:
+        # One empty dictionary for all: a bucket is never changed in place, `_fill` copies it first.
         self._buckets: tuple[dict[K, tuple[int, V]], ...] = ({},) * BUCKETS
         self._size = self._next = 0
         if content:
@@ -33,6 +34,7 @@ class PersistentMap(Mapping[K, V]):
         A key that was there keeps its place in the order.
         """
         copy = PersistentMap[K, V]()
+        # `_next` too, so that a key that comes later is behind all that were ever there.
         copy._buckets, copy._size, copy._next = self._buckets, self._size, self._next
         copy._fill(changes)
         return copy

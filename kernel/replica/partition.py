@@ -91,8 +91,10 @@ class Partition:
         return True
 
     def _take_over(self, leader_id: int, epoch: int, isr: Sequence[int]) -> bool:
+        # Changes of leadership may arrive late: one that was overtaken must not bring the old leader back.
         if epoch < self.log.leader_epoch:
             return False
+        # Also where leader and epoch are as before: who is in sync changes within an epoch.
         self.isr = isr
         if (leader_id, epoch) == (self.leader_id, self.log.leader_epoch):
             return False

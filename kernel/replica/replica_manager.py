@@ -190,6 +190,7 @@ class ReplicaManager:
             self._flush_threads,
             self.unpacking,
         )
+        # Its log exists all the same, so that requests get KAFKA_STORAGE_ERROR and not an unknown partition.
         reason = self._storage.failed_partitions.get(spec.topic_partition)
         if reason is not None:
             log.take_offline(StorageError(f"{spec.topic_partition} is offline: {reason}"))
@@ -206,6 +207,7 @@ class ReplicaManager:
             logs = [partition.log for partition in partitions[start : start + LOADS_PER_THREAD_HOP]]
             await trio.to_thread.run_sync(_load_all, logs, clean)
             for log in logs:
+                # Not in the thread: jobs are started on the event loop.
                 if log.epochs.is_owed:
                     log.epochs.pay_soon()
 
@@ -248,6 +250,7 @@ class ReplicaManager:
     async def close(self) -> None:
         """Close all partitions; the state of those that the disk does not refuse is on it afterwards."""
         partitions = [*self]
+        # Before the partitions go: a thread that writes a checkpoint finds each watermark here or there.
         self._closed_at = {each.topic_partition: each.log.high_watermark for each in partitions}
         self._partitions.clear()
         await self._storage.close_partitions(
@@ -257,6 +260,7 @@ class ReplicaManager:
     async def discard(self, partitions: Sequence[Partition]) -> None:
         """Delete partitions that belong to no topic (any more); a disk error is only logged."""
         pace = Pace()
+        # Offline first, so that nothing is appended to, or begun in, a directory that goes.
         for partition in partitions:
             partition.log.take_offline()
             await pace.turn()
@@ -299,6 +303,7 @@ def _load_all(logs: Sequence[UnifiedLog], clean_start: bool) -> None:
         if log.offline is None:
             try:
                 log.load(clean_start=clean_start)
+            # One partition without room must not stop the broker: the others may need none.
             except OSError as error:
                 if not disk.is_full(error):
                     raise
@@ -315,6 +320,7 @@ def _wait_closed(works: Sequence[SideWrites]) -> None:
 def _close(log: UnifiedLog) -> None:
     try:
         log.close()
+    # Logged and not raised: the other partitions have to be closed as well.
     except (OSError, StorageError) as error:
         level = logging.WARNING if disk.is_full(error) else logging.ERROR
         _log.log(level, "%s could not be closed properly: %s", log.topic_partition, error)
