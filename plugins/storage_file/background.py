@@ -70,6 +70,7 @@ class BackgroundWork:
         # As in Apache Kafka: deleted partitions wait for it, files of deleted segments do not.
         initial_delay_ms = config[kernel_keys.LOG_INITIAL_TASK_DELAY_MS]
         deletion_ms, idle_ms = DELETION_INTERVAL_MS, IDLE_CHECK_INTERVAL_MS
+        # The key has no lower bound, as in Apache Kafka, and a task without any interval would never pause.
         high_watermarks_ms = max(config[keys.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS], 1)
         checkpoints = [
             PeriodicTask(name, partial(self._in_each_directory, write), config[key], initial_delay_ms)
@@ -77,6 +78,7 @@ class BackgroundWork:
             if config[key]
         ]
         return (
+            # The first two wait for their work themselves, so they need no interval.
             PeriodicTask("log-dir-failure-handler", self._failed.take_next, 0),
             PeriodicTask("log-dir-moves", moves.run_next, 0),
             PeriodicTask("delete segment files", self._remove_files, deletion_ms, deletion_ms),
@@ -95,6 +97,7 @@ class BackgroundWork:
         if not trio.lowlevel.in_trio_run():
             if self._loop is not None:
                 with contextlib.suppress(trio.RunFinishedError):
+                    # Many threads may reach the budget at once, and one run serves them all.
                     self._loop.run_sync_soon(self.release_idle, idempotent=True)
             return
         for directory in self._directories:

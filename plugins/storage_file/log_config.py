@@ -83,6 +83,7 @@ class RollPolicy(NamedTuple):
 
         Without a timestamp the segment's age by the clock counts, so that every append takes the slow path.
         """
+        # Below -1, the timestamp of a batch that has none: that one exceeds the limit, too.
         return ALWAYS - 1 if first_timestamp < 0 else first_timestamp + self.segment_ms - self.jitter_ms
 
     def half(self, index_bytes: int) -> RollPolicy:

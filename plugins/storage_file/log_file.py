@@ -46,6 +46,7 @@ class LogFile:
     def __init__(self, path: str, flags: int, adopted: int | None = None) -> None:
         """Open the file, with flags of `os.open`, unless `adopted` is a descriptor of it."""
         self._close = disk.close
+        # For `__del__`, which runs even if the file cannot be opened.
         self.fd = -1
         self.path = path
         self._flags = disk.NOWAIT
@@ -170,6 +171,8 @@ def find_batch(log: LogFile, position: int, end: int, offset: int, wait: bool) -
             if base_offset + delta >= offset:
                 return BatchPlace(position + at, size, base_offset, base_offset + delta, magic)
             at += size
+        # Nothing in the buffer was whole: a message that is shorter than the fields that are read of a batch,
+        # the end of what is in memory, or no batch.
         if not at:
             message = _smallest_message(log, position, buffer, end, available)
             if message is None:
@@ -179,6 +182,7 @@ def find_batch(log: LogFile, position: int, end: int, offset: int, wait: bool) -
                     position, message.size, message.base_offset, message.last_offset, message.magic
                 )
             at = _SMALLEST_MESSAGE_BYTES
+        # Maybe beyond the buffer: of a batch that is larger, only the head is read.
         position += at
     return None
 

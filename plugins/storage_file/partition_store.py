@@ -149,6 +149,8 @@ class FilePartitionStore(ReadableStore):
         size = len(batch)
         segment = self.log.segments.active
         if (
+            # These limits stand for all that needs the slow path: that of a segment which sleeps, after a
+            # failed flush, or with a future replica, is below any size.
             segment.size + size > segment.byte_limit
             or max_timestamp > segment.roll_after
             or last_offset > segment.offset_limit
@@ -223,6 +225,8 @@ class FilePartitionStore(ReadableStore):
             # The replica move was aborted.
             self.future_replica = None
             start = self._start_offset
+            # Before the cut: after a crash in between, what is appended in place of what was dropped must not
+            # count as rewritten.
             self._lower_rewritten(offset)
             try:
                 self.log.truncate_to(offset)
@@ -285,6 +289,7 @@ class FilePartitionStore(ReadableStore):
         self.log.check()
         self._drafts.check(drafts)
         with self.operations.during(Operation.REPLACE) as replacing:
+            # Again: an operation that this one had to wait for may have aborted a draft or moved the log.
             log, mine = self.log, self._drafts.check(drafts)
             replacement = Replacement(log.directory, log.segments, mine, replaced)
             start_offset, end_offset = replacement.start_offset, replacement.end_offset
@@ -366,6 +371,7 @@ class FilePartitionStore(ReadableStore):
         old, new = self.log, copy.log
         with contextlib.ExitStack() as stack:
             for lock in (old.segments.changing, new.segments.changing, self._writing_side_files):
+                # The event loop must not wait for a thread; the caller tries again.
                 if not lock.acquire(blocking=False):
                     return False
                 stack.callback(lock.release)
@@ -393,6 +399,7 @@ class FilePartitionStore(ReadableStore):
             future = self.future_replica or future
             if future is not None:
                 future.follow("flush", lambda copy: copy.flush())
+            # A log that was swapped out meanwhile flushes nothing, and the one in its place has to.
             if self.log is log:
                 return flushed
 

@@ -101,6 +101,7 @@ class ReadableStore:
             # The segment was removed between taking the list and opening its file.
             if offset < self.log_start_offset:
                 raise OffsetOutOfRange(f"{self.topic_partition}: offset {offset} was deleted") from None
+            # What comes next waits for the end of the change, which the event loop must not.
             if not wait:
                 raise WouldBlock from None
             if not self._has_changed(log, changes):
@@ -132,6 +133,7 @@ class ReadableStore:
         """Repeat a lookup as long as it meets segments that were removed meanwhile."""
         while True:
             log = self.log
+            # Before the look-up, so that a change while it runs counts.
             changes = log.segments.changes
             try:
                 return look(log.segments)

@@ -110,6 +110,7 @@ class FileStorage:
     async def open(self) -> None:
         """Lock the log directories."""
         paths = configured_paths(self._context.config)
+        # One more for the directory of the metadata log, which may be apart.
         self._failed.listen(len(paths) + 1)
         self._moves = ReplicaMoves(
             self._context.partition_assigned,
@@ -149,6 +150,9 @@ class FileStorage:
         self._clean_start = all(directory.clean for directory in directories)
         self._registered = {topic.topic_id: topic.partitions for topic in known.topics.values()}
         self._known = known
+        # In this order: what a deletion left is no duplicate, the copy of a decided move needs its name
+        # before duplicates are looked for, and no checkpoint may have an offset of what is gone when
+        # partitions get its name.
         directories.each(lambda directory: finish_deletions(directory, known))
         directories.each(lambda directory: quarantine_mismatched_topic_ids(directory, known))
         resolve_copies(directories.in_service, known)
@@ -187,6 +191,7 @@ class FileStorage:
         pace = Pace()
         for placement in placements:
             if placement.spec.topic_partition not in offline:
+                # Before `add`, by which a new partition would look like one that was there before.
                 placement.directory.recall_checkpoints(opened[placement.spec.topic_partition])
                 placement.directory.add(opened[placement.spec.topic_partition])
             await pace.turn()
@@ -261,6 +266,7 @@ class FileStorage:
         for directory in self._directories:
             stores = [directory.stores[key] for key in partitions if key in directory.stores]
             for store in stores:
+                # Before the rename: a flush that then finds no file must not fail the log directory.
                 store.retire()
                 key = store.topic_partition
                 store.delete_later(move_aside(directory, key, delete_directory(key)))
@@ -285,6 +291,7 @@ class FileStorage:
         if self._moves is not None:
             await self._moves.stop()
         self._failed.stop_listening()
+        # Before the first store is closed: no background task finds a directory from here on.
         self._closing, self._directories.in_service = self._directories.in_service, []
         errors = await close_stores(self._closing, self._threads_per_directory)
         if errors:
@@ -297,6 +304,7 @@ class FileStorage:
         try:
             errors = await trio.to_thread.run_sync(mark_clean, self._closing, known, broker_epoch)
         finally:
+            # The locks belong to the process, which may continue after a stop that was cancelled.
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(_release_all, held)
         if errors:

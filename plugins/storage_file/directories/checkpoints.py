@@ -93,6 +93,8 @@ def consume_clean_shutdown_file(directory: Path) -> bool:
         disk.unlink(path)
     except FileNotFoundError:
         return False
+    # Or else a loss of power could bring the file back when logs were changed already, and the next start
+    # would skip their recovery.
     disk.sync_directory(directory)
     return True
 

@@ -48,16 +48,19 @@ class DeletionQueue:
 
     async def _run_due(self, concerns: Callable[[str], bool]) -> None:
         now = trio.current_time()
+        # The delay counts from here: `add` may run in a thread, where trio has no time.
         while self._arrived:
             paths, delay_ms = self._arrived.popleft()
             self._waiting += [(now + delay_ms / 1000, path) for path in paths]
         due = [path for when, path in self._waiting if when <= now and concerns(path)]
         if due:
+            # Before the thread: the task that removes the other kind may change the list meanwhile.
             self._waiting = [(when, path) for when, path in self._waiting if when > now or not concerns(path)]
             await trio.to_thread.run_sync(self._remove, due)
 
     def _remove(self, paths: Sequence[str]) -> None:
         for path in paths:
+            # Taken for each path, so that `close` waits for one removal and not for all of them.
             with self._removing:
                 if self.closed:
                     return

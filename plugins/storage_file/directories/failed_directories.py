@@ -45,6 +45,7 @@ class FailureChannel:
                 return
             self._offered.add(directory)
         try:
+            # Only the event loop may use the channel. It has room: each directory is offered once.
             self._token.run_sync_soon(self._sender.send_nowait, (directory, reason))
         except trio.RunFinishedError:
             return
@@ -125,6 +126,8 @@ class FailedDirectories:
             "log directory %s failed and is offline until a restart, with %d partitions: %s",
             directory.path, len(lost), reason,
         )  # fmt: skip
+        # First: what the calls below start (new partitions, moves, checkpoints) must not choose it. There is
+        # no trio checkpoint up to the thread, so no request meets a directory that is half offline.
         self._directories.in_service.remove(directory)
         self._directories.offline[directory.path] = reason
         self._give_up_moves(directory)

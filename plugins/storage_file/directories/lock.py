@@ -25,6 +25,8 @@ class DirectoryLock:
             ConfigError: another broker holds it.
         """
         self._directory = directory.resolve()
+        # Before the file is opened: closing any descriptor of it would release the lock that this process
+        # holds.
         if self._directory in _locked_here:
             raise _in_use(directory)
         self._fd = disk.open_file(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT)

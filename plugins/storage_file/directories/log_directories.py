@@ -131,6 +131,8 @@ class LogDirectories:
             nonlocal found
             found = directory.claim(found, node_id)
 
+        # All are checked before any is written: a directory of another cluster must not leave the others with
+        # ids of this one.
         for apart in self._apart:
             claim(apart)
         self.each(claim)

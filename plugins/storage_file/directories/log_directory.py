@@ -156,11 +156,15 @@ class LogDirectory:
                 elif name.endswith(STRAY_MARK):
                     _log.warning("%s is left alone: it is of no topic, look at it", entry.path)
                 elif future := parse_future_directory(name):
+                    # Each attempt to move has a name of its own, so there may be two copies. Only one can be
+                    # continued.
                     if future in self.futures:
                         self.leftovers.append(entry.path)
                     self.futures.setdefault(future, name)
                 elif entry.is_dir():
                     found = parse_partition_directory(name)
+                    # The metadata log is opened by name. Among the partitions it would be one of no topic,
+                    # and be renamed to `-stray`.
                     if found is not None and found.topic != METADATA_LOG:
                         self.folders.add(found)
 
@@ -268,6 +272,8 @@ class LogDirectory:
     def write_recovery_points(self) -> None:
         """Blocking: checkpoint the recovery points; those of partitions that are not open stay."""
         with self._writing:
+            # After `release` another broker may have the directory. What is known changes only after the
+            # file, so that a write which the disk refuses is tried again.
             merged = self._merge(self._recovery_points, lambda store: store.recovery_point)
             if merged != self._recovery_points and not self._released:
                 write_checkpoint(self.path / RECOVERY_POINT_CHECKPOINT, merged)
@@ -330,6 +336,7 @@ class LogDirectory:
     def _merge(
         self, known: dict[TopicPartition, int], offset_of: Callable[[FilePartitionStore], int | None]
     ) -> dict[TopicPartition, int]:
+        # Copied in one step: the event loop adds and removes partitions while this thread iterates.
         stores = {**self._arriving, **self.stores}
         merged = {key: offset for key, offset in known.items() if key in self.folders and key not in stores}
         for key, store in stores.items():
@@ -344,6 +351,7 @@ class LogDirectory:
         The file would also cover partitions that were not opened since an unclean stop, so with any of those
         it is not written.
         """
+        # The file comes last: it says that everything before it was written.
         self.write_recovery_points()
         self.write_log_starts()
         self.write_rewritten()
@@ -357,6 +365,8 @@ class LogDirectory:
         """Blocking: release the lock; from then on nothing in the directory is written or removed."""
         self.deletions.close()
         with self._writing:
+            # Under the lock, so that a checkpoint that a thread is writing is complete before another broker
+            # may lock the directory.
             self._released = True
             self._lock.release()
 
@@ -367,4 +377,5 @@ def _rewritten_by(policy: str) -> Callable[[FilePartitionStore], int | None]:
 
 def _log_start_to_remember(store: FilePartitionStore) -> int | None:
     start = store.log_start_offset
+    # The name of the first segment has any other one, so Apache Kafka leaves those out, too.
     return start if start > store.first_segment_offset else None

@@ -43,6 +43,8 @@ class Placement(NamedTuple):
         """The offset from which the log has to be checked, None after a clean stop."""
         if not self.exists:
             return None
+        # A checkpoint has a future replica only once it is complete, so one that is continued is checked
+        # whole.
         return 0 if self.future else self.directory.recover_from(self.spec.topic_partition)
 
     @property
@@ -94,6 +96,7 @@ class Placing(NamedTuple):
         """
         if specs and not self.live:
             raise StorageError(self._why_offline())
+        # Counted along here, since `folders` gets the new ones only when they were created.
         counts = {directory: len(directory.folders) for directory in self.live}
         placements: list[Placement] = []
         lost: dict[TopicPartition, str] = {}
@@ -121,6 +124,7 @@ class Placing(NamedTuple):
         """Return whether a partition that no live directory has may be in one that failed."""
         if not self.offline or spec.topic_id not in self.registered:
             return False
+        # One that is assigned to a live directory, which does not have it, is in no failed one either.
         return self.known.assigned(spec.topic_partition) not in [home.id_bytes for home in self.live]
 
     def _why_offline(self) -> str:

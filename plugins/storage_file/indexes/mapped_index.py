@@ -88,6 +88,7 @@ class MappedIndex:
         fd = disk.open_file(self.path, os.O_RDWR)
         try:
             disk.write_all(fd, bytes(reserved - used), used)
+            # Without room the mapping may be one that a reader has loaded, which cannot be written to.
             if not self.room or len(self._map) < reserved:
                 disk.ftruncate(fd, capacity)
                 mapped = disk.map_writable(fd, capacity)
@@ -197,6 +198,7 @@ class MappedIndex:
             if not wait:
                 raise WouldBlock
             mapped = self.load()
+        # Loaded by a read: a page fault would stop all threads until the device has answered.
         elif wait and not is_resident(mapped, 0, size):
             mapped = self.load()
         return mapped

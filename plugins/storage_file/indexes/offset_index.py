@@ -31,6 +31,7 @@ class OffsetIndex(MappedIndex):
     def append_offset(self, offset: int, position: int) -> None:
         """Store an entry for which `make_room` has reserved room."""
         entries = self.entries
+        # The entry before the number: a reader in another thread looks no further than the number.
         _pack_into(self._map, entries * 8, offset - self.base_offset, position)
         self.entries = entries + 1
 
@@ -43,6 +44,8 @@ class OffsetIndex(MappedIndex):
         entries = self.entries
         if not entries:
             return 0
+        # After the number: a mapping only grows, so that this one has all those entries or is seen to be too
+        # short.
         mapped = self._map
         if wait or len(mapped) < entries * 8:
             mapped = self._mapping(entries, wait)

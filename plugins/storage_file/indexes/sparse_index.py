@@ -68,6 +68,7 @@ class SparseIndex:
         offsets.append_offset(last_offset, position)
         if max_timestamp > times.last_timestamp:
             times.append_timestamp(max_timestamp, max_timestamp_offset)
+        # The last slot of the time index stays free for `close`.
         return offsets.entries >= offsets.max_entries or times.entries >= times.max_entries - 1
 
     def offset_behind(self, position: int, offset: int) -> int:
@@ -167,6 +168,7 @@ class SparseBuilder:
         times = TimeIndex(
             self._place, len(self._times) // TimeIndex.ENTRY.size, self._max_bytes, self._written_timestamp
         )
+        # Not durable yet: `Durability` flushes them with their segment, and a start can rebuild them.
         disk.write_file(offsets.path, self._offsets, durable=False)
         disk.write_file(times.path, self._times, durable=False)
         return SparseIndex(offsets, times)

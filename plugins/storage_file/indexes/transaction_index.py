@@ -84,6 +84,7 @@ class TransactionIndex:
         Raises:
             OSError: the disk refused; the index is as before.
         """
+        # After a crash the kernel finds transactions in the log again, of which some may be here.
         if aborted.last_offset <= self.last_offset:
             return False
         entry = ENTRY.pack(
@@ -99,10 +100,13 @@ class TransactionIndex:
             disk.write_all(fd, entry, position)
         except OSError:
             with contextlib.suppress(OSError):
+                # A torn entry would make the whole file corrupt at the next start.
                 disk.ftruncate(fd, position)
             raise
         finally:
             disk.close(fd)
+        # After the write, so that a flush which had begun before it does not count for this entry. The number
+        # comes last, since readers in other threads go by it.
         self.durable = False
         self._entries += 1
         self.last_offset = aborted.last_offset
@@ -122,6 +126,8 @@ class TransactionIndex:
         for aborted in self._entries_from(file, self._first_not_below(file, from_offset, wait), wait):
             if aborted.first_offset < to_offset:
                 found.append(aborted)
+            # Every transaction that ends behind this marker began at its last stable offset or above, so none
+            # of them overlaps. Apache Kafka's `TransactionIndex` stops here, too.
             if aborted.last_stable_offset >= to_offset:
                 return False
         return True

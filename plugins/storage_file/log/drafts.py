@@ -111,6 +111,7 @@ class FileSegmentDraft:
             OSError: the disk refused.
         """
         builder = self._written.builder
+        # An append that the disk refused may have left bytes behind the last batch.
         disk.ftruncate(self._log.fd, builder.size)
         disk.set_modified(self._place.path(LOG_SUFFIX), modified_ms)
         disk.fsync(self._log.fd)
@@ -181,6 +182,8 @@ class Drafts:
                 older = self._begun.pop(base_offset, None)
                 if older is not None:
                     self._end(older, "another draft was begun at its base offset")
+                # The directory is asked for after the operation began: a replica move, which changes it,
+                # aborts the draft from then on.
                 place = IndexPlace(directory(), base_offset, CLEANED_SUFFIX)
                 draft = FileSegmentDraft(self, under_way, changes, place, settings)
                 self._begun[base_offset] = draft

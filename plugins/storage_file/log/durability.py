@@ -121,6 +121,7 @@ class Durability:
             segments = choose()
             if self._retired or not segments:
                 return self._durable_offset
+            # Before the files are flushed: what is appended meanwhile may not be among it.
             target = segments[-1].next_offset
             if self._sync_unless_retired(segments, directory, growing):
                 self._durable_offset = max(self._durable_offset, target)
@@ -154,6 +155,7 @@ class Durability:
             except FileNotFoundError:
                 if not segment.removed:
                     raise
+        # Nothing counts as durable before its name is.
         if self._directory_changed:
             self._sync_names(directory)
         if self._parent_changed:
@@ -197,6 +199,8 @@ class Durability:
             raise
 
     def _sync_log(self, segment: Segment) -> None:
+        # Referenced here, so that the descriptor stays open if the event loop puts the segment to sleep
+        # meanwhile.
         log = segment.log
         if log is None:
             self._sync_path(segment.path(), disk.sync_data)

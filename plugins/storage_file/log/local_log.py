@@ -111,10 +111,12 @@ class LocalLog:
 
     def fail(self, error: OSError) -> None:
         """Refuse what would need the log directory, which failed, and touch no file there any more."""
+        # First: `close` and flushes in other threads look at it before they touch a file.
         self._failure = error
         self.durability.fail(error)
         self._spare.close()
         self._touched = False
+        # Appends to a segment that sleeps take the slow path, which refuses them.
         self.segments.sleep()
 
     # --- appends and rolling
@@ -162,10 +164,12 @@ class LocalLog:
             self._request_spare()
         if segment.wake(self._next_limits()) >= self.services.descriptor_budget:
             # The system numbers descriptors from 0 on, so that many are open.
+            # Or else this segment, too, might count as idle, and lose its descriptor just before the append.
             segment.touched = True
             self.services.release_idle()
         segment.append_to_segment(batch, size, last_offset, max_timestamp)
         if first:
+            # Only now can the limit for rolling by age be computed.
             segment.first_timestamp = max_timestamp
             segment.wake(self._next_limits())
 
@@ -231,10 +235,12 @@ class LocalLog:
         """
         self._touched = True
         settings = self.settings()
+        # The new files first: if the disk refuses them, the old segment is still the active one.
         new = self._spare.take(self.directory, base_offset, settings)
         if new is None:
             new = create_segment(self.directory, base_offset, settings._replace(preallocate_bytes=0))
         self.segments.active.become_inactive()
+        # Before the segment is added, so that a flush of anything in it also makes its name durable.
         self.durability.files_created()
         self._policy = RollPolicy.of(self.config)
         self.segments.add(new)
@@ -284,6 +290,7 @@ class LocalLog:
             deleted: list[SegmentView] = []
             try:
                 for segment in taken:
+                    # Before the files are renamed, since it may have to look at one of them.
                     view = segment.view(active=False)
                     self._mark_deleted(segment)
                     deleted.append(view)
@@ -299,6 +306,8 @@ class LocalLog:
             return deleted
 
     def _mark_deleted(self, segment: Segment) -> None:
+        # First: a reader that opens a file of that name from here on does not know which it is. The `.log` is
+        # renamed before the indexes, which a start removes where there is no `.log`.
         segment.removed = True
         renamed: list[str] = []
         for suffix in segment.suffixes:
@@ -384,6 +393,7 @@ class LocalLog:
         if self._failure is not None:
             return
         active = self.segments.active
+        # A log that was only read since a clean stop is left as it is, without opening a file.
         if self._touched:
             active.close_indexes()
             active.trim_log()
@@ -417,5 +427,6 @@ class LocalLog:
             segment.relocate(IndexPlace(directory, segment.base_offset))
         self.durability.parent_changed()
         self.directory = self.side_files.directory = directory
+        # Readers that met the old path repeat, see `LogSegments.changed_since`.
         self.segments.changes += 1
         self._touched = True

@@ -64,6 +64,7 @@ _MOVE, _SWAP, _CLOSE, _FAIL = Operation.MOVE, Operation.SWAP, Operation.CLOSE, O
 RULES: Final[Mapping[Operation, Mapping[Operation, Rule]]] = {
     _DRAFT: {
         _DRAFT: Rule.TOGETHER,
+        # A draft made of segments that were replaced meanwhile would bring the old ones back.
         _REPLACE: Rule.INFORMS,
         _DELETE: Rule.TOGETHER,
         _TRUNCATE: Rule.ABORTS,
@@ -222,14 +223,18 @@ class Operations:
 
     def inform(self, begun: UnderWay, start_offset: int, end_offset: int) -> None:
         """Blocking: inform others, by the table, of what this operation has done; it has not ended yet."""
+        # The tuple is replaced and never changed, so no lock is held while others follow, which may take
+        # long.
         change = Change(begun.operation, start_offset, end_offset)
         for other in self._under_way:
             if other.informed is not None and RULES[other.operation].get(begun.operation) is Rule.INFORMS:
                 other.informed(change)
 
     def _wait_and_abort(self, operation: Operation, continued: UnderWay | None) -> None:
+        # Computed again after each wait, since others may have begun meanwhile.
         while Rule.WAITS in (rules := self._rules(operation, continued)).values():
             _TURN.wait()
+        # All refusals before any abort: an operation that cannot begin must have no effect.
         for other, rule in rules.items():
             if rule is Rule.REFUSED:
                 raise LogBusy(f"{self._label}: no {operation.value} while it has: {other.operation.value}")

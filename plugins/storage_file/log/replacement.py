@@ -89,12 +89,17 @@ class Replacement:
             OSError: the disk refused; the next start completes it.
         """
         front = self._segments.all[0] is not self._old[0]
+        # As `_remove_marks` does on the disk: an empty segment stays only at the log's start.
         kept = [segment for index, segment in enumerate(self._new) if segment.size or not (front or index)]
+        # In memory before the files: a reader whose view is older meets `removed`, and repeats with the new
+        # ones.
         self._segments.replace(self._old, kept)
         for segment in self._old:
             retire(segment)
         finish(self._directory, self._bases)
         for segment in self._new:
+            # A reader that used the `.swap` name after `finish` meets no file, waits for `changing` and
+            # repeats.
             segment.relocate(IndexPlace(self._directory, segment.base_offset))
 
 

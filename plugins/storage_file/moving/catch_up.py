@@ -54,6 +54,7 @@ class CatchUp:
             OSError, BrokerError: a disk refused, or the log is damaged.
         """
         copied = 0
+        # Unequal, not less: a log that was truncated below its copy has to end in `StartOver`, too.
         while wanted() and self.source.log_end_offset != self.target.log_end_offset:
             size = self._copy_chunk(wait=True)
             copied += size

@@ -111,6 +111,8 @@ class ReplicaMove:
                 return False
         except WouldBlock:
             return False
+        # From here on the event loop appends to the copy, so its background work goes to threads again. No
+        # append comes between the rest and this: there is no trio checkpoint.
         catch_up.target.log.services = _of_a_copy(self.target.services)
         self.store.follow_with(FutureReplica(catch_up.target, self.path, self._discard_copy_name))
         self._joined = True
@@ -131,6 +133,7 @@ class ReplicaMove:
         with self._reporting(self.target):
             self.target.write_checkpoints_of(self.partition, copy)
         self.store.copy_side_files_to(copy)
+        # At the end: what the steps before have written to the copy is flushed with its batches.
         copy.flush()
 
     def begin_swap(self) -> None:
@@ -157,6 +160,7 @@ class ReplicaMove:
         path = self.target.partition_path(self.partition)
         if self.copy is None or not self.store.swap_in(self.copy, path, self.target.services):
             return False
+        # No trio checkpoint in between: no task finds the partition in neither directory, or in both.
         self.source.stores.pop(self.partition, None)
         self.target.add(self.store)
         self.target.arrived(self.partition)
@@ -169,6 +173,7 @@ class ReplicaMove:
         """Blocking: step 6; when the disk refuses, the old directory stays."""
         try:
             with self._reporting(self.target):
+                # Before the old directory loses its name: a loss of power has to leave one of the two.
                 disk.sync_directory(self.target.path)
                 self.target.write_rewritten()
             with self._reporting(self.source):

@@ -153,6 +153,7 @@ class ReplicaMoves:
 
     async def _decide(self, move: ReplicaMove) -> bool:
         """Take steps 4 to 6; return False when the copy is behind."""
+        # Before the first wait: who deletes the partition waits for the end of the move from here on.
         move.decided = True
         try:
             await trio.to_thread.run_sync(move.begin_swap)
@@ -161,6 +162,7 @@ class ReplicaMoves:
                 await self._assign(move.partition, move.target.id_bytes)
                 swapped = await self._swap(move)
             finally:
+                # The metadata must name the directory that has the whole log: the next start serves that one.
                 if not swapped:
                     await self._assign(move.partition, move.source.id_bytes)
             if swapped:
@@ -210,6 +212,8 @@ def resolve_copies(directories: Sequence[LogDirectory], known: KnownTopics) -> N
 def _finish(directory: LogDirectory, partition: TopicPartition, current: Sequence[LogDirectory]) -> None:
     """Give the copy its final name: the metadata assigns the partition to its directory."""
     _log.warning("%s has moved to %s: a crash came before the last step", partition, directory.path)
+    # The copy gets its name first: a crash in between leaves two directories, of which the next start keeps
+    # the one that the metadata names.
     disk.rename(f"{directory.path}/{directory.futures.pop(partition)}", directory.partition_path(partition))
     disk.sync_directory(directory.path)
     directory.found(partition)

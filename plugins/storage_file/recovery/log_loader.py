@@ -80,6 +80,8 @@ class LogLoader:
             following = bases[index + 1] if index + 1 < len(bases) else None
             if index < first_to_check and self._open(base, following):
                 continue
+            # Only behind the recovery point: below it all later segments were durable, whatever this one has
+            # lost.
             if self._recover(base, following) and index >= first_to_check and following is not None:
                 self._drop(bases[index + 1 :])
                 break
@@ -110,6 +112,7 @@ class LogLoader:
             _log.warning("%s: %s; its segment is checked and its index is rebuilt", self._label, error)
             return False
         finally:
+            # A start opens thousands of logs: none keeps a descriptor before it is used.
             segment.sleep()
         return self._take_over(segment)
 
@@ -163,6 +166,7 @@ class LogLoader:
         place = IndexPlace(self._directory, base)
         path = place.path(LOG_SUFFIX)
         log = LogFile(path, os.O_RDWR)
+        # Before the cut, which changes the time of modification.
         status = disk.stat(path)
         builder = self._settings.builder(place)
         has_markers = validate_batches(log, status.st_size, following, builder)

@@ -115,6 +115,7 @@ def _load(
         LogSegments(loaded.segments),
         SideFiles(path, files.side_files),
         Durability(durable, names_durable=recover_from is None and not created),
+        # A preallocated file has to be trimmed at a clean stop, even if nothing was appended.
         touched=created and config.preallocate,
     )
     return FilePartitionStore(spec.topic_partition, log, log_start, loaded.aborted_known_until)

@@ -63,6 +63,8 @@ class ParallelOpening:
             for directory, mine in by_directory.items():
                 # A clean directory costs processor time only, which threads cannot share.
                 threads, at_once = (1, PARTITIONS_PER_THREAD_HOP) if directory.clean else (self._threads, 1)
+                # One iterator for all workers of the directory: they take from it on the event loop, so
+                # without a lock.
                 chunks = iter([mine[at : at + at_once] for at in range(0, len(mine), at_once)])
                 place = str(directory.path)
                 directory.services.progress.add_logs(place, len(mine))

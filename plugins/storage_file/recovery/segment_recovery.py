@@ -165,6 +165,7 @@ class _Validation:
 
     def _check_large_batch(self) -> None:
         """Validate one batch that is larger than the buffer, whose header is at the buffer's start."""
+        # Read before the checksum, which fills the buffer again.
         base_offset, length, magic, crc, _, delta, max_timestamp = _fields_of(self._view, 0)
         position, size = self._builder.size, LOG_OVERHEAD_BYTES + length
         checksum, covers_from = _checksum_of(magic)

@@ -141,6 +141,7 @@ class SpareSegment:
         # Only its name is needed until it is taken: descriptors are scarce.
         del log
         files = _Files(mark, (LOG_SUFFIX, *settings.index_format.suffixes), index)
+        # The log may have been closed meanwhile, or have got a segment by `create_spare`.
         with self._lock:
             if not self._closed and self._ready is None:
                 self._ready = files

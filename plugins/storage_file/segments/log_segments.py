@@ -166,6 +166,7 @@ class LogSegments:
             if segment.aborted.last_offset < from_offset:
                 continue
             more = segment.aborted.search(from_offset, to_offset, found, wait=wait)
+            # After the search: the file that it opened may be that of a segment which took the name.
             segment.check_not_removed()
             if not more:
                 break

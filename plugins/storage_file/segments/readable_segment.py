@@ -73,6 +73,7 @@ class ReadableSegment:
         log = self.log
         if log is None:
             log = LogFile(self.path(), os.O_RDWR)
+            # After opening: what was opened while `removed` was not set is this segment's.
             self.check_not_removed()
             self.log = log
         return log
@@ -94,6 +95,7 @@ class ReadableSegment:
         Raises:
             WouldBlock: the position cannot be found without waiting (never with `wait`).
         """
+        # In this order, see the class: a `next_offset` that is newer only makes `whole` false.
         size = self.size
         whole = limit_offset >= self.next_offset
         self.touched = True
@@ -112,11 +114,14 @@ class ReadableSegment:
         if count > max_bytes:
             if not first_size:
                 first_size = self._batch_at(log, position, size, wait).size
+            # The first batch comes whole even if it is larger than `max_bytes`, so that a consumer gets on
+            # (KIP-74).
             count = min(count, max(max_bytes, first_size))
             bound = self.index.offset_behind(position + count, offset) or self.next_offset
         else:
             bound = self.next_offset
             if whole:
+                # One assignment of a pair: a reader in another thread never sees one half of it.
                 self._boundary = (limit_offset, end)
         return LogSlice((FileRegion(log, position, count),), count, min(bound, limit_offset))
 
@@ -132,6 +137,7 @@ class ReadableSegment:
             return None
         log = self.log or self.open_log()
         start = self.index.floor_position(offset, wait)
+        # The index may have mapped the file of a segment that took the name.
         if self.removed:
             self.check_not_removed()
         if not start:

@@ -172,10 +172,12 @@ class Segment(ReadableSegment):
         position = self.size
         index_due = self._since_index > self.index_interval_bytes
         if index_due:
+            # Before the batch: if the disk has no room for the entry, nothing was appended yet.
             self.index.make_room()
         try:
             written = disk.pwrite(self._fd, batch, position)
             if written != size:
+                # The system may write less than it was asked to, and return an error only for the rest.
                 disk.write_all(self._fd, memoryview(batch)[written:], position + written)
         except OSError:
             self._truncate_file(position)
@@ -183,6 +185,8 @@ class Segment(ReadableSegment):
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
+        # In this order, see `ReadableSegment`; and before the index entry, which must not point behind
+        # `size`.
         self.next_offset = last_offset + 1
         self.size = position + size
         if index_due:
@@ -248,10 +252,12 @@ class Segment(ReadableSegment):
         # From now on it is the active one.
         self.unfinished = False
         self.sleep()
+        # It may lie behind the cut, where no batch needs to begin afterwards.
         self._boundary = (self.base_offset, 0)
         self.aborted.truncate_to(offset)
         if place is not None:
             self.index.truncate_to(offset)
+            # Before the file is cut: readers must not look behind its end.
             self.size = place.position
             disk.truncate(self.path(), self.size)
         self.load_tail()

@@ -48,6 +48,7 @@ def decide(directory: str, bases: Iterable[int]) -> None:
     for name in sorted(names, key=_order, reverse=True):
         plain = name.removesuffix(CLEANED_SUFFIX)
         disk.rename(f"{directory}/{name}", f"{directory}/{plain}{SWAP_SUFFIX}")
+    # The decision has to be durable before the caller renames any of the old files.
     disk.sync_directory(directory)
 
 
@@ -58,6 +59,7 @@ def undo(directory: str, bases: Iterable[int]) -> None:
         OSError: the disk refused; the next start does it.
     """
     chosen = set(bases)
+    # `.swap` first: without any `.cleaned` beside them, those would count as decided.
     for mark in (SWAP_SUFFIX, CLEANED_SUFFIX):
         names = _marked(directory, chosen, mark)
         _remove(directory, set(names), names)
@@ -130,6 +132,7 @@ def _replaced(directory: str, names: set[str]) -> list[str]:
         for name in names
         if (base := base_offset_of(name)) is not None
         and min(new) <= base < end
+        # Producer snapshots are named by an offset, too, but belong to no segment.
         and not name.endswith((SWAP_SUFFIX, ".snapshot"))
     ]
 
