@@ -67,6 +67,7 @@ def bootstrap_values(image: RecordImage, adopted: Iterable[Change]) -> list[byte
     They are a transaction, so that a crash leaves none or all of them.
     """
     values = [frame(BeginTransactionRecord(name="Bootstrap records")), *image_records(image)]
+    # Kafka's controller sets it for the cluster along with `eligible.leader.replicas.version` (KIP-966).
     if image.has_elr:
         values.append(
             frame(

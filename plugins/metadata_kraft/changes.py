@@ -82,6 +82,7 @@ class Changes:
             yield topics.TopicRecord(name=record.name, topic_id=topic_id), 0
         else:
             before = self._image.configs.get((settings.TOPIC_RESOURCE, record.name), {})
+        # Behind the topic and before its partitions, as Kafka's controller has them.
         yield from _config_changes((settings.TOPIC_RESOURCE, record.name), before, record.config)
         yield from self._partitions(topic, record)
 

@@ -54,6 +54,7 @@ class Commits:
             OSError: the disk refuses what is owed.
         """
         async with self._changing:
+            # A step that was cancelled after it was written would be written again, since it is still owed.
             with trio.CancelScope(shield=True):
                 while self.owed:
                     await self.owed[0]()
@@ -66,6 +67,7 @@ class Commits:
         Raises:
             OSError: the disk refused for another reason.
         """
+        # Behind what is owed already: the steps are taken in their order.
         self.owed.append(step)
         try:
             async with self.alone():
@@ -99,6 +101,7 @@ class Commits:
         made: list[object] = []
         values: list[bytes] = []
         pace = Pace()
+        # Before the shield: nothing is written yet, so a change may still be cancelled.
         for message, version in changes:
             made.append(message)
             values.append(frame(message, version))
@@ -135,6 +138,7 @@ class Commits:
             for chunk in in_chunks(values, _CHUNK_BYTES):
                 self._snapshots.bytes_since += await self.log.append(chunk)
         except (OSError, StorageError):
+            # The begin of a transaction without its end would hide every later change from the next start.
             if self.log.end_offset > begun:
                 await trio.to_thread.run_sync(self.log.truncate_to, begun)
             raise

@@ -81,6 +81,7 @@ class Snapshots:
     def take(self) -> None:
         """Write a snapshot up to the log's end, then apply the retention limits."""
         log, replay = self._log, self._replay
+        # First: after a loss of power the log must not end below its newest snapshot.
         log.flush()
         snapshot = SnapshotId(log.end_offset, log.epoch)
         preamble: list[object] = [SnapshotHeaderRecord(last_contained_log_timestamp=log.last_timestamp)]

@@ -60,6 +60,7 @@ class MetadataLog:
         except CorruptEpochCheckpoint as error:
             _log.warning("the metadata log: %s; rebuilding it from the log", error)
             epochs = LeaderEpochLineage()
+        # One more: an epoch may begin at the log end, of which no record was written yet.
         epochs.truncate_from_end(self._store.log_end_offset + 1)
         return epochs
 
@@ -125,6 +126,7 @@ class MetadataLog:
 
     def flush(self) -> None:
         """Blocking: make everything durable; raises OSError when that fails, and from then on."""
+        # Before the flush: what is appended meanwhile may not be among it.
         end_offset = self.end_offset
         self._store.flush()
         self.high_watermark = end_offset

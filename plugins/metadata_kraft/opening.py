@@ -81,6 +81,7 @@ def open_metadata(
             location.directory,
             snapshots[-1].file_name,
         )
+        # Records that were appended below the snapshot's offset would never be read again.
         directories.empty_metadata_log(METADATA_PARTITION, snapshots[-1].offset)
         store = _open_store(directories, config)
     log = MetadataLog(store, now_ms)
@@ -123,6 +124,7 @@ def _read(location: MetadataLocation, log: MetadataLog, snapshots: list[Snapshot
     quorum = read_quorum_state(location.directory)
     check_takeover(location.directory, replay, quorum, location.node_id, location.directory_id)
     epochs = [log.epoch, replay.last_epoch, *(snapshot.epoch for snapshot in snapshots)]
+    # The next epoch must be above all that the log, a snapshot of it or an election has seen.
     epoch = max(*epochs, 0 if quorum is None else quorum.leader_epoch)
     return OpenedMetadata(log, replay, snapshots, epoch, log_bytes)
 

@@ -67,6 +67,7 @@ def _change_partition(image: RecordImage, record: topics.PartitionChangeRecord) 
             setattr(partition, name, value)
     if record.leader_recovery_state != topics.RECOVERY_STATE_UNCHANGED:
         partition.leader_recovery_state = record.leader_recovery_state
+    # As in Kafka, a record that names a leader begins a new epoch, even if the leader is the same.
     if record.leader != topics.LEADER_UNCHANGED:
         partition.leader = record.leader
         partition.leader_epoch += 1

@@ -85,6 +85,7 @@ def write_snapshot(
             disk.write_all(fd, batch, size)
             size += len(batch)
             offset += count
+        # Before the file gets its name: one without `.part` counts as complete.
         disk.fsync(fd)
     finally:
         disk.close(fd)

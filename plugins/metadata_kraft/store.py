@@ -113,6 +113,7 @@ class KraftMetadata:
             )
         root = directories.metadata_directory
         location = MetadataLocation(root.path, context.node_id, root.id_bytes, directories.cluster_id)
+        # Before the log, which an error of this file would leave open.
         adopted = AdoptedTopics(location.root)
         opened = open_metadata(location, directories, context.config, context.now_ms)
         self._location, self._directories, self._adopted = location, directories, adopted
@@ -303,6 +304,8 @@ class KraftMetadata:
         async with self._commits.alone():
             if KRAFT_VERSION in delta.features:
                 await self._put_voters_in_log(delta.features[KRAFT_VERSION])
+            # What the commit delivers shows these topics without their mark, which is removed only after it:
+            # a crash in between leaves a mark too many, by which no data is lost.
             self._configured = [*self._configured_by(delta)]
             try:
                 await self._commits.commit(self._changes.of_delta(delta, self.broker_epoch))
@@ -337,6 +340,7 @@ class KraftMetadata:
         with trio.CancelScope(shield=True):
             self._commits.append_control([KRaftVersionRecord(kraft_version=kraft_version), voters])
             await trio.to_thread.run_sync(self._commits.log.flush)
+        # Only now: until they are durable, a snapshot must not have them.
         replay.kraft_version, replay.voters, replay.voters_in_log = kraft_version, voters, True
 
     async def register_broker(self, registration: BrokerRegistration) -> None:
@@ -345,6 +349,7 @@ class KraftMetadata:
         directories = self._log_directory_ids()
 
         async def register() -> None:
+            # Looked at when it is written: what is owed comes before it.
             offset = self._commits.log.end_offset
             await self._commits.commit(
                 self._changes.register(registration, offset, uuid4().bytes, directories)

@@ -292,10 +292,12 @@ class IncrementalFetchSession:
 
     def begin_request(self, isolation: Isolation) -> None:
         """Begin the request of this epoch: one that waits ends without partitions, as Kafka has it."""
+        # Before the waiter ends: by the epoch its request sees that it was superseded.
         self.epoch = next_epoch(self.epoch)
         if self.waiter is not None:
             self.waiter.abandon()
         if isolation is not self.isolation:
+            # What was read to its end with one isolation need not be so with the other.
             self.isolation = isolation
             self.changed = {
                 cached: None for partitions in self._topics.values() for cached in partitions.values()
@@ -332,6 +334,7 @@ class IncrementalFetchSession:
         cached, partition, data, size = read
         if partition is None:
             return True
+        # Watched first, and then compared: a read in a thread may have missed what came meanwhile.
         cached.watch(partition)
         if cached.is_at_end(partition, data):
             if not size and cached.has_offsets_of(data):

@@ -17,6 +17,7 @@ from tidelog.kernel.seams.partition import AppendWaiter
 
 TICKS_PER_S: Final = 200
 """A wait may take up to 5 ms longer than it was asked to, as it does on a busy broker."""
+# Without it a deadline on a tick could end one tick later, by the error of the multiplication.
 _ROUNDING: Final = 1e-6
 
 
@@ -42,6 +43,7 @@ class WaitTimer:
             if not self._is_running:
                 self._is_running = True
                 self._start("waiting requests", self._run)
+            # The task sleeps until a tick that is later than this one.
             elif self._ticks[0] == tick:
                 self._sooner.set()
         waiters.add(waiter)

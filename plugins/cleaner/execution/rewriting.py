@@ -107,6 +107,7 @@ class Worker:
         )
         if not job.sources:
             raise RewriteAborted("its segments were deleted")
+        # Before it is sent: a worker that has got a part of a job is of no further use.
         self.works = True
         await self._send_job(job)
         progress = _ReadBytes(partition, job, observe)
@@ -243,6 +244,7 @@ class _Groups:
             # The draft does not become stale when a segment is deleted.
             await trio.to_thread.run_sync(self.check_sources)
             raise
+        # Only now: after an error `__aexit__` has to discard it.
         self._draft = None
         for base_offset in base_offsets:
             del self._sources[base_offset]

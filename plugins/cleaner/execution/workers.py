@@ -82,6 +82,8 @@ class Workers:
             yield worker
         finally:
             with trio.CancelScope(shield=True):
+                # `_end` kills idle ones only. One in the middle of a job must not be used again: its messages
+                # would be taken for answers to the next job.
                 self._idle[process] = trio.current_time()
                 if worker.works or not self._keeps:
                     await self._end([process])

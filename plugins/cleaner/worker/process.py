@@ -49,6 +49,8 @@ class WorkerProcess:
             OSError: the system refuses.
         """
         ours, theirs = socket.socketpair()
+        # The end of the process is closed here, so that reading from the other one ends when the process
+        # does.
         with ours, theirs:
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and numbers
                 [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno()), str(os.getpid())],

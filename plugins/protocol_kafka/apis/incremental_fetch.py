@@ -140,6 +140,7 @@ class _SessionRead(PartitionReads):
         """Wait until there is enough, and return the response; `in_thread`: there was no pass yet."""
         deadline = trio.current_time() + self.max_wait_seconds
         session = self._session
+        # From here on the session may be evicted, or superseded, while this request waits.
         session.hold()
         try:
             if in_thread:
