@@ -263,14 +263,16 @@ class LiveClassicGroup(ClassicMembership):
         )
 
     def _append(self, write: GenerationWrite, record: StateRecord, now_ms: int) -> Durable | None:
+        def enter_state() -> None:
+            self.state_timestamp_ms = now_ms
+
         try:
-            durable = self._context.runtime.append(self.partition, [record])
+            durable = self._context.runtime.append(self.partition, [record], enter_state)
         except BrokerError as error:
             _log.warning("group %.100r could not be written: %s", self.group_id, error)
             write.refused(self.group, _error_for_members(error), self._now_ms())
             return None
         _log.debug("group %r: generation %d", self.group_id, self.group.generation)
-        self.state_timestamp_ms = now_ms
         write.appended(self.group, durable, self._now_ms())
         return durable
 

@@ -78,14 +78,15 @@ class BackgroundAssignment:
         state, context = present(), self._shared.context(self._group_id)
         if state is None or not may_assign(state, context):
             return
+        # The group may change while its assignment is computed, which is for the epoch of now: written for a
+        # later one it would keep what has changed since from ever being assigned.
+        epoch = state.epoch
         changes = await target_changes(state, context)
         for some in _batches(changes):
             await write(_draft_with(some))
             await trio.lowlevel.checkpoint()
-        await write(
-            _draft_with([TargetEpochChange(state.group_id, state.epoch, self._shared.runtime.clock())])
-        )
-        _log.info("group %s: assignment of epoch %d in the background", state.group_id, state.epoch)
+        await write(_draft_with([TargetEpochChange(state.group_id, epoch, self._shared.runtime.clock())]))
+        _log.info("group %s: assignment of epoch %d in the background", state.group_id, epoch)
 
 
 def _draft_with(

@@ -17,14 +17,17 @@ AnswerT = TypeVar("AnswerT")
 class Draft:
     """Draft of a group with changes. The group itself stays as it is until the changes are in the log.
 
+    It holds the changes alone, whose number is what it costs, not that of the members.
+
     Attributes:
-        group: the group with all changes so far
+        group: the group with all changes so far, until `merge`
         changes: in the order in which they were made
         becomes_classic: the classic group that replaces this one, which the changes then remove
     """
 
     def __init__(self, group: ConsumerGroup) -> None:
-        self.group = group.copy()
+        self._base = group
+        self.group = group.draft()
         self.changes: list[ConsumerGroupChange] = []
         self.becomes_classic: ClassicGroup | None = None
 
@@ -36,6 +39,15 @@ class Draft:
         """Make one more change; yield after each small piece of one that may be large."""
         self.changes.append(change)
         yield from change.apply_in_steps(self.group)
+
+    def merge(self) -> ConsumerGroup:
+        """Make the changes in the group itself, once their records are in the log; return it.
+
+        They were made one by one by the methods that apply what is read back, and what these did is merged:
+        the group as it is in memory is the one that the log describes.
+        """
+        self._base.merge(self.group)
+        return self._base
 
     def to_records(self) -> Generator[None, None, list[StateRecord]]:
         """Return the records of the changes, in steps."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Container, Generator, Iterable, Set
+from collections.abc import Container, Generator, Iterable, MutableMapping, Set
 from enum import StrEnum
 from typing import Final
 
@@ -17,6 +16,7 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     CurrentAssignment,
     MemberProfile,
 )
+from tidelog.plugins.coordinator.runtime.overlay import NestedOverlay, Overlay
 
 NO_ASSIGNMENT_EPOCH: Final = -1
 """The epoch of the target assignment of a group that has none."""
@@ -42,15 +42,18 @@ class ConsumerGroupState(StrEnum):
 
 @attrs.define
 class ConsumerGroup:
-    """A group and its members.
+    """A group and its members, or a draft of it (see `Draft`).
 
     Attributes:
         epoch: raised whenever what there is to assign changes
         assignment_epoch: the epoch that the target assignment was computed for
+        static_members: the ids of static members by instance id
         targets: the target assignment of each member
-        owners: the member that owns a partition, including one that still has to revoke it, by topic; copies
-            of the group share the inner dictionaries
-        own_owners: the topics whose inner dictionary no copy shares, so that it may be changed
+        owners: the member that owns a partition, including one that still has to revoke it, by topic
+        regexes: the topics that regular expressions matched when they were last resolved
+        name_subscribers: how many members subscribe to a topic by its name
+        regex_subscribers: how many members subscribe to a regular expression
+        assignor_votes: how many members request an assignor
         topics_version: the version of the topic catalogue at the last check; not in any record
     """
 
@@ -60,27 +63,41 @@ class ConsumerGroup:
     assignment_epoch: int = 0
     assignment_timestamp_ms: int = 0
     has_partition_metadata: bool = False
-    members: dict[str, ConsumerGroupMember] = attrs.field(factory=dict[str, ConsumerGroupMember])
-    static_members: dict[str, str] = attrs.field(factory=dict[str, str])
-    targets: dict[str, PartitionsByTopic] = attrs.field(factory=dict[str, PartitionsByTopic])
-    owners: dict[bytes, dict[int, str]] = attrs.field(factory=dict[bytes, dict[int, str]])
-    regexes: dict[str, ResolvedRegex] = attrs.field(factory=dict[str, ResolvedRegex])
+    members: MutableMapping[str, ConsumerGroupMember] = attrs.field(factory=dict[str, ConsumerGroupMember])
+    static_members: MutableMapping[str, str] = attrs.field(factory=dict[str, str])
+    targets: MutableMapping[str, PartitionsByTopic] = attrs.field(factory=dict[str, PartitionsByTopic])
+    owners: MutableMapping[bytes, MutableMapping[int, str]] = attrs.field(
+        factory=dict[bytes, MutableMapping[int, str]]
+    )
+    regexes: MutableMapping[str, ResolvedRegex] = attrs.field(factory=dict[str, ResolvedRegex])
+    name_subscribers: MutableMapping[str, int] = attrs.field(factory=dict[str, int])
+    regex_subscribers: MutableMapping[str, int] = attrs.field(factory=dict[str, int])
+    assignor_votes: MutableMapping[str, int] = attrs.field(factory=dict[str, int])
     removed: bool = False
-    own_owners: set[bytes] = attrs.field(factory=set[bytes], eq=False, repr=False)
     topics_version: int | None = None
 
-    def copy(self) -> ConsumerGroup:
-        """Return a copy that can be changed independently."""
-        self.own_owners.clear()
+    def draft(self) -> ConsumerGroup:
+        """Return a group that is changed instead of this one, which must not change before `merge`."""
         return attrs.evolve(
             self,
-            members=dict(self.members),
-            static_members=dict(self.static_members),
-            targets=dict(self.targets),
-            owners=dict(self.owners),
-            own_owners=set[bytes](),
-            regexes=dict(self.regexes),
+            members=Overlay(self.members),
+            static_members=Overlay(self.static_members),
+            targets=Overlay(self.targets),
+            owners=NestedOverlay(self.owners),
+            regexes=Overlay(self.regexes),
+            name_subscribers=Overlay(self.name_subscribers),
+            regex_subscribers=Overlay(self.regex_subscribers),
+            assignor_votes=Overlay(self.assignor_votes),
         )
+
+    def merge(self, draft: ConsumerGroup) -> None:
+        """Make the changes of a `draft` of this group in it, all at once; the draft cannot be used again."""
+        for name in _FIELDS:
+            value = getattr(draft, name)
+            if isinstance(value, Overlay):
+                value.merge()
+            else:
+                setattr(self, name, value)
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -98,31 +115,38 @@ class ConsumerGroup:
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
-    def regex_subscribers(self) -> Counter[str]:
-        """Return how many members subscribe to each regular expression."""
-        return Counter(
-            member.metadata.topic_regex for member in self.members.values() if member.metadata.topic_regex
-        )
-
     def subscribed_names(self, member: ConsumerGroupMember) -> frozenset[str]:
         """Return the names that a member subscribes to, also by its regular expression as last resolved."""
         names, regex = member.metadata.topic_names, member.metadata.topic_regex
         resolved = self.regexes.get(regex) if regex else None
         return names | resolved.topics if resolved else names
 
+    def all_subscribed_names(self) -> set[str]:
+        """Return the names that any member subscribes to."""
+        names = set(self.name_subscribers)
+        for regex in self.regex_subscribers:
+            if resolved := self.regexes.get(regex):
+                names |= resolved.topics
+        return names
+
+    def subscribes(self, topic: str) -> bool:
+        """Return whether any member subscribes to that name."""
+        if topic in self.name_subscribers:
+            return True
+        resolved = map(self.regexes.get, self.regex_subscribers)
+        return any(found is not None and topic in found.topics for found in resolved)
+
     def preferred_assignor(self, default: str, offered: Container[str]) -> str:
         """Return the assignor that most members request, the first by name of several; `default` for none."""
-        asked = Counter(
-            name
-            for member in self.members.values()
-            if (name := member.metadata.server_assignor) is not None and name in offered
-        )
-        return min(asked, key=lambda name: (-asked[name], name)) if asked else default
+        asked = [name for name in self.assignor_votes if name in offered]
+        return min(asked, key=lambda name: (-self.assignor_votes[name], name)) if asked else default
 
     def set_metadata(self, member_id: str, metadata: MemberProfile) -> None:
         """Add a member, or change what it subscribes to."""
         member = self.members.get(member_id) or ConsumerGroupMember(member_id)
         self._remove_instance(member)
+        self._count(metadata, 1)
+        self._count(member.metadata, -1)
         self.members[member_id] = attrs.evolve(member, metadata=metadata)
         if metadata.instance_id is not None:
             self.static_members[metadata.instance_id] = member_id
@@ -133,6 +157,16 @@ class ConsumerGroup:
         member = self.members.pop(member_id, None)
         if member is not None:
             self._remove_instance(member)
+            self._count(member.metadata, -1)
+
+    def _count(self, metadata: MemberProfile, by: int) -> None:
+        """Count what a member asks for, so that no decision about one member has to ask all of them."""
+        for name in metadata.topic_names:
+            _add(self.name_subscribers, name, by)
+        if metadata.topic_regex:
+            _add(self.regex_subscribers, metadata.topic_regex, by)
+        if metadata.server_assignor is not None:
+            _add(self.assignor_votes, metadata.server_assignor, by)
 
     def set_current(self, member_id: str, current: CurrentAssignment | None) -> Generator[None, None, None]:
         """Set a member's assignment in steps; the member owns its partitions, also those to revoke.
@@ -162,18 +196,15 @@ class ConsumerGroup:
         """Make a member the owner of other partitions of a topic than before."""
         if before == after:
             return
-        owners = self.owners.get(topic_id, {})
-        if topic_id not in self.own_owners:
-            owners = dict(owners)
-            self.own_owners.add(topic_id)
+        owners = self.owners.get(topic_id)
+        if owners is None:
+            owners = self.owners[topic_id] = {}
         for partition in before - after:
             if owners.get(partition) == member_id:
                 del owners[partition]
         owners.update(dict.fromkeys(after - before if before else after, member_id))
-        if owners:
-            self.owners[topic_id] = owners
-        else:
-            self.owners.pop(topic_id, None)
+        if not owners:
+            del self.owners[topic_id]
 
     def only_classic_members(self, without: Iterable[str] = ()) -> bool:
         """Return whether all members but those `without` speak the classic protocol."""
@@ -181,3 +212,14 @@ class ConsumerGroup:
         return all(
             member.is_classic for member_id, member in self.members.items() if member_id not in left_out
         )
+
+
+def _add(counts: MutableMapping[str, int], name: str, by: int) -> None:
+    count = counts.get(name, 0) + by
+    if count:
+        counts[name] = count
+    else:
+        del counts[name]
+
+
+_FIELDS: Final = tuple(field.name for field in attrs.fields(ConsumerGroup))

@@ -60,7 +60,7 @@ RETRY_MS = 1_000
 
 
 class LiveConsumerGroup(ClassicMembership):
-    """A `Group` of the consumer protocol; `state` is replaced whenever changes are in the log."""
+    """A `Group` of the consumer protocol; `state` changes when the records of its changes are in the log."""
 
     def __init__(self, state: ConsumerGroup, partition: int, shared: Shared) -> None:
         self.group_id = state.group_id
@@ -138,20 +138,25 @@ class LiveConsumerGroup(ClassicMembership):
         return records
 
     def carry_out(self, draft: Draft, records: Sequence[StateRecord]) -> Durable | None:
-        """Append the records of what a draft changed in one batch, and only then apply it.
+        """Append the records of what a draft changed in one batch, and apply it.
 
         Raises:
             BrokerError: the log refused; everything is as it was.
         """
-        shared, classic = self._shared, draft.becomes_classic
-        durable = shared.runtime.append(self.partition, records) if records else None
+        apply = partial(self._apply, draft)
+        if not records:
+            apply()
+            return None
+        return self._shared.runtime.append(self.partition, records, apply)
+
+    def _apply(self, draft: Draft) -> None:
         if draft.group.removed:
-            shared.registry.remove(self, UnknownMemberId(f"group {self.group_id!r} was removed"))
-        self.state = draft.group
+            # This stops the timers of the members, which the group has only as long as nothing is merged.
+            self._shared.registry.remove(self, UnknownMemberId(f"group {self.group_id!r} was removed"))
+        draft.merge()
         self._update_timers(draft.changes)
-        if classic is not None:
-            shared.classic.adopt(classic)
-        return durable
+        if draft.becomes_classic is not None:
+            self._shared.classic.adopt(draft.becomes_classic)
 
     @asynccontextmanager
     async def _exclusively(self) -> AsyncGenerator[None]:
@@ -293,8 +298,7 @@ class LiveConsumerGroup(ClassicMembership):
 
     def subscribes(self, topic: str) -> bool:
         """Return whether a member subscribes to the topic."""
-        state = self.state
-        return any(topic in state.subscribed_names(member) for member in state.members.values())
+        return self.state.subscribes(topic)
 
     def expiry(self) -> ExpiryRule:
         """Let each offset expire by its own age, as long as no member subscribes to its topic."""

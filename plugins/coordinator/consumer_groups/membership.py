@@ -66,8 +66,8 @@ def update_member(
 def update_regexes(draft: Draft, context: Context) -> bool:
     """Set resolved expressions, remove unused ones; return whether the group now matches other topics."""
     group = draft.group
-    asked = group.regex_subscribers()
-    for regex in [regex for regex in group.regexes if not asked[regex]]:
+    asked = group.regex_subscribers
+    for regex in [regex for regex in group.regexes if regex not in asked]:
         draft.apply(RegexChange(group.group_id, regex, None))
     changed = False
     for regex in sorted(context.resolved.keys() & asked.keys()):

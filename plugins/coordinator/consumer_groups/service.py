@@ -161,15 +161,17 @@ class ConsumerGroups:
         if classic is not None and classic.members:
             run = run_in_steps
             upgraded = await run(upgrade(classic, context))
-        answer, draft = await run(heartbeats.heartbeat(upgraded.group, request, context))
-        if draft is not None:
-            draft.changes[:0] = upgraded.changes
-        group = LiveConsumerGroup(upgraded.group, shared.runtime.partition_for(group_id), shared)
-        records = await run(group.records(draft or upgraded))
+        # No one else has this group yet, so that it may have the members before their records are in the log.
+        state = upgraded.merge()
+        answer, draft = await run(heartbeats.heartbeat(state, request, context))
+        draft = draft or Draft(state)
+        draft.changes[:0] = upgraded.changes
+        group = LiveConsumerGroup(state, shared.runtime.partition_for(group_id), shared)
+        records = await run(group.records(draft))
         if shared.registry.find(group_id) is not previous or (classic and classic.snapshot()) != before:
             raise CoordinatorLoadInProgress(f"group {group_id!r} changed meanwhile")
         tombstones = () if previous is None else previous.tombstones()
-        durable = group.carry_out(draft or upgraded, [*tombstones, *records])
+        durable = group.carry_out(draft, [*tombstones, *records])
         if previous is not None:
             shared.registry.remove(previous, _changes_protocol(group_id))
         shared.registry.put(group)
@@ -189,6 +191,8 @@ class ConsumerGroups:
         wanted = regexes_to_resolve(group, request.topic_regex, shared.context(group.group_id))
         if not wanted:
             return {}
+        # The group may change while the expressions are evaluated, and no longer have some of them.
+        known = {regex: group.regexes[regex].topics for regex in wanted if regex in group.regexes}
         own = None
         if request.topic_regex in wanted:
             own = await import_in_thread(partial(compile_regex, request.topic_regex))
@@ -199,7 +203,7 @@ class ConsumerGroups:
             raise takes_too_long(own.text)
         for regex in wanted - found.keys():
             _log.warning("group %s: its topics stay: %s", group.group_id, takes_too_long(regex))
-        return {**{regex: group.regexes[regex].topics for regex in wanted - found.keys()}, **found}
+        return {**known, **found}
 
 
 async def _run_at_once(steps: Generator[None, None, T]) -> T:

@@ -83,12 +83,7 @@ def subscribed_topics(
     group: ConsumerGroup, topics: TopicCatalogue
 ) -> Generator[None, None, list[TopicEntry]]:
     """Return the topics that the members of a group subscribe to and that exist, by name; in steps."""
-    names: set[str] = set()
-    for place, member in enumerate(group.members.values()):
-        names |= group.subscribed_names(member)
-        if not place % ITEMS_PER_STEP:
-            yield
-    entries = yield from each_in_steps(sorted(names), topics.by_name)
+    entries = yield from each_in_steps(sorted(group.all_subscribed_names()), topics.by_name)
     return [entry for entry in entries if entry is not None]
 
 

@@ -162,9 +162,16 @@ class CoordinatorRuntime:
         """
         await wait_for(self.write(partition, state, changes))
 
-    def append(self, partition: int, records: Sequence[StateRecord]) -> Durable | None:
-        """Append records whose changes the caller applies at once; returns and raises as `write`."""
-        return self._durable(partition, self.log.append(partition, records))
+    def append(
+        self, partition: int, records: Sequence[StateRecord], apply: Callable[[], None]
+    ) -> Durable | None:
+        """Append records that took steps to make, and apply all their changes at once.
+
+        Returns and raises as `write`.
+        """
+        result = self.log.append(partition, records)
+        apply()
+        return self._durable(partition, result)
 
     def _durable(self, partition: int, result: AppendResult) -> Durable | None:
         return partial(self.log.committed, partition, result) if result.flush_due else None

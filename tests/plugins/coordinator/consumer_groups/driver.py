@@ -113,7 +113,7 @@ class ConsumerGroupDriver:
     def carry_out(self, draft: Draft) -> None:
         """Write and take over what was decided."""
         self.log += run_to_end(draft.to_records())
-        self.group = draft.group
+        self.group = draft.merge()
 
     def replayed(self) -> ConsumerGroup:
         """The group that the log tells of."""

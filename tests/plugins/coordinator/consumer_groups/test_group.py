@@ -1,43 +1,149 @@
-"""Copies of a consumer group: what one owns is no other's matter, whichever is copied and changed when."""
+"""Drafts of a consumer group: nothing reaches the group before `merge`, and then all that was changed."""
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.plugins.coordinator.consumer_groups.driver import ConsumerGroupDriver, FakeTopics
 from tidelog.kernel.pace import run_to_end
-from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.member import CurrentAssignment
+from tidelog.plugins.coordinator.consumer_groups.draft import Draft
+from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup, ResolvedRegex
+from tidelog.plugins.coordinator.consumer_groups.member import CurrentAssignment, MemberProfile
+from tidelog.plugins.coordinator.consumer_groups.records import (
+    ConsumerGroupChange,
+    CurrentChange,
+    EpochChange,
+    MemberChange,
+    RegexChange,
+    TargetChange,
+)
 
+if TYPE_CHECKING:
+    from _collections_abc import dict_items, dict_values
+
+MANY = 1_100
+"""Members, more than those of a group that is assigned at once."""
 TOPICS = (b"a" * 16, b"b" * 16)
 
-changes = st.tuples(
-    st.integers(0, 5),
-    st.sampled_from("xyz"),
-    st.sampled_from(TOPICS),
-    st.none() | st.frozensets(st.integers(0, 3)),
+member_ids = st.sampled_from("xyz")
+numbers = st.frozensets(st.integers(0, 3))
+profiles = st.builds(
+    MemberProfile,
+    instance_id=st.sampled_from([None, "i", "j"]),
+    topic_names=st.frozensets(st.sampled_from(["t", "u"])),
+    topic_regex=st.sampled_from([None, "", "r.*"]),
+    server_assignor=st.sampled_from([None, "range", "uniform"]),
 )
-copies = st.integers(0, 5)
+owned = st.dictionaries(st.sampled_from(TOPICS), numbers.map(lambda found: dict.fromkeys(found, 1)))
+changes: st.SearchStrategy[ConsumerGroupChange] = st.one_of(
+    st.builds(MemberChange, st.just("g"), member_ids, st.none() | profiles),
+    st.builds(
+        CurrentChange,
+        st.just("g"),
+        member_ids,
+        st.none() | st.builds(CurrentAssignment, st.just(1), assigned=owned, revoking=owned),
+    ),
+    st.builds(TargetChange, st.just("g"), member_ids, st.none() | st.just({TOPICS[0]: frozenset({1})})),
+    st.builds(EpochChange, st.just("g"), st.none() | st.integers(1, 5)),
+    st.builds(
+        RegexChange, st.just("g"), st.just("r.*"), st.none() | st.just(ResolvedRegex(frozenset("r"), 1, 1))
+    ),
+)
 
 
-@given(st.lists(changes | copies, max_size=30))
-def test_a_change_of_a_group_changes_no_copy_of_it(
-    steps: list[int | tuple[int, str, bytes, frozenset[int] | None]],
+def order_of(group: ConsumerGroup) -> list[list[object]]:
+    """The keys of all mappings of a group, in their order."""
+    return [[*value] for value in attrs.astuple(group, recurse=False) if isinstance(value, dict)]
+
+
+@given(st.lists(st.lists(changes, max_size=8), max_size=4), st.sets(st.integers(0, 3)))
+def test_merge_does_what_the_changes_do_and_nothing_before(
+    drafts: Sequence[Sequence[ConsumerGroupChange]], dropped: set[int]
 ) -> None:
-    groups, expected = [ConsumerGroup("g")], [ConsumerGroup("g")]
-    for step in steps:
-        if isinstance(step, int):
-            groups.append(groups[step % len(groups)].copy())
-            expected.append(copy.deepcopy(expected[step % len(expected)]))
-        else:
-            place, member_id, topic, numbers = step
-            current = (
-                None
-                if numbers is None
-                else CurrentAssignment(1, 1, assigned={topic: dict.fromkeys(numbers, 1)})
-            )
-            for each in (groups, expected):
-                run_to_end(each[place % len(each)].set_current(member_id, current))
-        assert groups == expected
+    group, expected = ConsumerGroup("g"), ConsumerGroup("g")
+    for place, some in enumerate(drafts):
+        draft = Draft(group)
+        for change in some:
+            draft.apply(change)
+        assert group == expected
+        if place in dropped:
+            continue
+        for change in some:
+            change.apply(expected)
+        assert dict(draft.group.members) == expected.members
+        assert {topic: dict(found) for topic, found in draft.group.owners.items()} == expected.owners
+        assert draft.merge() is group
+        assert group == expected
+        assert order_of(group) == order_of(expected)
+
+
+@given(st.lists(changes, max_size=20))
+def test_what_members_ask_for_is_counted(some: list[ConsumerGroupChange]) -> None:
+    group = ConsumerGroup("g")
+    for change in some:
+        change.apply(group)
+    names = [group.subscribed_names(member) for member in group.members.values()]
+    assert group.all_subscribed_names() == frozenset().union(*names)
+    for name in ("t", "u", "r"):
+        assert group.subscribes(name) == any(name in each for each in names)
+    votes = [member.metadata.server_assignor for member in group.members.values()]
+    preferred = min(
+        {"range", "uniform"} & {*votes}, key=lambda name: (-votes.count(name), name or ""), default="d"
+    )
+    assert group.preferred_assignor("d", ("range", "uniform")) == preferred
+
+
+class Counted(dict[str, Any]):
+    """A dictionary that counts how many of its items are read, one by one or all together."""
+
+    read = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.read += 1
+        return super().get(key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        self.read += 1
+        return super().__getitem__(key)
+
+    def __iter__(self) -> Iterator[str]:
+        self.read += len(self)
+        return super().__iter__()
+
+    def values(self) -> dict_values[str, Any]:
+        self.read += len(self)
+        return super().values()
+
+    def items(self) -> dict_items[str, Any]:
+        self.read += len(self)
+        return super().items()
+
+
+@pytest.mark.parametrize("change", ["moves to the next epoch", "has another client id", "joins"])
+def test_change_of_one_member_reads_no_others(change: str) -> None:
+    driver = ConsumerGroupDriver(FakeTopics(t=MANY))
+    group, topic = driver.group, driver.topics.id_of("t")
+    wants = MemberProfile(topic_names=frozenset("t"), rebalance_timeout_ms=30_000)
+    for number in range(MANY):
+        member_id = f"m{number}"
+        group.set_metadata(member_id, wants)
+        group.targets[member_id] = {topic: frozenset({number})}
+        run_to_end(group.set_current(member_id, CurrentAssignment(1, assigned={topic: {number: 1}})))
+    group.members, group.targets = Counted(group.members), Counted(group.targets)
+    group.epoch = group.assignment_epoch = 2
+    group.topics_version = driver.topics.version
+    if change == "joins":
+        driver.join("new", "t")
+    else:
+        client_id = "c" if change == "has another client id" else ""
+        driver.heartbeat("m0", 1, client_id=client_id)
+    assert isinstance(group.members, Counted)
+    assert isinstance(group.targets, Counted)
+    assert 0 < group.members.read < 50
+    assert group.targets.read < 10

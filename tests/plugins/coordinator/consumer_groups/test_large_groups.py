@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from typing import TYPE_CHECKING
 
 import attrs
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.bad_input.groups_requests import subscription
 from tests.deadlines import DEADLINE_S
@@ -196,6 +197,40 @@ async def test_members_that_come_and_go_while_a_large_group_is_assigned() -> Non
         await members[2].beat(coordinator)
         await settle(coordinator, members[1:])
         check_assigned(coordinator, members[1:])
+
+
+class Held(Unhurried):
+    """An assignor that waits in its thread until it is released."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+
+    def assign(self, group: GroupSpec) -> Mapping[str, PartitionsByTopic]:
+        """Assign as `uniform` once it is released."""
+        self.released.wait(DEADLINE_S)
+        return super().assign(group)
+
+
+async def test_an_assignment_counts_for_the_epoch_in_which_it_was_begun() -> None:
+    """A member that joins while it is computed has no part in it: it is due again."""
+    held = Held()
+    async with trio.open_nursery() as nursery:
+        coordinator = coordinator_of(nursery, 1, LARGE + 1)
+        change_settings(coordinator, assignors={"uniform": held})
+        names = frozenset(("t00000",))
+        await coordinator.join("m", topic_names=names)
+        group = coordinator.base.registry.get("g")
+        assert isinstance(group, LiveConsumerGroup)
+        done = group.assign_if_due()
+        assert done is not None
+        await wait_all_tasks_blocked()
+        begun_in = group.state.epoch
+        await coordinator.join("late", topic_names=names)
+        held.released.set()
+        with trio.fail_after(DEADLINE_S):
+            await done.wait()
+        assert group.state.assignment_epoch == begun_in < group.state.epoch
+        assert group.state.targets.keys() == {"m"}
 
 
 async def test_an_assignment_of_a_group_that_is_gone_is_dropped() -> None:

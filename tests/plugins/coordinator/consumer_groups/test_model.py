@@ -209,6 +209,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert attrs.evolve(replayed, topics_version=None) == attrs.evolve(
             self.driver.group, topics_version=None
         )
+        assert list(replayed.members) == list(self.driver.group.members), "the first one may lead"
         self.driver.group = replayed
 
     @precondition(lambda self: self.consumers)
