@@ -139,6 +139,7 @@ class ClientConnection:
         """
         if self._failure is not None:
             raise self._failure
+        # All are encoded before any is queued, so that an error leaves nothing half sent.
         outgoing: list[_Outgoing] = []
         for request in requests:
             api = api_of(request)
@@ -283,6 +284,7 @@ class ClientConnection:
 def _decode(expected: _InFlight, body: memoryview) -> Any:
     version = expected.version
     if expected.api is API_VERSIONS and bytes(body[:2]) == _UNSUPPORTED_VERSION:
+        # A broker answers a version of ApiVersions that it does not know in version 0 (KIP-511).
         version = 0
     return decode(expected.api.response_class, version, body)
 

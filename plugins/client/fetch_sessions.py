@@ -73,6 +73,7 @@ class FetchSession:
 
     def request(self, wanted: Mapping[TopicPartition, WantedPartition]) -> SessionRequest:
         """Return what to send, so that the response is about exactly the `wanted` partitions."""
+        # Even if the request fails: `failed` makes the next one full, which needs nothing of what was before.
         before, self._partitions = self._partitions, dict(wanted)
         if self.epoch == FULL:
             return SessionRequest(self.session_id, FULL, wanted, {})

@@ -52,6 +52,7 @@ class ResponseFrames:
 
     def room(self) -> memoryview:
         """Return a writable buffer for the next bytes, at least one byte long, valid until `received`."""
+        # First, since a bytearray of which there is a view cannot grow.
         self._room.release()
         if self._long is None:
             self._compact()
@@ -110,6 +111,7 @@ class ResponseFrames:
             return None
         self._long = None
         if FIRST_STEP_BYTES <= len(frame) <= MOST_SPARE_BYTES:
+            # It is in use until the caller has dropped the frame: `_free_spare` takes it only then.
             self._spares.append(frame)
         return memoryview(frame)[: self._long_length]
 

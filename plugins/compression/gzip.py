@@ -48,6 +48,7 @@ class GzipCodec(CompressionCodec):
         left = yield from _unpack_member(data)
         # What follows and is no member is ignored.
         while len(left) >= LEAST_MEMBER_BYTES and bytes(left[: len(MAGIC)]) == MAGIC:
+            # A step for each member: very many that are empty would otherwise be one long step.
             yield b""
             left = yield from _unpack_member(left)
 

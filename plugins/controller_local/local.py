@@ -65,6 +65,8 @@ class LocalController:
         making: dict[int, NewPartitions] = {}
         pace = Pace()
         async with self._changing_topics:
+            # Waiting for the lock may be cancelled. From here on names are taken and directories reserved,
+            # and both have to be released again where a topic is not created.
             with trio.CancelScope(shield=True):
                 for index, new in enumerate(wanted):
                     try:
@@ -128,6 +130,7 @@ class LocalController:
         return failed
 
     async def _commit_partitions(self, making: Sequence[NewPartitions]) -> None:
+        # Before the commit, so that a disk that refuses fails the request, and no topic that exists already.
         topics = await self._storage.reserve(making)
         try:
             await self._metadata.commit(MetadataDelta.of_topics(*topics))
@@ -261,6 +264,7 @@ class LocalController:
         async with self._allocating:
             first = self._metadata.image.next_producer_id
             delta = MetadataDelta(next_producer_id=first + count)
+            # Before any is returned: after a crash none may be returned a second time.
             await self._commit(delta, "no producer ids can be allocated")
             return range(first, first + count)
 

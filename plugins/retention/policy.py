@@ -123,4 +123,5 @@ class _Deletable:
         if not self._count:
             return NOTHING
         everything = self._count == len(self._segments)
+        # The active segment is never deleted, so that another one has to follow it first.
         return Plan(self._ends[self._count - 1], roll=everything, reason=", ".join(self._reasons))

@@ -46,6 +46,7 @@ def large_decoder(
     It is compiled at its first use, which takes some milliseconds: see `is_compiled`.
     """
     found = _decoder(cls, version, LARGE_REQUEST)
+    # After the compilation: the event loop asks `is_compiled` while a thread compiles.
     _compiled_large.add((cls, version))
     return found
 

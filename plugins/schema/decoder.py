@@ -236,6 +236,7 @@ class _DecoderWriter(RunWriter):
 
     def _elements(self, layout: Layout, kind: Array, target: str, count: str) -> None:
         least = element_size(layout, kind.element)
+        # Before anything is created: a count that the bytes cannot have must not cost memory.
         self._refuse_if(f"{count} < 0 or {count} * {least} > size - pos")
         self._spend(count, self._budget.share(kind))
         if isinstance(kind.element, Primitive) and is_number(kind.element):
@@ -288,6 +289,7 @@ class _DecoderWriter(RunWriter):
         count = self.source.fresh("n")
         self.add("B", count)
         self.flush()
+        # First, as the object was made without its constructor, and most messages have none of these fields.
         for field in layout.tagged:
             self._default(field, targets[field.name])
         with self.source.indented(f"if {count}:"):
@@ -312,6 +314,8 @@ class _DecoderWriter(RunWriter):
             ):
                 self._tagged_value(layout, field, targets[field.name])
                 self.flush()
+                # A size that is not that of the value would have the rest read from another place than other
+                # readers do.
                 self._refuse_if(f"pos != {stop}")
         with self.source.indented("else:"):
             self.source.line(f"pos = {stop}")

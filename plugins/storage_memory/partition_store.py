@@ -312,6 +312,7 @@ class MemoryPartitionStore:
             for entry in entries[bisect_left(entries, from_offset, key=_last_offset) :]:
                 if entry.first_offset < to_offset:
                     found.append(entry)
+                # Every transaction that ends later began at this last stable offset or above it.
                 if entry.last_stable_offset >= to_offset:
                     return found
         return found
@@ -429,6 +430,7 @@ class MemoryPartitionStore:
         return sorted(mine, key=_base_offset)
 
     def _note_replacement(self, used: Sequence[MemorySegmentDraft], offsets: range) -> None:
+        # All are checked before any is marked, so that a refusal changes nothing.
         for draft in used:
             if any(old.start < offsets.stop and offsets.start < old.stop for old in draft.replaced):
                 raise StaleDraft(f"segments were replaced since the draft at {draft.base_offset} was begun")

@@ -136,6 +136,7 @@ class PolicyExecution:
             if partition not in self._in_hands and partition.offline is None
         ]
         held = {partition for partition, _ in logs}
+        # In place, as with `-=` below: all executions share this set.
         self._in_hands |= held
         wanted: dict[UnifiedLog, Rewrite] = {}
         try:
@@ -257,6 +258,7 @@ class PolicyExecution:
             # The log has changed since it was looked at.
             rewrites = await self._clean([(partition, config)], deletes=deletes)
             rewrite = rewrites.get(partition)
+            # Another policy may have taken the log since the plan was carried out.
             if rewrite is None or partition in self._in_hands:
                 return True
             self._in_hands.add(partition)

@@ -219,6 +219,7 @@ class TrioClient:
         """Connect; tasks that want the same broker at the same time share one connection."""
         with trio.move_on_after(timeout_s):
             async with self._connecting[address]:
+                # Another task may have connected while this one waited for the lock.
                 connection = self._open_connection(address)
                 if connection is None:
                     connection = await TrioConnection.open(address, self._settings)
@@ -227,6 +228,7 @@ class TrioClient:
         raise BrokerUnreachable([(address, f"no answer within {timeout_s:.3g} s")])
 
     def _replace(self, address: Address, connection: TrioConnection) -> None:
+        # The client may have been closed while it connected.
         if self._closed:
             connection.close()
             raise ClientClosed("this client was closed")

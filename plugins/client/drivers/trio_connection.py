@@ -94,6 +94,8 @@ class TrioConnection:
 
     def close(self) -> None:
         """Close the socket; tasks that wait for a response get `BrokerClosed`."""
+        # Before the descriptor is closed: what waits for it must not wait for another file that gets its
+        # number.
         trio.lowlevel.notify_closing(self._link.socket)
         self._link.close()
 
@@ -124,6 +126,7 @@ class TrioConnection:
         await trio.lowlevel.checkpoint()
         while not (done() or self._link.wire.failure):
             async with self._receiving:
+                # Another task may have received the response while this one waited for its turn.
                 if not (done() or self._link.wire.failure):
                     await self._receive_once()
 
@@ -135,4 +138,5 @@ class TrioConnection:
             while (response := self._link.wire.next_response()) is not None:
                 if response.correlation_id in self._expected:
                     self._answers[response.correlation_id] = response.message
+        # A response may have queued a request: ApiVersions again, in a lower version.
         self._link.send()

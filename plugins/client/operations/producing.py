@@ -201,6 +201,7 @@ def _send_once_only(
     batches: Mapping[TopicPartition, EncodedBatch],
 ) -> Steps[Outcomes[TopicPartition, Produced]]:
     """Send batches and record in the producer whether each was appended, refused or is in doubt."""
+    # Before anything is sent: if this operation ends without an outcome, the batches stay in doubt.
     for partition in batches:
         producer.sending(partition)
     outcomes = yield from _send_each(session, sending, lambda error: error.retriable)

@@ -175,6 +175,7 @@ class PartitionReads:
         if self.version < BATCHES_SINCE:
             return self._read_message_set(partition, asked.fetch_offset, allowed, wait=wait)
         records = partition.read(asked.fetch_offset, allowed, self.isolation, wait=wait)
+        # A log returns its first batch whole. Only the first one of a response may exceed the limit (KIP-74).
         return EMPTY_SLICE if self.size and records.size > allowed else records
 
     def _read_message_set(

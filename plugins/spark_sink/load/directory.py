@@ -151,6 +151,7 @@ class LoadDirectory:
             raise LoadFailed(
                 f"Spark wrote {records} records and no files into {staging}: is the format one of files?"
             )
+        # Before the commit: the files that it names must survive a loss of power.
         _sync_files(staging, files)
         size_bytes = sum(disk.stat(staging / file).st_size for file in files)
         commit = Commit(chunk, staging.name, tuple(files), records, size_bytes)
@@ -176,6 +177,7 @@ class LoadDirectory:
     def _finish_discarding(self) -> None:
         if not self._discarded.exists():
             return
+        # First: without the files that go next, the load is not complete.
         disk.remove_if_there(self.path / SUCCESS)
         for commit in self._stored_commits().values():
             for file in commit.files:
@@ -184,6 +186,7 @@ class LoadDirectory:
         for folder in (self._staging, self._commits):
             if folder.exists():
                 disk.remove_tree(folder)
+        # Last: as long as it exists, the next start repeats all of this.
         disk.remove_if_there(self._discarded)
         disk.sync_directory(self._folder)
 
@@ -214,6 +217,7 @@ class LoadDirectory:
             changed.add(target.parent)
         for folder in changed:
             disk.sync_directory(folder)
+        # After the new names are durable: without the staging folder no start repeats the moves.
         if staging.exists():
             disk.remove_tree(staging)
 

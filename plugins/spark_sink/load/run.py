@@ -97,6 +97,7 @@ class Load:
         plan = stored or self.make_plan()
         with self.directory.locked():
             if stored is None:
+                # Again under the lock: another start may have stored its plan since this one looked.
                 if not self.overwrite and self._stored() is not None:
                     raise LoadFailed(
                         "Another load into this directory has begun meanwhile: start this one again."

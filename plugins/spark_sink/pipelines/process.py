@@ -98,6 +98,7 @@ async def driver_process(
             await driver.configure(pipeline)
             yield driver
         finally:
+            # The whole group, before anything waits: a JVM must not outlive a broker that is cancelled.
             driver.kill()
             with trio.CancelScope(shield=True):
                 await process.wait()

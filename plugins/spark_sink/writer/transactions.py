@@ -178,6 +178,7 @@ def commit_tasks(client: BlockingDriver, options: WriterOptions, done: Sequence[
         return
     marker = GroupOffset(some_task.marker, str(max(with_rows) + 1))
     markable = {partition for each in done for partition in each.markable}
+    # Before the first transaction ends: by it a replay knows of tasks that had rows and have none any more.
     or_raise(client.run(commit_offsets, some_task.query_group, dict.fromkeys(markable, marker)))
     for task, producer in prepared:
         try:

@@ -138,6 +138,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def _commit(self, client: BlockingDriver, done: Sequence[PreparedTask]) -> None:
         query, batch = done[0].task.query, done[0].task.batch
+        # Removed first: if this commit fails, the next one looks for transactions that are open again.
         is_clean = _committed.pop(query, None) == batch - 1
         if not is_clean:
             with suppress(ClientError):  # the next micro-batch tries again
