@@ -139,6 +139,7 @@ class Changes:
         for topic in self._image.topics.values():
             for index, partition in topic.partitions.items():
                 found = self._directory_of(TopicPartition(topic.name, index))
+                # A record that names a leader begins a new epoch, even if this node led before.
                 change = topics.PartitionChangeRecord(
                     partition_id=index, topic_id=topic.topic_id, isr=[self._node_id], leader=self._node_id
                 )

@@ -106,6 +106,7 @@ class Snapshots:
 
     def clean(self) -> None:
         """Remove the oldest snapshots, and the log before those that stay, beyond the retention limits."""
+        # One always stays, since the log below it may be gone.
         while len(self._there) > 1 and self._has_outlived(self._there[0]):
             oldest, following = self._there[0], self._there[1]
             _log.info("removing the metadata snapshot %s", oldest.file_name)

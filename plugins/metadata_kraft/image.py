@@ -83,6 +83,7 @@ class KeptRecords:
             self._unknown += 1
             return
         subject = _SUBJECT_OF[type(message)](message)
+        # One that is replaced moves to the end: they are read again in the order in which they were written.
         self._values.pop(subject, None)
         if not isinstance(message, _REMOVALS):
             self._values[subject] = record.value

@@ -96,8 +96,10 @@ class ReceiveBuffer:
             return self._view
         needed = self._frame_bytes_or(LENGTH_BYTES)
         if grows:
+            # Without memory for more, the frame may still fit what there is.
             if not self._replace(min(GROWTH * size, max(needed, GROWN_BYTES))):
                 self._compact()
+        # It is full, or the frame would fit if it began at the front.
         elif self._end == size or self._start + needed > size >= needed:
             self._make_room(needed)
         return self._view[self._end :]

@@ -113,6 +113,7 @@ class FetchSessionCache:
         Return False if it is too large now; then it is not in the cache any more.
         """
         entry = self._entries.pop(session.id, None)
+        # Removed while a large update of it was read: this request is still answered.
         if entry is None:
             return True
         # What is used comes last.

@@ -46,6 +46,7 @@ class Source:
         """Return a global name for an object of the generator, the same name each time."""
         name = self._names.get(id(thing))
         if name is None:
+            # The namespace keeps the object alive, so that no other one gets its id.
             name = self._names[id(thing)] = self.fresh(f"{stem}_")
             self._namespace[name] = thing
         return name

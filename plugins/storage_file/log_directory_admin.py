@@ -59,12 +59,14 @@ class FileLogDirectoryAdmin:
             self._moves.cancel([partition])
             return
         store = source.stores[partition]
+        # With the configuration of now: the specification has the one that the partition was opened with.
         spec = self._spec_of(partition)._replace(config=TopicConfig(store.config.topic_values))
         self._moves.begin(ReplicaMove(spec, store, source, target, future_directory(partition)))
 
 
 def _view_of(directory: LogDirectory, moves: Sequence[ReplicaMove]) -> LogDirectoryView:
     """Blocking: return a live directory's partitions, the copies in it, and the size of its file system."""
+    # A copy of the stores: the event loop changes them while this thread iterates.
     partitions = [
         StoredPartition(key, store.size_bytes) for key, store in sorted(dict(directory.stores).items())
     ]

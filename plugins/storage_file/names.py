@@ -47,6 +47,7 @@ def segment_file(base_offset: int, suffix: str) -> str:
 def base_offset_of(name: str) -> int | None:
     """Return the base offset in the name of a segment's file, None for other names."""
     digits = name[:_OFFSET_DIGITS]
+    # `isdigit` is also true of digits of other scripts, which `int` takes, too.
     return int(digits) if len(digits) == _OFFSET_DIGITS and digits.isascii() and digits.isdigit() else None
 
 

@@ -56,6 +56,7 @@ class OffsetMap:
         """Note offsets, which grow, as the newest of their keys; return how many of the first ones fitted."""
         count = len(offsets)
         if self.size + count > self._most:
+            # Only where not all of them may fit, as this looks up every key once more.
             count = self._fitting(hashes)
             hashes, offsets = hashes[:count], offsets[:count]
         search = _Search(hashes, self.slots)

@@ -61,6 +61,7 @@ class BlockingConnection:
         try:
             self._until(lambda: len(self._answers) == len(expected), deadline, timeout_s)
         except BaseException:
+            # Responses may still come, and the next exchange would count them among its own.
             self.close()
             raise
         return [None if each is None else self._answers[each] for each in correlation_ids]

@@ -58,6 +58,7 @@ class PartitionReader:
         """
         fetched, stop = yield from self._fetch(session)
         records = [record for record in fetched.records() if record.offset < stop]
+        # After the records are decoded: when that fails, the position stays.
         yield from self._advance(session, fetched, stop)
         return records
 

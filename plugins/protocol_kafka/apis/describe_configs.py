@@ -111,6 +111,7 @@ class _Descriptions:
         Raises:
             BrokerError: there is no such resource.
         """
+        # Put back below as the last one: the first one is the one that was not used for longest.
         found = self._last.pop((kind, name), None)
         if found is None:
             found = yield from each_in_steps(self._all_entries(kind, name), self._trimmed)

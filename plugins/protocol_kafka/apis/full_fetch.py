@@ -100,6 +100,7 @@ async def _wait_and_read(read: _FullRead, response: FetchResponse) -> FetchRespo
             return response
     enough = trio.Event()
     waiter = AppendWaiter(read.missing_bytes, enough.set)
+    # No checkpoint lies between the last look and this, so nothing is appended unnoticed.
     for partition in read.partitions:
         partition.add_waiter(waiter, read.isolation)
     try:

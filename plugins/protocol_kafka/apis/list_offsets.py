@@ -136,6 +136,7 @@ async def _look_up(log: UnifiedLog, time: int, isolation: Isolation, version: in
     if time < 0 and time != MAX_TIMESTAMP:
         raise UnsupportedVersion(f"{time} is neither a time nor one of the special times")
     found = await log.unpacking.read(_search(log, time))
+    # Found in the log as it is; the client may not see what is not committed.
     if found is None or found.offset >= log.readable_end(isolation):
         return NOTHING_FOUND
     return found

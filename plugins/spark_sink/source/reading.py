@@ -86,6 +86,7 @@ class _RemoteLog:
                 self._skip_lost(error)
                 return
             if self._is_other_topic():
+                # What was read is of the new topic, so none of it counts.
                 self._reader.position = before
                 self._lose(_CREATED_AGAIN, self._wanted.stop)
                 return

@@ -56,6 +56,7 @@ def _address_of(mapped: mmap.mmap) -> int:
     buffer = _PyBuffer()
     _get_buffer(mapped, ctypes.byref(buffer), 0)
     address: int = buffer.buf
+    # A mapping is never resized or closed while it is referenced, so its address stays.
     _addresses[mapped] = address
     _release_buffer(ctypes.byref(buffer))
     return address

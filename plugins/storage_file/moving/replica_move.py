@@ -133,7 +133,6 @@ class ReplicaMove:
         with self._reporting(self.target):
             self.target.write_checkpoints_of(self.partition, copy)
         self.store.copy_side_files_to(copy)
-        # At the end: what the steps before have written to the copy is flushed with its batches.
         copy.flush()
 
     def begin_swap(self) -> None:

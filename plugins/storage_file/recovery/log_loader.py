@@ -80,8 +80,8 @@ class LogLoader:
             following = bases[index + 1] if index + 1 < len(bases) else None
             if index < first_to_check and self._open(base, following):
                 continue
-            # Only behind the recovery point: below it all later segments were durable, whatever this one has
-            # lost.
+            # Only from the recovery point on: what follows a segment below it was durable up to that point,
+            # whatever this one has lost.
             if self._recover(base, following) and index >= first_to_check and following is not None:
                 self._drop(bases[index + 1 :])
                 break

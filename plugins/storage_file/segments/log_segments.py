@@ -61,6 +61,7 @@ class LogSegments:
     def add(self, segment: Segment) -> None:
         """Put a new active segment at the end."""
         with self._editing:
+            # In this order: a reader that sees the new active segment finds it among all of them.
             self.all = (*self.all, segment)
             self.active = segment
 

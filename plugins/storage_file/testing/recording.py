@@ -89,6 +89,7 @@ class Recorder(Interposer):
         """Record what was stored into mapped files since the last call."""
         with self._one_at_a_time:
             for mapping in list(self._mappings):
+                # Before the comparison: a store between the two is then seen at the next call.
                 alive = mapping.alive() is not None
                 self._compare(mapping)
                 if not alive:
