@@ -70,6 +70,7 @@ class IdempotentProducer:
         """Continue with a new epoch, whose sequence numbers begin at 0."""
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self._next.clear()
+        # With the new epoch, the broker appends nothing that was sent with the one before.
         self._in_doubt.clear()
 
 

@@ -363,6 +363,7 @@ class MemoryPartitionStore:
         segments = self._segments
         if offset >= self.log_end_offset:
             return
+        # Other records may be appended at the offsets of those that they have copied.
         self._end_drafts("the log was truncated since it was begun")
         if offset < segments[0].base_offset:
             self._segments = (_Segment(offset, self._now_ms()),)

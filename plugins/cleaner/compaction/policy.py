@@ -48,6 +48,7 @@ class CompactionPolicy:
         dirt = Dirt(log, now_ms, config[keys.MIN_COMPACTION_LAG_MS])
         max_lag_ms = config[MAX_COMPACTION_LAG_MS]
         is_dirty = dirt.ratio > config[keys.MIN_CLEANABLE_DIRTY_RATIO]
+        # This reads the log, so only where the ratio has not decided.
         waits_since_ms = dirt.waits_since_ms() if max_lag_ms < LONG_MAX and not is_dirty else LONG_MAX
         if not dirt.cleanable_bytes or not (is_dirty or waits_since_ms < now_ms - max_lag_ms):
             waits_until_ms = waits_since_ms + max_lag_ms + 1 if waits_since_ms < LONG_MAX else LONG_MAX

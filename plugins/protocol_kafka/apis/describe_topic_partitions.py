@@ -70,6 +70,7 @@ def handle(
             return DescribeTopicPartitionsResponse(
                 topics=topics, next_cursor=Cursor(topic_name=name, partition_index=end)
             )
+        # The cursor may lie behind the last partition of its topic.
         left -= max(end - first, 0)
         yield
     return DescribeTopicPartitionsResponse(topics=topics)

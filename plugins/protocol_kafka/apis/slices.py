@@ -24,6 +24,7 @@ def slices(topics: Sequence[T], field: str, size: int = PARTITIONS_PER_SLICE) ->
     left = size
     for place, topic in enumerate(topics):
         partitions = getattr(topic, field)
+        # Once for a topic without partitions, which its response names, too.
         for start in range(0, max(len(partitions), 1), size):
             some = copy.copy(topic)
             setattr(some, field, partitions[start : start + size])

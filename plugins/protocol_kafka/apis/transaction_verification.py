@@ -117,6 +117,8 @@ class TransactionVerification:
             return InvalidProducerEpoch(str(error))
         if isinstance(error, TransactionAbortable) and self._version < ABORTABLE_SINCE:
             return InvalidTransactionState(str(error))
+        # As in Apache Kafka: older clients may not retry after these, but do so after NOT_ENOUGH_REPLICAS,
+        # and without asking for metadata first.
         passing = isinstance(error, (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator))
         if passing or (isinstance(error, ConcurrentTransactions) and self._version < IMPLICIT_SINCE):
             return NotEnoughReplicas(f"the transaction cannot be verified now: {error}")

@@ -121,6 +121,7 @@ def _encoded(records: RecordColumns, timestamp_delta: Column, offset_delta: Colu
     lengths = 1 + sum(column.sizes for column in inner) + _sizes(records.key)
     lengths = lengths + value_size.sizes + _sizes(records.value) + headers_sizes
     head = _joined([_VarintColumn.of(lengths), _VarintColumn.zero(len(records)), *inner])
+    # The last column is what Arrow joins the others with.
     pieces: list[Any] = [head, records.key, _joined([value_size]), records.value, headers, b""]
     joined: pa.BinaryArray = _compute.binary_join_element_wise(
         *pieces, null_handling="replace", null_replacement=b""
@@ -135,6 +136,7 @@ def _encoded_headers(records: RecordColumns) -> tuple[Any, Column | int]:
     key, value = header_columns(records.headers)
     key_sizes = _joined([_VarintColumn.of(_sizes(key))])
     value_sizes = _joined([_VarintColumn.of(_sizes_or_null(value))])
+    # The last column is what Arrow joins the others with.
     joined = _compute.binary_join_element_wise(
         key_sizes, key, value_sizes, value, b"", null_handling="replace", null_replacement=b""
     )

@@ -66,10 +66,14 @@ RULES: Final[Mapping[Operation, Mapping[Operation, Rule]]] = {
         _DRAFT: Rule.TOGETHER,
         # A draft made of segments that were replaced meanwhile would bring the old ones back.
         _REPLACE: Rule.INFORMS,
+        # Drafts of what was deleted fit in nowhere, and their replacement is refused for that.
         _DELETE: Rule.TOGETHER,
+        # Other records may be appended at the offsets of those that it has copied.
         _TRUNCATE: Rule.ABORTS,
+        # Its files are in the directory that the partition is about to leave.
         _MOVE: Rule.ABORTS,
         _CLOSE: Rule.ABORTS,
+        # In no row this waits: it begins on the event loop.
         _FAIL: Rule.ABORTS,
     },
     _REPLACE: {
@@ -101,6 +105,7 @@ RULES: Final[Mapping[Operation, Mapping[Operation, Rule]]] = {
         _FAIL: Rule.TOGETHER,
     },
     _MOVE: {
+        # The copy follows appends and deletions, but no replacements.
         _DRAFT: Rule.REFUSED,
         _REPLACE: Rule.REFUSED,
         _DELETE: Rule.INFORMS,
@@ -111,6 +116,7 @@ RULES: Final[Mapping[Operation, Mapping[Operation, Rule]]] = {
     _SWAP: {
         _DRAFT: Rule.REFUSED,
         _REPLACE: Rule.REFUSED,
+        # Until it ends, the log and its copy have to stay equal.
         _DELETE: Rule.WAITS,
         _TRUNCATE: Rule.WAITS,
         _CLOSE: Rule.WAITS,
