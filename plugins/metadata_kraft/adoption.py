@@ -82,6 +82,7 @@ def _topic_id(directory: DataDirectory, partition: TopicPartition) -> UUID | Non
 def _next_epoch(directory: str) -> int:
     content = disk.read_file(f"{directory}/{CHECKPOINT_NAME}")
     try:
+        # Above the epochs in its log: leader epochs never fall.
         return FIRST_EPOCH if content is None else LeaderEpochLineage.decode(content).latest + 1
     except CorruptEpochCheckpoint as error:
         _log.warning("%s: %s", directory, error)

@@ -67,6 +67,8 @@ class Delivery:
             await pace.turn()
         found: dict[str, TopicImage | None] = {}
         for name in touched.topics:
+            # The records are all applied by now, so None means that it is deleted in the end, whatever came
+            # before.
             topic = records.find_topic(name)
             found[name] = None if topic is None else await run_in_steps(self._topic(topic), pace)
         configs = ((_resource(resource), records.configs.get(resource, {})) for resource in touched.resources)

@@ -147,6 +147,7 @@ def _read_snapshots(
             replay = MetadataReplay()
             for header, batch in read_snapshot(path):
                 replay.feed(header, batch, from_snapshot=True)
+            # A snapshot's own batches do not count for the epoch of the log; its name has it.
             replay.last_epoch = snapshot.epoch
             if snapshot == FORMAT_SNAPSHOT:
                 replay.end_format_snapshot()

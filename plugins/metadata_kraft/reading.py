@@ -73,6 +73,7 @@ class MetadataReplay:
                     self._metadata(unframe(record.value or b""))
         except (BrokerError, CodecError, struct.error) as error:
             raise UnreadableMetadataRecord(f"offset {offset}: {error}") from error
+        # Time and epoch of a snapshot's batches are those of its writing, not of the log.
         if not from_snapshot:
             self.last_timestamp = header.max_timestamp
             self.last_epoch = header.leader_epoch
@@ -111,6 +112,7 @@ class MetadataReplay:
         if isinstance(message, BeginTransactionRecord):
             self.transaction = []
         elif isinstance(message, AbortTransactionRecord):
+            # What was read of it is dropped, since none of it was applied.
             self.transaction = None
         elif isinstance(message, EndTransactionRecord):
             records, self.transaction = self.transaction or [], None

@@ -165,6 +165,7 @@ class KraftMetadata:
         Raises:
             OSError: the disk refused, and for more than want of room; or the log is new, and there is none.
         """
+        # What a full disk refuses is owed, and written in this order before any other change.
         for step in (self._begin_leading, self._bootstrap, self._lead_partitions):
             await self._commits.now_or_with_room(step)
         if self._commits.owed and not self.records.metadata_version:

@@ -147,6 +147,7 @@ class ClientTelemetry:
         for receiver in self._receivers:
             try:
                 receiver(pushed)
+            # One receiver must not keep the others from their metrics.
             except Exception:
                 _log.exception("a receiver of client metrics failed: %s", receiver)
                 fine = False

@@ -31,6 +31,7 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Aw
     if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
         return fetch_incrementally(context, request)
     if request.session_id != NO_SESSION:
+        # As in Apache Kafka, a full request ends the session that it names, whatever its epoch.
         context.fetch_sessions.remove(request.session_id)
     response = fetch_all(context, request)
     if epoch == FINAL_EPOCH:

@@ -104,6 +104,7 @@ class Driver:
             self._end()
             return
         self.report(Report("stopping"))
+        # Before the wait: the source begins no further micro-batch from here on.
         self._news.send(STOP_SOURCE)
         while query.isActive and query.status["isTriggerActive"] and query.status["isDataAvailable"]:
             time.sleep(_POLL_S)

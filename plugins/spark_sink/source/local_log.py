@@ -118,6 +118,7 @@ class SegmentFilesReader:
             descriptor = os.open(self._path(base_offset, _LOG), os.O_RDONLY)
             files.callback(os.close, descriptor)
             opened.append((base_offset, descriptor))
+        # Looked at again once all are open: none was replaced or deleted in between.
         return opened if self._segments() == bases and self._directory.is_of_topic() else []
 
     def _segments(self) -> list[int]:
