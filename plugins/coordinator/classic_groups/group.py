@@ -4,15 +4,15 @@ Members join until all known ones have, or until the rebalance timeout; the new 
 leader and a protocol; the leader sends the assignment. Any change of members begins another rebalance.
 
 The requests of members are in `machine`. Times are milliseconds of one clock that never goes back, given by
-the caller. A method that returns a `GenerationWrite` has changed what the log has to have: the caller writes
-it at once, and reports the outcome.
+the caller. An event leads to a `ClassicDecision`: what the log has to have, which the caller writes at once,
+and the answers to requests, which it hands out then. Whether the log accepted or refused is the next event.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import attrs
 
@@ -24,10 +24,16 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, Synced
-from tidelog.plugins.coordinator.classic_groups.members import NO_ASSIGNMENT, ClassicGroupMember, Members
+from tidelog.plugins.coordinator.classic_groups.members import (
+    NO_ASSIGNMENT,
+    NONE_REPLACED,
+    ClassicGroupMember,
+    GroupAnswer,
+    Members,
+    Replaced,
+)
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import FOLLOWING, GroupState
-from tidelog.plugins.coordinator.runtime.runtime import Durable
 
 MIN_ABSENCE_MS: Final = 100
 """The shortest time between two checks of a group whose static members are all absent."""
@@ -48,7 +54,7 @@ class InitialDelay:
     new_member_joined: bool = False
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class GenerationWrite:
     """A generation that the log has to have; the outcome is the next event of the group.
 
@@ -56,18 +62,27 @@ class GenerationWrite:
 
     Attributes:
         assignments: those to write by member id, None for the present ones
+        replaced: the members to write instead of others
     """
 
-    assignments: Mapping[str, bytes] | None
+    assignments: Mapping[str, bytes] | None = None
+    replaced: Replaced = NONE_REPLACED
 
-    def appended(self, group: ClassicGroup, durable: Durable | None, now_ms: int) -> None:
-        """Continue with the record in the log; replies that depend on it wait for `durable`."""
+    def appended(self, group: ClassicGroup, now_ms: int) -> None:
+        """Continue with the record in the log; answers to that wait until it may be acknowledged."""
 
     def refused(self, group: ClassicGroup, error: BrokerError, now_ms: int) -> None:
         """Continue without the record.
 
         An older generation may be loaded at the next start; it ends with its members' sessions.
         """
+
+
+class ClassicDecision(NamedTuple):
+    """What an event leads to: a generation to write, None for none, and the outcomes of requests."""
+
+    write: GenerationWrite | None
+    answers: Sequence[GroupAnswer]
 
 
 class ClassicGroup:
@@ -111,11 +126,16 @@ class ClassicGroup:
         if leader is not None and leader in self.members:
             self.members.leader = leader
 
-    def end(self, reason: BrokerError) -> None:
+    def decided(self, write: GenerationWrite | None = None) -> ClassicDecision:
+        """Return the decision to write that, with the answers since the last one."""
+        return ClassicDecision(write, self.members.take_answers())
+
+    def end(self, reason: BrokerError) -> ClassicDecision:
         """End the group: every request that waits is answered with `reason`."""
         if self.state is not GroupState.DEAD:
             self.become(GroupState.DEAD)
             self.members.answer_all(reason)
+        return self.decided()
 
     def check_alive(self) -> None:
         """Check that the group has not ended.
@@ -284,7 +304,7 @@ class ClassicGroup:
         if not self.members:
             self.protocol_name = None
             self.become(GroupState.EMPTY)
-            return GenerationWrite(None)
+            return GenerationWrite()
         self.protocol_name = self.members.select_protocol()
         self.become(GroupState.COMPLETING_REBALANCE)
         self._start_generation(now_ms)
@@ -298,12 +318,12 @@ class ClassicGroup:
         self.pending_sync.update(self.members)
         self._sync_deadline_ms = self._fire_by(now_ms + self.members.rebalance_timeout_ms)
 
-    def stabilize(self, assignments: Mapping[str, bytes], durable: Durable | None, now_ms: int) -> None:
+    def stabilize(self, assignments: Mapping[str, bytes], now_ms: int) -> None:
         """Send each member its assignment, empty without one: the leader's assignment is in the log."""
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, NO_ASSIGNMENT)
         for member in self.members.values():
-            self._answer_sync(member, self.synced(member), durable, now_ms)
+            self._answer_sync(member, self.synced(member), now_ms)
         self.become(GroupState.STABLE)
 
     def clear_assignments(self, reason: BrokerError, now_ms: int) -> None:
@@ -311,13 +331,11 @@ class ClassicGroup:
         for member in self.members.values():
             member.assignment = NO_ASSIGNMENT
         for member in self.members.values():
-            self._answer_sync(member, reason, None, now_ms)
+            self._answer_sync(member, reason, now_ms)
 
-    def _answer_sync(
-        self, member: ClassicGroupMember, outcome: Synced | BrokerError, durable: Durable | None, now_ms: int
-    ) -> None:
+    def _answer_sync(self, member: ClassicGroupMember, outcome: Synced | BrokerError, now_ms: int) -> None:
         # Its session may have expired while it waited, which is not noticed then and would never be.
-        if self.members.answer_sync(member, outcome, durable):
+        if self.members.answer_sync(member, outcome):
             self.extend_session(member, now_ms)
 
     # Deadlines
@@ -326,7 +344,7 @@ class ClassicGroup:
         """Extend a member's session: it ends its session timeout after `now_ms`."""
         member.deadline_ms = self._fire_by(now_ms + member.session_timeout_ms)
 
-    def start_sessions(self, now_ms: int, *, rebalance: bool) -> GenerationWrite | None:
+    def start_sessions(self, now_ms: int, *, rebalance: bool) -> ClassicDecision:
         """Start the sessions of all members of a group that was loaded or changed its protocol.
 
         One that is too large rebalances in any case: its members can commit before some are rejected.
@@ -334,14 +352,14 @@ class ClassicGroup:
         for member in self.members.values():
             self.extend_session(member, now_ms)
         if self.members and (rebalance or len(self.members) > self.settings.max_size):
-            return self.prepare(now_ms)
-        return None
+            return self.decided(self.prepare(now_ms))
+        return self.decided()
 
     def await_first_generation(self, member: ClassicGroupMember, until_ms: int) -> None:
         """Give a new member until then for its first generation; it sends no heartbeats before."""
         member.deadline_ms = self._fire_by(until_ms)
 
-    def handle_deadlines(self, now_ms: int) -> GenerationWrite | None:
+    def handle_deadlines(self, now_ms: int) -> ClassicDecision:
         """Handle all deadlines that have passed, and compute the next one.
 
         There is never more than one change to write: the last member was removed.
@@ -358,7 +376,7 @@ class ClassicGroup:
         if self._sync_deadline_ms is not None and self._sync_deadline_ms <= now_ms:
             write = self._sync_deadline_passed(now_ms) or write
         self.timer_ms = min(self.deadlines(), default=math.inf)
-        return write
+        return self.decided(write)
 
     def deadlines(self) -> Iterable[int]:
         """Return all times at which the timer has to fire."""

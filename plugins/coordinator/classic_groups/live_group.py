@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
@@ -34,9 +35,9 @@ from tidelog.kernel.seams.coordination.groups import (
     SyncRequest,
 )
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
-from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, GenerationWrite
+from tidelog.plugins.coordinator.classic_groups.group import ClassicDecision, ClassicGroup, GenerationWrite
 from tidelog.plugins.coordinator.classic_groups.machine import join, leave, sync
-from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
+from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember, GroupAnswer
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange, tombstone_of
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
@@ -107,18 +108,20 @@ class LiveClassicGroup(ClassicMembership):
         reply = WaitingReply[Joined](self._context.replies)
         try:
             self._carry_out(join(self.group, request, reply, self._now_ms()))
+            return reply.nowait() or reply.wait()
         finally:
             self._update_timer()
-        return reply.nowait() or reply.wait()
 
     def sync(self, request: SyncRequest) -> Synced | Awaitable[Synced]:
         """Return the member's assignment, once the leader has sent it."""
         reply = WaitingReply[Synced](self._context.replies)
-        write = sync(self.group, request, reply, self._now_ms())
+        write, answers = sync(self.group, request, reply, self._now_ms())
+        _hand_out(answers)
         if write is not None:
             return self._write_assignment(write, reply)
+        answer = reply.nowait()
         self._update_timer()
-        return reply.nowait() or reply.wait()
+        return answer or reply.wait()
 
     async def _write_assignment(self, write: GenerationWrite, reply: WaitingReply[Synced]) -> Synced:
         """Write the leader's assignment in steps, unless another rebalance begins meanwhile."""
@@ -147,8 +150,8 @@ class LiveClassicGroup(ClassicMembership):
             for member in members:
                 who = member.member_id or member.group_instance_id
                 _log.debug("%s leaves group %r: %s", who, self.group_id, _reason(member.reason))
-        outcomes, write = leave(self.group, members, self._now_ms())
-        durable = self._carry_out(write)
+        outcomes, decision = leave(self.group, members, self._now_ms())
+        durable = self._carry_out(decision)
         self._update_timer()
         if durable is not None:
             await durable()
@@ -250,31 +253,41 @@ class LiveClassicGroup(ClassicMembership):
 
     def close(self, reason: BrokerError) -> None:
         """Cancel the timer, and answer every request that waits with `reason`."""
-        self.group.end(reason)
+        _hand_out(self.group.end(reason).answers)
         self._context.runtime.deadlines.cancel(self._timer_key)
 
-    def _carry_out(self, write: GenerationWrite | None) -> Durable | None:
-        """Append the changes of the state machine; the result is to be awaited before any response."""
-        if write is None:
-            return None
-        now_ms = self._context.runtime.clock()
-        return self._append(
-            write, GenerationChange.of(self.group, now_ms, write.assignments).to_record(), now_ms
-        )
+    def _carry_out(self, decision: ClassicDecision) -> Durable | None:
+        """Write what the state machine decided and hand out its answers.
+
+        The result is to be awaited before any other response.
+        """
+        write, durable = decision.write, None
+        if write is not None:
+            now_ms = self._context.runtime.clock()
+            change = GenerationChange.of(self.group, now_ms, write.assignments, write.replaced)
+            durable = self._append(write, change.to_record(), now_ms)
+        _hand_out(decision.answers)
+        return durable
 
     def _append(self, write: GenerationWrite, record: StateRecord, now_ms: int) -> Durable | None:
-        def enter_state() -> None:
-            self.state_timestamp_ms = now_ms
-
+        """Append the record of a generation; the outcome is the next event of the state machine."""
         try:
-            durable = self._context.runtime.append(self.partition, [record], enter_state)
+            durable = self._context.runtime.append(
+                self.partition, [record], partial(self._appended, write, now_ms)
+            )
         except BrokerError as error:
             _log.warning("group %.100r could not be written: %s", self.group_id, error)
             write.refused(self.group, _error_for_members(error), self._now_ms())
+            _hand_out(self.group.decided().answers)
             return None
         _log.debug("group %r: generation %d", self.group_id, self.group.generation)
-        write.appended(self.group, durable, self._now_ms())
+        # A member must not act on a generation that a crash may still undo.
+        _hand_out(self.group.decided().answers, durable)
         return durable
+
+    def _appended(self, write: GenerationWrite, timestamp_ms: int) -> None:
+        self.state_timestamp_ms = timestamp_ms
+        write.appended(self.group, self._now_ms())
 
     def _update_timer(self) -> None:
         """Schedule the timer; remove a group that never had a generation and now has nothing at all."""
@@ -325,6 +338,11 @@ class LiveClassicGroup(ClassicMembership):
             known = _Subscribed(group.generation, group.protocol_name, _topics_of(group))
             self._subscribed = known
         return known.topics
+
+
+def _hand_out(answers: Sequence[GroupAnswer], durable: Durable | None = None) -> None:
+    for reply, outcome in answers:
+        reply.set(outcome, durable)
 
 
 def _topics_of(group: ClassicGroup) -> frozenset[str] | None:

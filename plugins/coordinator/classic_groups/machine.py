@@ -29,11 +29,10 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, GenerationWrite
+from tidelog.plugins.coordinator.classic_groups.group import ClassicDecision, ClassicGroup, GenerationWrite
 from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember, by_name
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.replies import Reply
-from tidelog.plugins.coordinator.runtime.runtime import Durable
 
 NEW_MEMBER_TIMEOUT_MS: Final = 300_000
 """How long a new member may wait for its first generation. It sends no heartbeats, and a client that gives up
@@ -51,14 +50,23 @@ class _Join:
     protocols: Mapping[str, bytes]
 
 
-def join(
+def join(group: ClassicGroup, request: JoinRequest, reply: Reply[Joined], now_ms: int) -> ClassicDecision:
+    """Add a member, or let one rejoin. `reply` gets an error of `GroupService.join`, or has to wait.
+
+    What waits is answered when the generation begins.
+    """
+    write: GenerationWrite | None = None
+    try:
+        write = _join(group, request, reply, now_ms)
+    except BrokerError as error:
+        # The others may have answers, too: a member that a full group rejects was the last one to wait for.
+        group.members.answer(reply, error)
+    return group.decided(write)
+
+
+def _join(
     group: ClassicGroup, request: JoinRequest, reply: Reply[Joined], now_ms: int
 ) -> GenerationWrite | None:
-    """Add a member, or let one rejoin. `reply` is set when the generation begins, unless this raises.
-
-    Raises:
-        BrokerError: see `GroupService.join`.
-    """
     group.check_alive()
     if not _accepts(group, request.member_id):
         _reject_member(group, request.member_id, now_ms)
@@ -150,7 +158,7 @@ def _rejoin_if_changed(asked: _Join, member: ClassicGroupMember) -> GenerationWr
     """Repeat the last answer to a member whose protocols are the same: it has missed it."""
     if list(member.protocols.items()) != list(asked.protocols.items()):
         return _rejoin(asked, member)
-    asked.reply.set(asked.group.joined(member))
+    asked.group.members.answer(asked.reply, asked.group.joined(member))
     return None
 
 
@@ -179,54 +187,56 @@ def _replace(asked: _Join, member: ClassicGroupMember, member_id: str) -> Genera
     Only a generation that has its assignment continues: the leader of one that has none yet does not know
     the new member id.
     """
+    group, request = asked.group, asked.request
+    if group.state is GroupState.STABLE:
+        new = attrs.evolve(
+            member,
+            member_id=member_id,
+            protocols=asked.protocols,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+        )
+        replaced = {member.member_id: new}
+        if group.members.select_protocol_with(replaced) == group.protocol_name:
+            return StaticRejoin(replaced=replaced, asked=asked, member=member)
+    _fence(asked, member, member_id)
+    return group.prepare_or_complete(asked.now_ms)
+
+
+def _fence(asked: _Join, member: ClassicGroupMember, member_id: str) -> None:
+    """Make the new process of an instance the member, which waits for an answer to its JoinGroup."""
     group = asked.group
-    rejoin = StaticRejoin(
-        assignments=None,
-        asked=asked,
-        member=member,
-        before=attrs.evolve(member, awaiting_join=None, awaiting_sync=None),
-        leader_before=group.members.leader or "",
-    )
     fenced = FencedInstanceId(f"instance {member.group_instance_id!r} is another member by now")
     group.members.answer_join(member, fenced)
     group.members.answer_sync(member, fenced)
     group.rename(member, member_id)
     group.extend_session(member, asked.now_ms)
     _update(asked, member)
-    if group.state is GroupState.STABLE and group.members.select_protocol() == group.protocol_name:
-        return rejoin
-    return group.prepare_or_complete(asked.now_ms)
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class StaticRejoin(GenerationWrite):
     """The present generation, in which the instance of a static member is another process now.
 
-    Attributes:
-        before: the member as it was
-        leader_before: the id of the leader as it was
+    The group has the old member until the record is in the log: if that is refused, nothing has happened.
     """
 
     asked: _Join
     member: ClassicGroupMember
-    before: ClassicGroupMember
-    leader_before: str
 
-    def appended(self, group: ClassicGroup, durable: Durable | None, now_ms: int) -> None:
-        """Answer the member that rejoined."""
-        group.members.answer_join(self.member, self._answer(group), durable)
+    def appended(self, group: ClassicGroup, now_ms: int) -> None:
+        """Have the new process as the member, and answer it."""
+        leader_before = group.members.leader or ""
+        (new,) = self.replaced.values()
+        _fence(self.asked, self.member, new.member_id)
+        group.members.answer_join(self.member, self._answer(group, leader_before))
 
     def refused(self, group: ClassicGroup, error: BrokerError, now_ms: int) -> None:
-        """Have the member as it was before."""
-        member, before = self.member, self.before
-        group.members.answer_join(member, error)
-        group.rename(member, before.member_id)
-        group.members.set_protocols(member, before.protocols)
-        member.session_timeout_ms = before.session_timeout_ms
-        member.rebalance_timeout_ms = before.rebalance_timeout_ms
-        group.extend_session(member, now_ms)
+        """Extend the session of the member that is there: its instance is alive, and will try again."""
+        group.extend_session(self.member, now_ms)
+        group.members.answer(self.asked.reply, error)
 
-    def _answer(self, group: ClassicGroup) -> Joined:
+    def _answer(self, group: ClassicGroup, leader_before: str) -> Joined:
         """Return the answer to the member.
 
         A client without KIP-814 that learns that it is the leader sends an assignment, which is not used: it
@@ -235,30 +245,38 @@ class StaticRejoin(GenerationWrite):
         if self.asked.request.knows_skip_assignment:
             leads = self.member.member_id == group.members.leader
             return group.joined(self.member, skip_assignment=leads)
-        return group.joined(self.member)._replace(leader=self.leader_before, members=())
+        return group.joined(self.member)._replace(leader=leader_before, members=())
 
 
-def sync(
-    group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms: int
-) -> GenerationWrite | None:
+def sync(group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms: int) -> ClassicDecision:
     """Answer a member with its assignment once it is known; the leader's request brings it.
 
-    Raises:
-        BrokerError: see `GroupService.sync`.
+    `reply` may get an error of `GroupService.sync`.
     """
+    write: GenerationWrite | None = None
+    try:
+        write = _sync(group, request, reply)
+    except BrokerError as error:
+        group.members.answer(reply, error)
+    return group.decided(write)
+
+
+def _sync(group: ClassicGroup, request: SyncRequest, reply: Reply[Synced]) -> GenerationWrite | None:
     member = _check(group, request)
     if group.state is GroupState.PREPARING_REBALANCE:
         raise RebalanceInProgress(f"group {group.group_id!r} begins another generation")
     group.sync_received(member)
     if group.state is GroupState.STABLE:
-        reply.set(group.synced(member))
+        group.members.answer(reply, group.synced(member))
         return None
     again = RebalanceInProgress(f"member {member.member_id!r} asks once more")
     group.members.answer_sync(member, again)
     member.awaiting_sync = reply
     if member.member_id != group.members.leader:
         return None
-    return NewAssignment({assigned.member_id: assigned.assignment for assigned in request.assignments})
+    return NewAssignment(
+        assignments={assigned.member_id: assigned.assignment for assigned in request.assignments}
+    )
 
 
 def _check(group: ClassicGroup, request: SyncRequest) -> ClassicGroupMember:
@@ -279,15 +297,13 @@ def _differs(sent: str | None, known: str | None) -> bool:
     return sent is not None and known is not None and sent != known
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class NewAssignment(GenerationWrite):
     """The assignment of a generation, by its leader."""
 
-    assignments: Mapping[str, bytes]
-
-    def appended(self, group: ClassicGroup, durable: Durable | None, now_ms: int) -> None:
+    def appended(self, group: ClassicGroup, now_ms: int) -> None:
         """Send each member its assignment."""
-        group.stabilize(self.assignments, durable, now_ms)
+        group.stabilize(self.assignments or {}, now_ms)
 
     def refused(self, group: ClassicGroup, error: BrokerError, now_ms: int) -> None:
         """Begin another rebalance; members that wait for their assignment get the error."""
@@ -297,7 +313,7 @@ class NewAssignment(GenerationWrite):
 
 def leave(
     group: ClassicGroup, leaving: Sequence[LeavingMember], now_ms: int
-) -> tuple[list[LeaveOutcome], GenerationWrite | None]:
+) -> tuple[list[LeaveOutcome], ClassicDecision]:
     """Remove members, with one rebalance for all of them.
 
     Raises:
@@ -307,9 +323,9 @@ def leave(
     members = len(group.members)
     outcomes = [_leave_one(group, member) for member in leaving]
     if len(group.members) < members:
-        return outcomes, group.prepare_or_complete(now_ms)
+        return outcomes, group.decided(group.prepare_or_complete(now_ms))
     # A member that had not joined yet may have been the only one that was waited for.
-    return outcomes, group.complete_if_possible(now_ms)
+    return outcomes, group.decided(group.complete_if_possible(now_ms))
 
 
 def _leave_one(group: ClassicGroup, leaving: LeavingMember) -> LeaveOutcome:

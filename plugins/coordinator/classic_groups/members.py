@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import attrs
 
 from tidelog.kernel.errors import BrokerError, FencedInstanceId, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, Synced
 from tidelog.plugins.coordinator.groups.replies import Reply
-from tidelog.plugins.coordinator.runtime.runtime import Durable
 
 NO_ASSIGNMENT = b""
+
+
+class GroupAnswer(NamedTuple):
+    """The outcome of a request that waits; it is set once what the group decided has been written."""
+
+    reply: Reply[Any]
+    outcome: Joined | Synced | BrokerError
 
 
 @attrs.define(eq=False)
@@ -55,6 +62,19 @@ class ClassicGroupMember:
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
 
+Replaced: TypeAlias = Mapping[str, ClassicGroupMember]
+"""Static members whose instances are other processes from now on, by the member ids that they had."""
+NONE_REPLACED: Final[Replaced] = {}
+
+
+def _selected(members: Collection[ClassicGroupMember], supporters: Mapping[str, int]) -> str:
+    candidates = {name for name, count in supporters.items() if count == len(members)}
+    if len(candidates) == 1:
+        return candidates.pop()
+    votes = Counter(member.vote(candidates) for member in members)
+    return votes.most_common(1)[0][0]
+
+
 def by_name(protocols: Sequence[GroupProtocol]) -> dict[str, bytes]:
     """Return metadata by protocol, in order of preference; of duplicate names the first counts."""
     found: dict[str, bytes] = {}
@@ -79,6 +99,7 @@ class Members(Mapping[str, ClassicGroupMember]):
         self._members: dict[str, ClassicGroupMember] = {}
         self._supporters: Counter[str] = Counter()
         self._awaiting_joins = 0
+        self._answers: list[GroupAnswer] = []
 
     def __getitem__(self, member_id: str) -> ClassicGroupMember:
         return self._members[member_id]
@@ -189,11 +210,19 @@ class Members(Mapping[str, ClassicGroupMember]):
 
     def select_protocol(self) -> str:
         """Return the protocol that most members prefer, out of those that all support; there is a member."""
-        candidates = {name for name, count in self._supporters.items() if count == len(self._members)}
-        if len(candidates) == 1:
-            return candidates.pop()
-        votes = Counter(member.vote(candidates) for member in self._members.values())
-        return votes.most_common(1)[0][0]
+        return _selected(self._members.values(), self._supporters)
+
+    def select_protocol_with(self, replaced: Replaced) -> str:
+        """Return what `select_protocol` returns once members are replaced by others."""
+        members = self.all_with(replaced)
+        return _selected(members, Counter(name for member in members for name in member.protocols))
+
+    def all_with(self, replaced: Replaced) -> tuple[ClassicGroupMember, ...]:
+        """Return all members once some are replaced, in the order in which they are then."""
+        if not replaced:
+            return tuple(self._members.values())
+        stay = (member for member_id, member in self._members.items() if member_id not in replaced)
+        return (*stay, *replaced.values())
 
     @property
     def awaiting_joins(self) -> int:
@@ -215,23 +244,28 @@ class Members(Mapping[str, ClassicGroupMember]):
         member.awaiting_join = reply
         self._awaiting_joins += 1
 
-    def answer_join(
-        self, member: ClassicGroupMember, outcome: Joined | BrokerError, durable: Durable | None = None
-    ) -> None:
+    def answer(self, reply: Reply[Any], outcome: Joined | Synced | BrokerError) -> None:
+        """Note the outcome of a request; see `take_answers`."""
+        self._answers.append(GroupAnswer(reply, outcome))
+
+    def take_answers(self) -> Sequence[GroupAnswer]:
+        """Return all outcomes since the last time: a state machine sets no reply itself."""
+        answers, self._answers = self._answers, []
+        return answers
+
+    def answer_join(self, member: ClassicGroupMember, outcome: Joined | BrokerError) -> None:
         """Answer the JoinGroup request of a member, if one waits."""
         reply, member.awaiting_join = member.awaiting_join, None
         if reply is not None:
             self._awaiting_joins -= 1
-            reply.set(outcome, durable)
+            self.answer(reply, outcome)
 
-    def answer_sync(
-        self, member: ClassicGroupMember, outcome: Synced | BrokerError, durable: Durable | None = None
-    ) -> bool:
+    def answer_sync(self, member: ClassicGroupMember, outcome: Synced | BrokerError) -> bool:
         """Answer the SyncGroup request of a member, if one waits; return whether one did."""
         reply, member.awaiting_sync = member.awaiting_sync, None
         if reply is None:
             return False
-        reply.set(outcome, durable)
+        self.answer(reply, outcome)
         return True
 
     def answer_all(self, reason: BrokerError) -> None:

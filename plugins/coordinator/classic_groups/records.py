@@ -16,7 +16,7 @@ import attrs
 
 from tidelog.kernel.pace import each_in_steps, run_to_end
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
+from tidelog.plugins.coordinator.classic_groups.members import NONE_REPLACED, ClassicGroupMember, Replaced
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.runtime.batches import StateRecord
 from tidelog.plugins.coordinator.runtime.durable_change import DurableChange, VersionedValue
@@ -81,25 +81,33 @@ class GenerationChange(DurableChange[ClassicGroup]):
 
     @classmethod
     def of(
-        cls, group: ClassicGroup, timestamp_ms: int, assignments: Mapping[str, bytes] | None = None
+        cls,
+        group: ClassicGroup,
+        timestamp_ms: int,
+        assignments: Mapping[str, bytes] | None = None,
+        replaced: Replaced = NONE_REPLACED,
     ) -> Self:
-        """Return the change that records a group as it is now, with other assignments if some are given.
+        """Return the change that records a group as it is now, with other assignments or members if given.
 
         `timestamp_ms` is when the group enters its state, in milliseconds since the epoch.
         """
-        return run_to_end(cls.of_in_steps(group, timestamp_ms, assignments))
+        return run_to_end(cls.of_in_steps(group, timestamp_ms, assignments, replaced))
 
     @classmethod
     def of_in_steps(
-        cls, group: ClassicGroup, timestamp_ms: int, assignments: Mapping[str, bytes] | None = None
+        cls,
+        group: ClassicGroup,
+        timestamp_ms: int,
+        assignments: Mapping[str, bytes] | None = None,
+        replaced: Replaced = NONE_REPLACED,
     ) -> Generator[None, None, Self]:
         """Return the same; yield after some members. What it returns is of use only if none has changed."""
-        members = tuple(group.members.values())
+        members, leader = group.members.all_with(replaced), group.members.leader
         value = GroupMetadataValue(
             protocol_type=group.protocol_type or "",
             generation=group.generation,
             protocol=group.protocol_name,
-            leader=group.members.leader,
+            leader=replaced[leader].member_id if leader and leader in replaced else leader,
             current_state_timestamp=timestamp_ms,
             members=(yield from each_in_steps(members, partial(_metadata, group, assignments))),
         )

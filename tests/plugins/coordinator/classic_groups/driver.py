@@ -17,7 +17,7 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, GenerationWrite
+from tidelog.plugins.coordinator.classic_groups.group import ClassicDecision, ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.machine import join, leave, sync
 from tidelog.plugins.coordinator.classic_groups.records import (
     NO_TIMESTAMP,
@@ -115,10 +115,7 @@ class ClassicGroupDriver:
             knows_member_id_required=id_required,
             knows_skip_assignment=skips,
         )
-        try:
-            self._carry_out(join(self.group, request, answer, self.now_ms))
-        except BrokerError as error:
-            answer.set(error)
+        self.carry_out(join(self.group, request, answer, self.now_ms))
         return answer
 
     def sync(
@@ -142,10 +139,7 @@ class ClassicGroupDriver:
             protocol_name,
             [Assignment(member_id, share) for member_id, share in (shares or {}).items()],
         )
-        try:
-            self._carry_out(sync(self.group, request, answer, self.now_ms))
-        except BrokerError as error:
-            answer.set(error)
+        self.carry_out(sync(self.group, request, answer, self.now_ms))
         return answer
 
     def heartbeat(self, member_id: str, generation: int, instance: str | None = None) -> BrokerError | None:
@@ -158,8 +152,8 @@ class ClassicGroupDriver:
 
     def leave(self, *members: LeavingMember) -> list[LeaveOutcome]:
         """Members go."""
-        outcomes, write = leave(self.group, members, self.now_ms)
-        self._carry_out(write)
+        outcomes, decision = leave(self.group, members, self.now_ms)
+        self.carry_out(decision)
         return outcomes
 
     def pass_time(self, by_ms: int) -> None:
@@ -167,19 +161,21 @@ class ClassicGroupDriver:
         until_ms = self.now_ms + by_ms
         while self.group.timer_ms <= until_ms:
             self.now_ms = max(self.now_ms, int(self.group.timer_ms))
-            self._carry_out(self.group.handle_deadlines(self.now_ms))
+            self.carry_out(self.group.handle_deadlines(self.now_ms))
         self.now_ms = until_ms
 
-    def _carry_out(self, write: GenerationWrite | None) -> None:
-        if write is None:
-            return
-        if self.refuse_writes:
+    def carry_out(self, decision: ClassicDecision) -> None:
+        """Write what was decided, and give the answers."""
+        write = decision.write
+        if write is not None and self.refuse_writes:
             write.refused(self.group, NotCoordinator("the log refuses"), self.now_ms)
-            return
-        change = GenerationChange.of(self.group, NO_TIMESTAMP, write.assignments)
-        assert change.metadata is not None
-        self.written.append(change.metadata)
-        write.appended(self.group, None, self.now_ms)
+        elif write is not None:
+            change = GenerationChange.of(self.group, NO_TIMESTAMP, write.assignments, write.replaced)
+            assert change.metadata is not None
+            self.written.append(change.metadata)
+            write.appended(self.group, self.now_ms)
+        for reply, outcome in (*decision.answers, *self.group.decided().answers):
+            reply.set(outcome)
 
 
 def stable(

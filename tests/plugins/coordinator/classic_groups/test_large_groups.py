@@ -61,7 +61,8 @@ class Members:
         while group.state is GroupState.PREPARING_REBALANCE:
             await trio.lowlevel.checkpoint()
             now_ms += group.settings.initial_rebalance_delay_ms
-            group.handle_deadlines(now_ms)
+            for reply, outcome in group.handle_deadlines(now_ms).answers:
+                reply.set(outcome)
         await wait_all_tasks_blocked()
 
     async def sync_all(self) -> None:

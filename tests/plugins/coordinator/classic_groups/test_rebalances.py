@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.plugins.coordinator.classic_groups.driver import (
+    CONSUMER,
+    GROUP,
     INITIAL_DELAY_MS,
     REBALANCE_MS,
     SESSION_MS,
+    Answer,
     ClassicGroupDriver,
     settings,
     stable,
@@ -19,8 +22,14 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, LeavingMember
-from tidelog.plugins.coordinator.classic_groups.machine import NEW_MEMBER_TIMEOUT_MS
+from tidelog.kernel.seams.coordination.groups import (
+    GroupProtocol,
+    Joined,
+    JoinedMember,
+    JoinRequest,
+    LeavingMember,
+)
+from tidelog.plugins.coordinator.classic_groups.machine import NEW_MEMBER_TIMEOUT_MS, join
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 
@@ -400,6 +409,20 @@ class TestStaticMembers:
         assert driver.group.members[old.member_id].protocols == {"range": b"r"}
         assert driver.group.members[old.member_id].session_timeout_ms == SESSION_MS
 
+    def test_join_group_of_a_static_member_changes_nothing_before_it_is_written(self) -> None:
+        driver = ClassicGroupDriver()
+        _, old = stable(driver, 2, instances=["a", "b"])
+        before, answer = driver.group.snapshot(), Answer[Joined]()
+        protocols = [GroupProtocol("range", b"new")]
+        request = JoinRequest(GROUP, "", CONSUMER, protocols, 1, 1, group_instance_id="b")
+        decision = join(driver.group, request, answer, driver.now_ms)
+        assert driver.group.snapshot() == before
+        assert driver.group.members.by_instance["b"] == old.member_id
+        assert answer.waits
+        driver.carry_out(decision)
+        assert driver.group.members.by_instance["b"] == answer.value.member_id != old.member_id
+        assert driver.written[-1].members[-1].subscription == b"new"
+
 
 class TestLeaving:
     def test_leave_group_of_several_members_rebalances_once(self) -> None:
@@ -450,7 +473,7 @@ def test_start_sessions_rebalances_a_group_beyond_the_maximum_size() -> None:
     smaller = ClassicGroupDriver(settings(max_size=2))
     smaller.group.members = driver.group.members
     smaller.group.state = GroupState.STABLE
-    assert driver.group.start_sessions(driver.now_ms, rebalance=False) is None
+    assert driver.group.start_sessions(driver.now_ms, rebalance=False).write is None
     assert driver.group.state is GroupState.STABLE
     smaller.group.start_sessions(driver.now_ms, rebalance=False)
     assert smaller.group.state is GroupState.PREPARING_REBALANCE
@@ -465,6 +488,6 @@ def test_classic_group_end_answers_waiting_join_group_and_sync_group_requests(as
     if assigning:
         driver.pass_time(2 * INITIAL_DELAY_MS)
         syncing = driver.sync(answer.value)
-    driver.group.end(NotCoordinator("the broker stops"))
+    driver.carry_out(driver.group.end(NotCoordinator("the broker stops")))
     assert isinstance((syncing or answer).outcome, NotCoordinator)
-    driver.group.end(NotCoordinator("again"))
+    driver.carry_out(driver.group.end(NotCoordinator("again")))
