@@ -308,6 +308,8 @@ class Broker:
             ConfigError: a directory, an address or a sink cannot be used.
             StorageError: there was nothing left to serve from, see `halt`.
         """
+        # Before anything is opened: a sink that cannot be used as it is configured is an error of the
+        # configuration.
         self.sinks.create()
         async with self._stores_open():
             await self._open()
@@ -341,10 +343,13 @@ class Broker:
             try:
                 yield
             finally:
+                # Where the start failed after they were bound; otherwise they are closed already.
                 self.server.close_listeners()
+                # A cancellation, as of a program that embeds the broker, must not leave partitions open.
                 with trio.CancelScope(shield=True):
                     if self._coordinator is not None:
                         await self._coordinator.close()
+                    # Before the partitions are closed, in whose files these jobs write.
                     await self.tasks.wait_for_jobs()
                     await self.topics.close()
                     await self._close_stores()
@@ -367,6 +372,7 @@ class Broker:
         self.server.use_limits()
 
     async def _open(self) -> None:
+        # Before the topics are loaded, so that no event is missed.
         self.events.subscribe(self.sinks.on_event)
         self._follow_image()
         for listener in self.plugins.event_listeners(self):
@@ -375,6 +381,8 @@ class Broker:
         await self.topics.load()
         if self._coordinator is not None:
             await self._coordinator.open()
+        # After the topics are loaded, before anything is accepted: the addresses that are advertised have the
+        # bound ports.
         bound = self.server.bind()
         self.listeners = {name: format_address(host, port) for name, (host, port) in bound.items()}
         _warn_of_open_listeners(bound)
@@ -390,6 +398,8 @@ class Broker:
     async def _finish_serving(self) -> None:
         self._patience.deadline = trio.current_time() + self.config[keys.SHUTDOWN_TIMEOUT_MS] / 1000
         with self._patience:
+            # Before connections finish, which wait for the responses of all requests: a long poll would use
+            # up the deadline.
             self.topics.wake_all_waiters()
             if self._coordinator is not None:
                 self._coordinator.release_waiters()

@@ -165,6 +165,7 @@ def replace_file(path: str | Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             unlink(temporary)
         raise
+    # The rename itself is only durable with its directory.
     sync_directory(Path(path).parent)
 
 

@@ -33,6 +33,7 @@ class BrokerEvents:
         if not self._listeners:
             return
         self._waiting.append(event)
+        # A listener has published it: delivered now, the listeners behind would see both in the wrong order.
         if self._delivering:
             return
         self._delivering = True
@@ -43,6 +44,7 @@ class BrokerEvents:
             self._delivering = False
 
     def _deliver(self, event: Event) -> None:
+        # A copy: a listener may subscribe another one.
         for listener in tuple(self._listeners):
             try:
                 listener(event)

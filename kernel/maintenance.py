@@ -44,6 +44,7 @@ class TimedFlush:
                     # A wall clock may be set back: then the time starts again instead of never passing.
                     since = min(self._waiting_since.get(log, now), now)
                     if now - since >= flush_ms:
+                        # It is not in `seen`, so the time of what is appended meanwhile starts again.
                         flushes.start_soon(log.flush)
                     else:
                         seen[log] = since

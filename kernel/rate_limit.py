@@ -48,6 +48,7 @@ class RateLimit:
         """Return the window of `key`, None if it was only just created."""
         if key not in self._windows and len(self._windows) >= self._max_keys:
             self._forget_quiet_keys(now)
+            # Looked at again: the sweep may have made room, or was not due.
             if len(self._windows) >= self._max_keys:
                 key = _EVERYONE_ELSE
         window = self._windows.get(key)

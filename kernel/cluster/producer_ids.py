@@ -23,6 +23,8 @@ class ProducerIds:
 
     async def allocate(self) -> int:
         """Return a producer id that was never returned before."""
+        # Else two producers at the end of a block would both have one allocated, and all but one id of the
+        # first be lost.
         async with self._lock:
             producer_id = next(self._block, None)
             if producer_id is None:

@@ -54,6 +54,7 @@ class Config:
         topic_defaults = resolve_topic_defaults(resolved, self.keys)
         sinks = self._sinks(resolved)
         of_sinks = tuple(problem for sink in sinks for problem in sink.problems(resolved.invalid))
+        # Before anything is assigned: a dynamic change that is refused leaves the configuration as it was.
         refuse(resolved.problems + topic_defaults.problems + of_sinks)
         self.sinks = sinks
         self.warnings: tuple[str, ...] = resolved.warnings + topic_defaults.warnings

@@ -105,6 +105,7 @@ class ClosedLoop:
     def received(self, count: int) -> None:
         """Note that `count` bytes arrived."""
         shared = self._shared
+        # What was polled for has come: another connection may be polled for while it is served.
         if shared.polled is self:
             shared.polled = None
         if count <= SMALL_BYTES and shared.now() - self._answered_at < shared.seconds:

@@ -141,6 +141,7 @@ class Connection:
         set_holder(self)
         try:
             while True:
+                # Before `_receive`, which marks the connection as active.
                 was_quiet = not self.active_since_sweep
                 count = self._receive()
                 if count == 0:
@@ -241,12 +242,15 @@ class Connection:
         """
         pending: Parts = []
         served = 0
+        # What is sent now goes into the system's queue: the sweep has to measure that again.
         self._unsent_bytes = UNKNOWN
         try:
             # What `serve_at_once` has left is first.
             step, self._unfinished = self._unfinished or self._wire.next_step(), None
             while step is not None:
                 if type(step) is not list:
+                    # Emptied before it is sent, here and below: after an error `finally` must not send it
+                    # once more.
                     earlier, pending = pending, []
                     pending = await self._wait_for(step, earlier)  # type: ignore[arg-type]
                 else:
@@ -278,6 +282,8 @@ class Connection:
         try:
             await self._send(earlier)
         except BaseException:
+            # The request was taken from the wire already. One that changes something is shielded and
+            # completed, as after a disconnection; any other one is cancelled at once.
             with trio.CancelScope() as abandoned:
                 abandoned.cancel()
                 await answer
@@ -287,6 +293,7 @@ class Connection:
                 return await answer
             finally:
                 self._wait_scope = None
+        # The scope was cancelled: by `abort`, or by a sweep that found that the peer has left.
         if self._aborted:
             raise BrokenPipeError("the connection was ended while a request of it waited")
         # The peer has left and has sent more requests before: as in Kafka they are still executed.
@@ -339,6 +346,8 @@ class Connection:
     def _peer_receives(self) -> bool:
         """Return whether the peer received anything since the last call, of what the system has for it."""
         before, self._unsent_bytes = self._unsent_bytes, self._transport.unsent_bytes()
+        # A first measurement counts as progress if anything is in the queue, a later one only if it has
+        # changed.
         return self._unsent_bytes not in (before, 0 if before == UNKNOWN else before)
 
     @property
@@ -358,6 +367,7 @@ class Connection:
         """End gracefully: what has arrived is answered, nothing more is read."""
         self._finishing = True
         _shutdown(self._transport, socket.SHUT_RD)
+        # A request that is not whole has not arrived. It would wait for memory for bytes that are never read.
         if self._wants_memory and self._wait_scope is not None:
             self._wait_scope.cancel()
 
@@ -492,6 +502,7 @@ async def _send_bytes(transport: Transport, data: bytes | memoryview, sender: Se
     rest = memoryview(data)[sent:]
     while rest:
         await transport.wait_writable()
+        # The socket takes more, so the peer has taken some: it is slow, but not stuck.
         sender.active_since_sweep = True
         try:
             rest = rest[transport.send(rest, flags) :]
@@ -516,6 +527,8 @@ async def _send_file(transport: Transport, region: FileRegion, sender: Sender) -
     turn_ends = perf_counter() + STEP_SECONDS
     while position < end:
         if position >= resident_until:
+            # `sendfile` would wait for the device on the event loop, so each chunk is in memory before it is
+            # sent.
             resident_until = min(position + SENDFILE_CHUNK_BYTES, end)
             if not file.resident(position, resident_until - position):
                 await trio.to_thread.run_sync(file.prefetch, position, resident_until - position)
@@ -526,6 +539,8 @@ async def _send_file(transport: Transport, region: FileRegion, sender: Sender) -
             await transport.wait_writable()
             sender.active_since_sweep = True
             continue
+        # The head of the response has promised the size: without an end the peer would take the next response
+        # for these bytes.
         if sent == 0:
             raise OSError(
                 errno.ENODATA,

@@ -42,6 +42,7 @@ class ConnectionRate:
 
     def uncount(self) -> None:
         """Take back the last connection, which is not served."""
+        # As a connection that is refused does not count, a client that keeps trying gets through in the end.
         self._samples[-1][1] -= 1
 
     def is_old(self, now: float) -> bool:
@@ -58,6 +59,8 @@ class ConnectionRate:
     def _measured_seconds(self, now: float) -> float:
         elapsed = now - self._samples[0][0]
         full = int(elapsed / SAMPLE_SECONDS)
+        # As in Kafka's `Rate`: samples that are not there yet count as full ones without any, so that the
+        # first connections after a start do not look like a high rate.
         return max(elapsed + max(0, SAMPLES - 1 - full) * SAMPLE_SECONDS, SAMPLE_SECONDS)
 
 

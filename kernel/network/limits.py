@@ -106,6 +106,7 @@ class ConnectionLimits:
         self._per_listener[listener] -= 1
         self._total -= 1
         self._per_ip[host] -= 1
+        # Addresses come from peers: without this the counts of all that ever connected would stay.
         if not self._per_ip[host]:
             del self._per_ip[host]
         self._wake_waiting()
@@ -115,5 +116,7 @@ class ConnectionLimits:
         return limit is not None and self._per_listener[listener] >= limit
 
     def _wake_waiting(self) -> None:
+        # Set and replaced at once: each of those that wait looks again, and the ones without room wait for
+        # the next.
         self._one_ended.set()
         self._one_ended = trio.Event()

@@ -53,6 +53,7 @@ class BoundListener:
         accepted = 0
         while True:
             await room()
+            # `close` wakes a task that waits for the socket, but not one that waits for room.
             if self._socket.fileno() == CLOSED:
                 raise trio.ClosedResourceError
             try:
@@ -83,6 +84,7 @@ class BoundListener:
 
         A task in `accept_forever` gets `trio.ClosedResourceError`.
         """
+        # Before the close: afterwards its descriptor may be that of another file.
         trio.lowlevel.notify_closing(self._socket)
         self._socket.close()
 
@@ -117,11 +119,14 @@ def _bind(listener: Listener, config: Config) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
+        # A restart finds connections of the process before it in TIME_WAIT, which would refuse the port.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted sockets inherit it
         # As in Kafka: a machine that vanished is noticed in the end, also where idle clients are not closed.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if family == socket.AF_INET6:
+            # Only the listener on every address takes IPv4, too: two listeners may share a port if their
+            # families differ.
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not listener.host else 1)
         _set_buffer(sock, socket.SO_RCVBUF, config[keys.SOCKET_RECEIVE_BUFFER_BYTES])
         _set_buffer(sock, socket.SO_SNDBUF, config[keys.SOCKET_SEND_BUFFER_BYTES])

@@ -82,6 +82,7 @@ class QuietClients:
         if epoll is None:
             await transport.wait_readable()
             return
+        # Level-triggered: what arrived between the last receive and now is reported, too.
         epoll.register(descriptor, select.EPOLLIN)
         sleeper = self._sleepers[descriptor] = _Sleeper(trio.lowlevel.current_task(), client)
 
@@ -130,6 +131,7 @@ class QuietClients:
                 return
         except Exception as error:
             sleeper.error = error
+        # Before the task continues, which may close the socket.
         self._remove(descriptor)
         trio.lowlevel.reschedule(sleeper.task)
 

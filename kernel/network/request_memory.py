@@ -109,6 +109,7 @@ class RequestMemory:
 
     def take(self, share: MemoryShare, size_bytes: int) -> bool:
         """Raise a share to that size; return False if it does not fit, or if others wait."""
+        # Those that wait come first: small requests would keep a large one waiting forever.
         if self._queue:
             return False
         if not self._fits(share, size_bytes):
@@ -128,6 +129,7 @@ class RequestMemory:
     async def wait(self, share: MemoryShare) -> None:
         """Wait in the queue until the share is raised to what it was refused."""
         waiting = self._queue[share] = _Waiting(trio.current_time())
+        # Others may have given back since the share was refused, and then nothing would wake this one.
         self._grant()
         try:
             await waiting.granted.wait()
@@ -150,6 +152,8 @@ class RequestMemory:
         if share is None or waiting is None or now - waiting.since < PATIENCE_S:
             return
         missing = self.used_bytes - share.held_bytes + share.wanted_bytes - self.limit_bytes
+        # What was given up in an earlier sweep comes back when those connections end: no more of them than
+        # needed.
         missing -= sum(each.held_bytes for each in self._holders if each.ending)
         for hoarder in sorted(self._holders, key=attrgetter("unfinished_since")):
             if missing <= 0 or now - hoarder.unfinished_since < PATIENCE_S:

@@ -127,11 +127,13 @@ class Server:
 
     async def finish(self) -> None:
         """Accept no new connection, and wait until every request in progress is answered."""
+        # First: a connection whose accept was paused may still come, and is finished at once by `_serve`.
         self._stopping = True
         self.close_listeners()
         for connection in tuple(self._connections):
             connection.finish()
         while self._connections:
+            # No checkpoint lies between the look at the connections and the wait, so no end is missed.
             self._one_ended = trio.Event()
             await self._one_ended.wait()
 
@@ -183,6 +185,7 @@ class Server:
     def _address_pause(self, host: str, nursery: trio.Nursery) -> float:
         """Return for how many seconds a connection is held and then closed, 0 if it is served."""
         quotas = self._broker.image.quotas
+        # An image never changes, so another object means other quotas: one comparison for each connection.
         if quotas is not self._quotas:
             self._quotas = quotas
             if hosts := self._address_rates.use(quotas):
@@ -199,10 +202,12 @@ class Server:
                 _log.warning("the quota of connections of %r is not applied: no such host", host)
             else:
                 addresses[host] = [str(address[0]) for *_, address in found]
+        # Resolving takes a while: by then newer quotas may be applied, which these must not replace.
         if quotas is self._quotas:
             self._address_rates.use_hosts(quotas, addresses)
 
     async def _close_after(self, sock: socket.socket, seconds: float) -> None:
+        # Closed at once where too many are held: a flood must not take the descriptors.
         with sock:
             if self._held < min(MOST_HELD_BEFORE_CLOSING, self._limits.max_by_descriptors // HELD_SHARE):
                 self._held += 1
@@ -238,6 +243,7 @@ class Server:
         connections.start_soon(connection.run, self._when_ended, name=TASK_NAME)
 
     def _ended(self, connection: Connection) -> None:
+        # Read before the share is closed, which gives all of it back.
         held_bytes = connection.memory.held_bytes
         connection.memory.close()
         self._connections.remove(connection)

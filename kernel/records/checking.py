@@ -207,6 +207,7 @@ class _Check(_Fields):
         self._note_content(key_bytes, timestamp_delta)
 
     def _check_headers(self, count: int) -> Generator[None]:
+        # Each header has a byte at least: a count that cannot be must not begin a long loop.
         if count > self.left:
             raise _Unfit
         for index in range(count):

@@ -220,6 +220,7 @@ def unpack(codec_id: int, data: Buffer, max_bytes: int, *, magic: int = 2) -> It
     left = max_bytes
     try:
         for piece in (codec.unpack if magic else codec.unpack_v0)(memoryview(data), max_bytes):
+            # Counted here, whatever the codec does: a plugin must not be able to exceed the limit.
             left -= len(piece)
             if left < 0:
                 raise UnpackedTooLarge(max_bytes)

@@ -303,6 +303,8 @@ class _Converter:
                 break
             if after - position < least or fields[3] != magic:
                 self._refuse_message(fields, index, after - position)
+            # Before the rest is looked at: damage on the way may look like any other fault, and a retry
+            # repairs it.
             if crc32(data[position + MAGIC_AT : after]) != fields[2]:
                 raise _wrong_crc(fields[2])
             if after - position > limit:
@@ -310,6 +312,7 @@ class _Converter:
             if fields[4] & CODEC_MASK:
                 self._refuse_codec(index)
             time = NO_TIMESTAMP if magic == MAGIC_V0 else fields[5] if timestamp is None else timestamp
+            # Messages of one set mostly have one time: it is encoded and checked once for all of them.
             if time != last_time or fields[4] != last_attributes or not time_bytes:
                 if not index:
                     self._base_timestamp = time

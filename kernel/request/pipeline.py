@@ -58,6 +58,7 @@ class StagedHandler(Generic[C_contra]):
         request, started = self._form.describe(context, message), self._clock()
         try:
             outcome = self._begin(context, message, request, 0)
+        # A cancellation too: a stage that counted the request in `before` has to hear how it ended.
         except BaseException as error:
             self._fail(request, error, started)
             raise

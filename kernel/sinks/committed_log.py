@@ -209,11 +209,14 @@ def _chunk(
     batches: list[CommittedBatch] = []
     next_offset = offset
     for header, data in stored:
+        # A batch that begins at the end or beyond is not in the range; gaps that compaction left before it
+        # are.
         if header.base_offset >= end:
             return CommittedChunk(offset, max(next_offset, end), batches)
         next_offset = header.next_offset
         if not (header.is_control or (header.is_transactional and _is_aborted(header, aborted))):
             batches.append(CommittedBatch(header, data))
+    # Without progress the reader would ask for the same chunk forever.
     if next_offset <= offset:
         raise CorruptBatch(f"there is no whole batch that holds offset {offset} or a later one")
     return CommittedChunk(offset, next_offset, batches)

@@ -75,6 +75,7 @@ class Feed:
     async def __anext__(self) -> Sequence[SinkChange]:
         self._statistics.state = SinkState.RUNNING
         while True:
+            # A checkpoint in any case: a sink that is always behind must not hold the event loop.
             if self._due or self.stopping:
                 await trio.lowlevel.checkpoint()
             else:
@@ -176,6 +177,7 @@ class Feed:
         self._wake.set()
 
     def _committed(self, followed: _Followed) -> None:
+        # One note is enough until the sink takes it; further appends then find no waiter.
         followed.partition.remove_waiter(followed.waiter)
         self._due[followed] = None
         self._wake.set()
@@ -191,6 +193,7 @@ class Feed:
             if followed.reported is None:
                 changes.append(PartitionAdded(log))
                 followed.reported = log.log_start_offset
+            # No checkpoint lies between this and reading the end, so nothing is committed unnoticed.
             followed.partition.add_waiter(followed.waiter, self._isolation)
             first_offset, followed.reported = followed.reported, log.end_offset
             if first_offset < followed.reported:

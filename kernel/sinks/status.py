@@ -38,6 +38,7 @@ def write_status(file: Path, statistics: Mapping[str, SinkStatistics]) -> None:
     found = {"pid": os.getpid(), "sinks": {name: _described(each) for name, each in statistics.items()}}
     draft = file.with_name(file.name + disk.TEMPORARY_SUFFIX)
     disk.write_file(draft, json.dumps(found, indent=1).encode(), durable=False)
+    # So that a reader finds the old content or the new, and never a part.
     disk.rename(draft, file)
 
 
@@ -66,6 +67,7 @@ def _is_running(process_id: int) -> bool:
         os.kill(process_id, 0)
     except ProcessLookupError:
         return False
+    # There is such a process, of another user.
     except PermissionError:
         pass
     return True

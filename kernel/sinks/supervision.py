@@ -78,6 +78,7 @@ class SupervisedSink:
             failure = await self._run_once(lifespan)
             if failure is None:
                 break
+            # A run that lasted is no part of a row of failures: the next one need not wait long.
             if (trio.current_time() - started) * 1000 >= longest_ms:
                 backoff_ms = first_ms
             self._note_failure(failure, backoff_ms)
@@ -123,6 +124,7 @@ class SupervisedSink:
     async def _run_once(self, lifespan: Lifespan) -> BaseException | None:
         """Run a sink with a feed of its own; return its error, None if it has returned."""
         try:
+            # The object of `create` is for the first run only: a failed one may have kept anything.
             sink, self._created = self._created or self._new_sink(), None
             feed = await self._new_feed()
         except (ConfigError, PluginError, InvalidRegularExpression) as error:
@@ -135,6 +137,7 @@ class SupervisedSink:
                 nursery.cancel_scope.cancel()
         finally:
             self._feed, self._statistics.state = None, SinkState.WAITING
+            # Whatever ended the run: waiters that stay would be called by each append.
             feed.close()
         if failure is None and not feed.stopping:
             _log.warning("sink %s has ended by itself; it runs again when the broker is restarted", self.name)
@@ -144,6 +147,7 @@ class SupervisedSink:
         """Return the error of a run; a program that a sink embeds may also try to end the process."""
         try:
             await sink.run(feed)
+        # SystemExit derives from BaseException alone, and would end the broker.
         except (Exception, SystemExit) as error:
             return error
         except trio.Cancelled:

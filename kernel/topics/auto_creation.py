@@ -36,6 +36,7 @@ class AutoCreation:
         if name in self._waiting or len(self._waiting) >= MAX_WAITING or self._topics.closing:
             return
         self._waiting[name] = None
+        # The entry stays until its topic is created, so the first one means that no job runs.
         if len(self._waiting) == 1:
             self._tasks.once("create topics", self._create_all)
 
@@ -50,4 +51,6 @@ class AutoCreation:
                         _log.warning("topic %r, which a client requested, is not created: %s", name, error)
                 del self._waiting[name]
         finally:
+            # After a cancellation or an unexpected error no job is left that would empty it, and no later
+            # request would begin one.
             self._waiting.clear()

@@ -55,6 +55,7 @@ class Reservations:
             ]
             partitions += await self._replicas.open([*chain.from_iterable(specs)])
             await self._replicas.load_state(partitions)
+        # A cancellation too: the directories belong to no topic, and no later request knows of them.
         except BaseException:
             await self._replicas.discard(partitions)
             raise

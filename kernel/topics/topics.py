@@ -168,6 +168,7 @@ class Topics:
             return topic
         try:
             return await self.create(self._internal.get(name) or TopicSpec(name))
+        # Another request has created it since the look above.
         except TopicAlreadyExists:
             return self.get(name)
 
@@ -209,6 +210,7 @@ class Topics:
     async def follow(self, change: ImageChange) -> None:
         """Delete, create and change topics as a delta does."""
         delta = change.delta
+        # First: a topic that was deleted and created again in one delta needs its name.
         await self._remove([topic for name in delta.topics if (topic := self._replaced(name, delta))])
         pace = Pace()
         for record in delta.topics.values():
@@ -246,6 +248,7 @@ class Topics:
         if len(record.partitions) > first:
             added = await self._new_partitions(record, topic.config, first, pace)
             topic.partitions += added
+            # Served only when they are assigned and configured: requests may come at the next checkpoint.
             self._replicas.serve(added)
             self.version += 1
             _log.info("topic %s has %d partitions now", topic.name, len(topic.partitions))
@@ -281,6 +284,7 @@ class Topics:
             return
         pace = Pace()
         for topic in topics:
+            # Out of sight before the logs are deleted, so that no request finds a topic without them.
             del self._by_name[topic.name], self._by_id[topic.topic_id.bytes]
             self._replicas.withdraw(topic.partitions)
             self.version += 1
@@ -308,6 +312,7 @@ class Topics:
 
     def wake_all_waiters(self) -> None:
         """Answer every long poll now, and later ones at once: the broker stops."""
+        # Before the waiters are woken: a fetch that reads again must not wait again.
         self.closing = True
         self._replicas.abandon_waiters()
 
