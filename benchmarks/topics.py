@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 30.0
 _RETRY_PAUSE_S = 0.1
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_LED_SOON = frozenset(
+    (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
+)
 _numbers = count(1)
 
 
@@ -47,6 +52,24 @@ def create_topics(
                 if not starting or time.monotonic() > deadline:
                     raise
         if wanted:
+            time.sleep(_RETRY_PAUSE_S)
+    _wait_for_leaders(admin, partitions, deadline)
+
+
+def _wait_for_leaders(admin: AdminClient, partitions: Mapping[str, int], deadline: float) -> None:
+    """Wait until each partition is led: Apache Kafka says that a topic is there a moment earlier."""
+    waiting = [TopicPartition(name, index) for name, count in partitions.items() for index in range(count)]
+    while waiting:
+        asked = admin.list_offsets(dict.fromkeys(waiting, _LATEST), request_timeout=_TIMEOUT_S)
+        waiting = []
+        for partition, future in asked.items():
+            try:
+                future.result()
+            except KafkaException as error:
+                if error.args[0].code() not in _LED_SOON or time.monotonic() > deadline:
+                    raise
+                waiting.append(partition)
+        if waiting:
             time.sleep(_RETRY_PAUSE_S)
 
 
