@@ -21,7 +21,7 @@ import trio
 from tidelog.kernel.network.busy_poll import yield_processor
 
 PIECE_BYTES: Final = 128 * 1024
-"""Of a response that gives way: about 50 µs."""
+"""Of a file in one call, about 50 µs; after each of them a response that shares turns gives way."""
 SHORT_SECONDS: Final = 0.0003
 """More than the threads of a client need for an answer; what is longer counts as lost."""
 LOST_SHARE: Final = 0.03
