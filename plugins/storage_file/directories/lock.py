@@ -42,8 +42,9 @@ class DirectoryLock:
 
     def release(self) -> None:
         """Release the lock; the file stays, as in Apache Kafka."""
-        _locked_here.discard(self._directory)
+        # Another broker of this process would get a lock in between that this close releases.
         disk.close(self._fd)
+        _locked_here.discard(self._directory)
 
 
 def _in_use(directory: Path) -> ConfigError:

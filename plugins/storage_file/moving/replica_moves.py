@@ -164,7 +164,9 @@ class ReplicaMoves:
             finally:
                 # The metadata must name the directory that has the whole log: the next start serves that one.
                 if not swapped:
-                    await self._assign(move.partition, move.source.id_bytes)
+                    # Also when this task is cancelled, which would end the wait for the store at once.
+                    with trio.CancelScope(shield=True):
+                        await self._assign(move.partition, move.source.id_bytes)
             if swapped:
                 self._moved(move.partition, str(move.target.path))
                 await trio.to_thread.run_sync(move.remove_source)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.storage_file.files import LogDirectoryHarness
+from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock
@@ -87,3 +88,22 @@ async def test_a_storage_that_could_not_open_holds_no_lock(harness: LogDirectory
     with pytest.raises(ConfigError):
         await harness.open_again()
     DirectoryLock(harness.log_dir).release()
+
+
+def test_release_keeps_a_broker_of_this_process_out_until_the_file_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, refused = DirectoryLock(tmp_path), list[str]()
+    close = disk.close
+
+    def close_late(fd: int) -> None:
+        with pytest.raises(ConfigError) as raised:
+            DirectoryLock(tmp_path)
+        refused.append(str(raised.value))
+        close(fd)
+
+    monkeypatch.setattr(disk, "close", close_late)
+    lock.release()
+    monkeypatch.undo()
+    assert len(refused) == 1
+    DirectoryLock(tmp_path).release()

@@ -10,6 +10,8 @@ import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import trio
@@ -27,10 +29,12 @@ from tidelog.kernel.errors import LogDirNotFound, StorageError
 from tidelog.kernel.log import Isolation, UnifiedLog
 from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.events import Event, PartitionMoved
-from tidelog.kernel.seams.storage import LogDirectoryView
+from tidelog.kernel.seams.storage import LogDirectoryView, TopicPartition
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.harness import headers_of, read_all
+from tidelog.plugins.storage_file.moving.replica_move import ReplicaMove
+from tidelog.plugins.storage_file.moving.replica_moves import ReplicaMoves
 from tidelog.plugins.storage_file.testing import FailingDisk
 from tidelog.plugins.storage_file.testing.interposing import Interposer
 
@@ -407,3 +411,47 @@ async def test_release_idle_in_a_thread_closes_idle_files_on_the_event_loop(tmp_
         await trio.to_thread.run_sync(release)
         await trio.to_thread.run_sync(release)
         await eventually(lambda: segment.log is None)
+
+
+class WaitingMove:
+    """A move that is decided, and whose swap has to wait for a reader forever."""
+
+    partition = TopicPartition("t", 0)
+    name = "t-0.future"
+    source = SimpleNamespace(id_bytes=b"source", path=Path("source"))
+    target = SimpleNamespace(id_bytes=b"target", path=Path("target"), futures={})
+    cancelled = decided = False
+    is_in_sync = True
+
+    def wanted(self) -> bool:
+        return True
+
+    def copy_some(self, limit: int) -> int:
+        return 0
+
+    def join(self) -> bool:
+        return True
+
+    def swap(self) -> bool:
+        return False
+
+    def make_durable(self) -> None:
+        """Nothing was copied."""
+
+    begin_swap = end = make_durable
+
+
+async def test_a_move_that_is_cancelled_before_its_swap_leaves_the_partition_to_its_source() -> None:
+    assigned: list[bytes] = []
+
+    async def assign(_partition: TopicPartition, directory: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        assigned.append(directory)
+
+    moves = ReplicaMoves(assign, lambda _partition, _path: None, lambda: 1 << 30)
+    moves.begin(cast("ReplicaMove", WaitingMove()))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(moves.run_next)
+        await eventually(lambda: bool(assigned))
+        nursery.cancel_scope.cancel()
+    assert assigned == [b"target", b"source"]
