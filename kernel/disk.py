@@ -99,6 +99,7 @@ def write_all(fd: int, data: bytes | bytearray | memoryview, position: int) -> N
     rest = memoryview(data)
     while rest:
         written = pwrite(fd, rest, position)
+        # Without an error and without progress: the loop would never end.
         if not written:
             raise full_error("the disk took none of the bytes")
         rest = rest[written:]

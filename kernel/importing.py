@@ -33,6 +33,8 @@ class _ShortSwitches:
     @contextmanager
     def hold(self) -> Generator[None]:
         """Shorten the interval until the block ends, and those of others that have begun meanwhile."""
+        # The first that begins saves the usual interval, and the last that ends restores it, in whichever
+        # order they end.
         if not self._imports:
             self._usual = sys.getswitchinterval()
             sys.setswitchinterval(min(self._usual, SWITCH_SECONDS))

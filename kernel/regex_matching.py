@@ -53,6 +53,7 @@ def takes_too_long(regex: str) -> InvalidRegularExpression:
 
 
 def _match_all(regexes: Sequence[Regex | str], texts: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    # CPU time of this thread: on a busy machine an expression must not fail because others had the processor.
     until = time.thread_time() + MATCHING_SECONDS
     found: dict[str, frozenset[str]] = {}
     for each in regexes:

@@ -48,6 +48,7 @@ class BrokerLoggers:
         loggers = _loggers()
         before = {name: _level_name(each.level) for name, each in loggers.items() if each.level}
         after = alter(before)
+        # All of them are checked before the first is set, so that a refused request changes nothing.
         for name, level in after.items():
             if name not in loggers:
                 raise InvalidConfig(f"Logger {name} does not exist!")

@@ -126,6 +126,7 @@ class ConfigKeys:
 
     def _add(self, key: ConfigKey[object]) -> None:
         names = self._by_scope[key.scope]
+        # Two plugins may declare the same key alike, such as one that both read.
         if names.get(key.name) == key:
             return
         for name in (key.name, *key.aliases):

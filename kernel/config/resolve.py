@@ -111,6 +111,8 @@ def _take_layer(layer: Layer, keys: ConfigKeys, found: _Findings) -> None:
         other = names_here.setdefault(key.name, setting)
         if other is not setting:
             found.problems.append(f"{_shown(setting, key)}: is set twice, also as {other.name}; keep one")
+        # Layers come from the strongest to the weakest: the first value stays. Weaker ones are parsed all the
+        # same, so that a bad value in a file is reported though it is overridden.
         elif key.name not in found.values:
             found.values[key.name] = value
             found.origins[key.name] = setting.origin

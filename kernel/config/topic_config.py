@@ -33,6 +33,8 @@ class TopicConfig:
 
     def derive(self, make: Callable[[TopicConfig], T]) -> T:
         """Return `make(self)`, the same object for every call with this `make`."""
+        # Kept with the configuration, which all partitions of a topic share: thousands of them have one
+        # object.
         found = self._derived.get(make)
         if found is None:
             found = self._derived[make] = make(self)

@@ -31,6 +31,7 @@ def checked_topic_config(
     For existing topics: one that was created while some plugin was installed still opens without it.
     """
     if not overrides:
+        # One object for all such topics, with what was derived of it.
         return config.default_topic_config, []
     values = {name: default.value for name, default in config.topic_defaults.items()}
     problems: list[str] = []

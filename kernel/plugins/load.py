@@ -40,6 +40,8 @@ def load_plugins(blocked: Sequence[str] = (), extra: Sequence[str] = ()) -> Plug
     plugins = Plugins(manager, tuple(candidates.values()), blocked)
     by_module = {manager.get_plugin(candidate.name): candidate for candidate in wanted}
     try:
+        # After all plugins are registered, as any of them may declare hooks, and before the check for hooks
+        # that no one declares.
         _add_hookspecs(manager, plugins)
         manager.check_pending()
     except pluggy.PluginValidationError as error:
@@ -60,6 +62,7 @@ def load_usable_plugins(sources: Sources) -> tuple[Plugins, Mapping[str, PluginE
     blocked, extra = early_value(sources, PLUGINS_BLOCKED), early_value(sources, PLUGINS)
     while True:
         try:
+            # From the beginning each time; each round blocks one more plugin, so it ends.
             plugins = load_plugins((*blocked, *refused), extra)
             plugins.check()
         except PluginError as error:

@@ -242,6 +242,7 @@ class Plugins:
                         plugin,
                     )
                 found.append(cast("RequestStage", stage))
+        # A stable sort: stages of one phase stay in the order of loading.
         return sorted(found, key=lambda stage: stage.phase)
 
     def commands(self) -> list[click.Command]:
@@ -255,6 +256,7 @@ class Plugins:
         """
         callees = self._callees(hook)
         for callee in callees:
+            # One plugin at a time, so that an error and a returned object have an owner.
             others = [item.plugin for item in callees if item is not callee]
             try:
                 caller = self._manager.subset_hook_caller(hook, others)

@@ -136,6 +136,8 @@ def parse_header(data: Buffer, position: int = 0) -> BatchHeader:
         CorruptBatch: fewer than 61 bytes are left, or the magic byte is none of 0, 1 and 2.
         UnsupportedMessageFormat: the magic byte is 0 or 1, an older message set.
     """
+    # The magic first: it is at the same place in all formats, and a message of the old ones may be shorter
+    # than a header.
     if len(data) - position <= MAGIC_AT:
         raise CorruptBatch(
             f"{len(data) - position} bytes cannot hold a record batch (at least {HEADER_BYTES})"
@@ -174,6 +176,7 @@ def parse_message(data: Buffer, position: int = 0) -> BatchHeader:
         raise CorruptBatch(f"{left} bytes cannot hold a message (at least {LEAST_MESSAGE_BYTES[0]})")
     offset, length, crc, magic, attributes, timestamp = _MESSAGE_HEAD.unpack_from(data, position)
     if not magic:
+        # Format 0 has no timestamp: what was read there belongs to key and value.
         attributes, timestamp = attributes & CODEC_MASK, NO_TIMESTAMP
     return BatchHeader(
         base_offset=offset,
@@ -215,6 +218,7 @@ def split_batches(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
     position = 0
     while len(data) - position >= HEADER_BYTES:
         header = parse_header(data, position)
+        # A length below that of the header would move `position` by too little, or back.
         if header.batch_length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
             raise CorruptBatch(f"a batch of {header.size} bytes is announced at offset {header.base_offset}")
         batch = data[position : position + header.size]

@@ -112,6 +112,8 @@ class RecordBlock:
         chosen = copy(self)
         for name in _COLUMNS:
             setattr(chosen, name, getattr(self, name)[mask])
+        # How many chosen records come before each batch's first one: a batch without any begins where it
+        # ends.
         chosen.first = np.concatenate(([0], np.cumsum(mask)))[self.first]
         return chosen
 
@@ -176,6 +178,7 @@ def _uncompressed(
 ) -> tuple[bytes, Sequence[tuple[int, int]]]:
     """Return bytes with the records of the first batches, and where those of each one begin and end."""
     begins, ends = batches.position + HEADER_BYTES, batches.position + batches.size
+    # Uncompressed records are used where they lie, without a copy.
     if not batches.codec.any():
         return content, [*zip(begins.tolist(), ends.tolist(), strict=True)]
     pieces: list[Buffer] = []

@@ -80,6 +80,7 @@ def decode_marker(batch: Buffer, header: BatchHeader) -> EndMarker | None:
     if len(key) < _KEY.size:
         raise CorruptBatch(f"the control record at offset {record.offset} has a key of {len(key)} bytes")
     version, kind = _KEY.unpack_from(key)
+    # A newer version is read as far as it is known; other types of control records are no markers.
     if version < VERSION or kind not in (ABORT, COMMIT):
         return None
     if len(value) < _VALUE.size:

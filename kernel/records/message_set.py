@@ -149,6 +149,8 @@ def iter_messages(data: Buffer, header: BatchHeader, most_bytes: int = MAX_SET_B
         return
     shift = 0
     if header.magic == MAGIC_V1:
+        # A pass of its own, without the bytes of the messages: the wrapper has the offset of the last one,
+        # and the first one cannot be returned before that is known.
         last = max((entry.offset for entry in _wrapped(view, header, 0)), default=0)
         shift = header.base_offset - last
     for entry in _wrapped(view, header, most_bytes):

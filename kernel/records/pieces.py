@@ -33,6 +33,7 @@ class PieceReader:
         size = max(size, 0)
         while size > (there := len(self.data) - self.position):
             size -= there
+            # Not `hold`: what is skipped is not joined, so that no more than a piece is in memory.
             self.data, self.position = next(self._pieces, b""), 0
             if not self.data and not self.hold(1):
                 raise _beyond(size)

@@ -89,6 +89,7 @@ class PlacedBatches(Sequence[PlacedBatch]):
         headers: Headers = np.frombuffer(packed, _HEADER)
         wrong = np.flatnonzero(headers["magic"] != MAGIC_V2)
         if wrong.size:
+            # Raises: it composes the error that a single header gets.
             parse_header(content, positions[int(wrong[0])])
         return cls(headers, np.array(positions, np.int64))
 

@@ -121,6 +121,8 @@ def _scanned(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[tu
     for piece in _pieces(batch, header):
         held.append(bytes(piece))
         there += len(piece)
+        # Joined only when the next record may be whole: else a long one in many pieces would be copied with
+        # each of them.
         if there < needed:
             continue
         data, fields = b"".join(held) if len(held) > 1 else held[0], BytesWriter()
@@ -146,6 +148,7 @@ def _needed(scanner: Scanner, data: bytes, position: int, most_bytes: int) -> in
     try:
         length, start = read_varint(data, position)
     except CorruptBatch:
+        # With so many bytes there the length is not cut off but too long.
         if left >= MAX_VARINT_BYTES:
             raise
         return left + 1
@@ -175,6 +178,7 @@ class _Cut(PieceReader):
 
     def length(self) -> int:
         """Take the length of a record."""
+        # There may be fewer, at the end of the last record: `read_varint` finds out.
         self.hold(MAX_VARINT_BYTES)
         length, self.position = read_varint(self.data, self.position)
         if length < 0:

@@ -65,6 +65,7 @@ def whole_header(data: Buffer, position: int, end: int) -> BatchHeader | None:
     magic = data[position + MAGIC_AT]
     if magic <= MAGIC_V2 and position + LEAST_BYTES[magic] > end:
         return None
+    # A magic above 2 goes there, too, and is refused.
     header = parse_header(data, position) if magic >= MAGIC_V2 else parse_message(data, position)
     if header.size < LEAST_BYTES[magic]:
         raise CorruptBatch(f"the batch at offset {header.base_offset} cannot have {header.size} bytes")
