@@ -22,16 +22,16 @@ from tidelog.plugins.coordinator.consumer_groups import checks
 from tidelog.plugins.coordinator.consumer_groups.assigning import assign
 from tidelog.plugins.coordinator.consumer_groups.draft import Decision, Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.machine import (
+    reconcile,
+    replace_static_member,
+    update_member,
+)
 from tidelog.plugins.coordinator.consumer_groups.member import (
     ClassicProtocol,
     ConsumerGroupMember,
     MemberProfile,
     MemberState,
-)
-from tidelog.plugins.coordinator.consumer_groups.membership import (
-    reconcile,
-    replace_static_member,
-    update_member,
 )
 from tidelog.plugins.coordinator.consumer_groups.migration import encoded_assignment
 from tidelog.plugins.coordinator.consumer_groups.settings import Context

@@ -31,9 +31,8 @@ from tidelog.plugins.coordinator.consumer_groups import checks, classic_members
 from tidelog.plugins.coordinator.consumer_groups.assigning import is_large
 from tidelog.plugins.coordinator.consumer_groups.background_assignment import BackgroundAssignment
 from tidelog.plugins.coordinator.consumer_groups.draft import Decision, Draft
-from tidelog.plugins.coordinator.consumer_groups.heartbeats import answer_to, changes_nothing
+from tidelog.plugins.coordinator.consumer_groups.machine import answer_to, changes_nothing, depart
 from tidelog.plugins.coordinator.consumer_groups.member import ConsumerGroupMember
-from tidelog.plugins.coordinator.consumer_groups.membership import depart
 from tidelog.plugins.coordinator.consumer_groups.migration import may_downgrade
 from tidelog.plugins.coordinator.consumer_groups.records import CurrentChange, MemberChange, removal_of
 from tidelog.plugins.coordinator.consumer_groups.timers import Overdue, Timer, Timers

@@ -31,7 +31,7 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
     HeartbeatAnswer,
 )
 from tidelog.plugins.coordinator.classic_groups.live_group import LiveClassicGroup
-from tidelog.plugins.coordinator.consumer_groups import checks, heartbeats
+from tidelog.plugins.coordinator.consumer_groups import checks, machine
 from tidelog.plugins.coordinator.consumer_groups.draft import Decision, Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.live_group import LiveConsumerGroup
@@ -72,7 +72,7 @@ class ConsumerGroups:
         if request.member_epoch < JOIN_EPOCH:
             group = _existing(group, f"Group {group_id} not found.")
             context = shared.context(group_id)
-            return await group.heartbeat_decided(lambda state: heartbeats.leave(state, request, context))
+            return await group.heartbeat_decided(lambda state: machine.leave(state, request, context))
         state = ConsumerGroup(group_id) if group is None else group.state
         context = shared.context(group_id, await self._resolve(state, request))
         group = self._find_active(group_id)
@@ -100,7 +100,7 @@ class ConsumerGroups:
     ) -> HeartbeatAnswer:
         def decide(state: ConsumerGroup) -> Generator[None, None, Decision[HeartbeatAnswer]]:
             assigning = group.is_being_assigned
-            return heartbeats.heartbeat(state, request, attrs.evolve(context, assigning=assigning))
+            return machine.heartbeat(state, request, attrs.evolve(context, assigning=assigning))
 
         return await group.heartbeat_decided(decide)
 
@@ -163,7 +163,7 @@ class ConsumerGroups:
             upgraded = await run(upgrade(classic, context))
         # No one else has this group yet, so that it may have the members before their records are in the log.
         state = upgraded.merge()
-        answer, draft = await run(heartbeats.heartbeat(state, request, context))
+        answer, draft = await run(machine.heartbeat(state, request, context))
         draft = draft or Draft(state)
         draft.changes[:0] = upgraded.changes
         group = LiveConsumerGroup(state, shared.runtime.partition_for(group_id), shared)
