@@ -17,8 +17,7 @@ from tidelog.plugins.coordinator.consumer_groups.records import CHANGES as CONSU
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
 from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups, Shared, settings_of
 from tidelog.plugins.coordinator.consumer_groups.topics import BrokerTopics
-from tidelog.plugins.coordinator.groups.registry import GroupRegistry
-from tidelog.plugins.coordinator.groups.replay import GroupsOfLog
+from tidelog.plugins.coordinator.groups.registry import GroupRegistry, GroupsOfLog
 from tidelog.plugins.coordinator.groups.replies import ReplyQueue
 from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
 from tidelog.plugins.coordinator.offsets.service import Offsets
