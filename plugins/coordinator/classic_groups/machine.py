@@ -60,7 +60,8 @@ def join(group: ClassicGroup, request: JoinRequest, reply: Reply[Joined], now_ms
         write = _join(group, request, reply, now_ms)
     except BrokerError as error:
         # The others may have answers, too: a member that a full group rejects was the last one to wait for.
-        group.members.answer(reply, error)
+        # Without its traceback, which has this frame and with it the reply that keeps the error.
+        group.members.answer(reply, error.with_traceback(None))
     return group.decided(write)
 
 
@@ -257,7 +258,7 @@ def sync(group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms
     try:
         write = _sync(group, request, reply)
     except BrokerError as error:
-        group.members.answer(reply, error)
+        group.members.answer(reply, error.with_traceback(None))  # as in `join`
     return group.decided(write)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 import trio
 
@@ -83,9 +83,7 @@ class WaitingReply(Generic[T]):
         """
         if self._durable is not None or self._outcome is None:
             return None
-        if isinstance(self._outcome, BrokerError):
-            raise self._outcome
-        return self._outcome
+        return self._given()
 
     async def wait(self) -> T:
         """Return the reply, once it may be given.
@@ -97,11 +95,18 @@ class WaitingReply(Generic[T]):
             await self._wait_until_set()
         if self._durable is not None:
             await self._durable()
+        return self._given()
+
+    def _given(self) -> T:
         outcome = self._outcome
-        if isinstance(outcome, BrokerError):
+        if not isinstance(outcome, BrokerError):
+            return cast("T", outcome)
+        # Its traceback has this object and this frame: in them it would be left to the garbage collector.
+        self._outcome = None
+        try:
             raise outcome
-        assert outcome is not None  # noqa: S101 -- `set` was called
-        return outcome
+        finally:
+            del outcome
 
     async def _wait_until_set(self) -> None:
         self._waiting = woken = trio.Event()
