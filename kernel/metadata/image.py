@@ -14,6 +14,7 @@ from uuid import UUID
 
 import attrs
 
+from tidelog.kernel.metadata.acls import AclEntry
 from tidelog.kernel.metadata.client_quotas import QuotaEntity
 from tidelog.kernel.metadata.persistent_map import PersistentMap
 from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
@@ -97,10 +98,11 @@ class BrokerImage(NamedTuple):
 
 @attrs.frozen
 class MetadataImage:
-    """Topics by name, configuration of other resources, quotas, credentials, features and brokers.
+    """Topics by name, configuration of other resources, quotas, credentials, ACLs, features and brokers.
 
-    A resource, entity or feature without settings is not in it. `features_epoch` grows with each change of a
-    level, `next_producer_id` is the first that was never allocated.
+    A resource, entity or feature without settings is not in it. `acls` are by their id (16 bytes).
+    `features_epoch` grows with each change of a level, `next_producer_id` is the first that was never
+    allocated.
     """
 
     cluster_id: str = ""
@@ -114,6 +116,7 @@ class MetadataImage:
     credentials: PersistentMap[CredentialKey, ScramCredential] = attrs.field(
         factory=PersistentMap[CredentialKey, ScramCredential]
     )
+    acls: PersistentMap[bytes, AclEntry] = attrs.field(factory=PersistentMap[bytes, AclEntry])
     features: Mapping[str, int] = attrs.field(factory=dict[str, int])
     features_epoch: int = 0
     brokers: Mapping[int, BrokerImage] = attrs.field(factory=dict[int, BrokerImage])
@@ -148,6 +151,7 @@ class MetadataDelta:
     credentials: Mapping[CredentialKey, ScramCredential | None] = attrs.field(
         factory=dict[CredentialKey, "ScramCredential | None"]
     )
+    acls: Mapping[bytes, AclEntry | None] = attrs.field(factory=dict[bytes, "AclEntry | None"])
     features: Mapping[str, int] = attrs.field(factory=dict[str, int])
     features_epoch: int | None = None
     brokers: Mapping[int, BrokerImage | None] = attrs.field(factory=dict[int, "BrokerImage | None"])
@@ -171,6 +175,7 @@ class MetadataDelta:
             configs=_updated(image.configs, {key: value or None for key, value in self.configs.items()}),
             quotas=_updated(image.quotas, {key: value or None for key, value in self.quotas.items()}),
             credentials=_updated(image.credentials, self.credentials),
+            acls=_updated(image.acls, self.acls),
             features=_without_zeros({**image.features, **self.features}) if self.features else image.features,
             features_epoch=image.features_epoch if self.features_epoch is None else self.features_epoch,
             brokers=_present({**image.brokers, **self.brokers}) if self.brokers else image.brokers,
@@ -186,6 +191,7 @@ class MetadataDelta:
             {**self.configs, **later.configs},
             {**self.quotas, **later.quotas},
             {**self.credentials, **later.credentials},
+            {**self.acls, **later.acls},
             {**self.features, **later.features},
             self.features_epoch if later.features_epoch is None else later.features_epoch,
             {**self.brokers, **later.brokers},

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from tidelog.kernel.metadata import NO_DIRECTORY, ConfigResource, MetadataDelta, PartitionImage, TopicImage
+from tidelog.kernel.metadata.acls import AclEntry
 from tidelog.kernel.metadata.client_quotas import QuotaEntity
 from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.features import ELR_VERSION
@@ -20,6 +21,7 @@ from tidelog.plugins.metadata_kraft.image import (
     RecordImage,
     Resource,
     TopicRecords,
+    acl_record,
     credential_record,
     quota_record,
 )
@@ -62,6 +64,7 @@ class Changes:
         for entity, quotas in delta.quotas.items():
             yield from self._put_quotas(entity, quotas)
         yield from self._put_credentials(delta.credentials)
+        yield from self._put_acls(delta.acls)
         yield from level_changes(self._image, delta.features)
         if delta.next_producer_id is not None:
             record = cluster.ProducerIdsRecord(
@@ -100,6 +103,15 @@ class Changes:
                 yield settings.RemoveUserScramCredentialRecord(name=key.user, mechanism=key.mechanism), 0
             else:
                 yield credential_record(key, credential), 0
+
+    def _put_acls(self, changes: Mapping[bytes, AclEntry | None]) -> Iterator[Change]:
+        for acl_id, entry in changes.items():
+            if entry == self._image.acls.get(acl_id):
+                continue
+            if entry is None:
+                yield settings.RemoveAccessControlEntryRecord(id=acl_id), 0
+            else:
+                yield acl_record(acl_id, entry), 0
 
     def _partitions(self, topic: TopicRecords, record: TopicImage) -> Iterator[Change]:
         version = partition_version(self._image.metadata_version)

@@ -53,6 +53,7 @@ class Delivery:
             PersistentMap({key: dict(values) for key, values in configs if key is not None}),
             PersistentMap({entity: dict(quotas) for entity, quotas in records.quotas.items()}),
             PersistentMap(records.credentials),
+            PersistentMap(records.acls),
             dict(records.features),
             0,
             {node_id: self._broker(broker) for node_id, broker in records.brokers.items()},
@@ -77,6 +78,7 @@ class Delivery:
             {key: dict(values) for key, values in configs if key is not None},
             {entity: dict(records.quotas.get(entity, {})) for entity in touched.entities},
             {key: records.credentials.get(key) for key in touched.credentials},
+            {acl_id: records.acls.get(acl_id) for acl_id in touched.acls},
             {name: records.features.get(name, 0) for name in touched.features},
             None,
             {node_id: self._broker(records.brokers[node_id]) for node_id in touched.brokers},
@@ -125,6 +127,7 @@ class _Touched:
         self.resources: dict[Resource, None] = {}
         self.entities: dict[QuotaEntity, None] = {}
         self.credentials: dict[CredentialKey, None] = {}
+        self.acls: dict[bytes, None] = {}
         self.features: dict[str, None] = {}
         self.brokers: dict[int, None] = {}
 
@@ -150,6 +153,11 @@ class _Touched:
                 | settings.RemoveUserScramCredentialRecord(name=name, mechanism=mechanism)
             ):
                 self.credentials[CredentialKey(name, mechanism)] = None
+            case (
+                settings.AccessControlEntryRecord(id=acl_id)
+                | settings.RemoveAccessControlEntryRecord(id=acl_id)
+            ):
+                self.acls[acl_id] = None
             case cluster.FeatureLevelRecord(name=name):
                 self.features[name] = None
             case (

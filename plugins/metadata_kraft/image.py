@@ -1,7 +1,7 @@
 """Image of the cluster: the state described by the metadata log, and the records that rebuild it.
 
-Records that this broker has no use for (access control entries, delegation tokens, and types that it does not
-know) are kept as they are and go into every snapshot.
+Records that this broker has no use for (delegation tokens, and types that it does not know) are kept as they
+are and go into every snapshot.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from tidelog.plugins.metadata_kraft.records.settings import (
     ConfigRecord,
     DelegationTokenRecord,
     PartOfEntity,
-    RemoveAccessControlEntryRecord,
     RemoveDelegationTokenRecord,
     UserScramCredentialRecord,
 )
@@ -29,6 +28,7 @@ from tidelog.plugins.metadata_kraft.records.topics import TopicRecord
 from tidelog.plugins.metadata_kraft.records.types import partition_version, registration_version
 
 if TYPE_CHECKING:
+    from tidelog.kernel.metadata.acls import AclEntry
     from tidelog.kernel.metadata.client_quotas import QuotaEntity
     from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
     from tidelog.plugins.metadata_kraft.encoding import FramedRecord
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from tidelog.plugins.schema.types import Uuid
 
 
-def _entry(record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> Hashable:
-    return ("acl", record.id)
-
-
 def _token(record: DelegationTokenRecord | RemoveDelegationTokenRecord) -> Hashable:
     return ("token", record.token_id)
 
@@ -53,13 +49,10 @@ def _migration(record: ZkMigrationStateRecord) -> Hashable:
 
 
 _SUBJECT_OF: dict[type[Any], Callable[[Any], Hashable]] = {
-    AccessControlEntryRecord: _entry,
-    RemoveAccessControlEntryRecord: _entry,
     DelegationTokenRecord: _token,
     RemoveDelegationTokenRecord: _token,
     ZkMigrationStateRecord: _migration,
 }
-_REMOVALS = (RemoveAccessControlEntryRecord, RemoveDelegationTokenRecord)
 
 KEPT_TYPES = frozenset(_SUBJECT_OF)
 
@@ -85,7 +78,7 @@ class KeptRecords:
         subject = _SUBJECT_OF[type(message)](message)
         # One that is replaced moves to the end: they are read again in the order in which they were written.
         self._values.pop(subject, None)
-        if not isinstance(message, _REMOVALS):
+        if not isinstance(message, RemoveDelegationTokenRecord):
             self._values[subject] = record.value
 
 
@@ -106,7 +99,7 @@ class TopicRecords:
 
 @attrs.define(eq=True)
 class RecordImage:
-    """Topics by id, configuration by resource, quotas by entity, credentials, and everything else in the log.
+    """Topics and ACLs by id, configuration by resource, quotas by entity, and everything else in the log.
 
     `next_producer_id` is the first that was never given out. `kept` are records that this broker has no use
     for but never loses. `removed_topics` are the ids and names of topics that were
@@ -120,6 +113,7 @@ class RecordImage:
     credentials: dict[CredentialKey, ScramCredential] = attrs.field(
         factory=dict["CredentialKey", "ScramCredential"]
     )
+    acls: dict[Uuid, AclEntry] = attrs.field(factory=dict[bytes, "AclEntry"])
     features: dict[str, int] = attrs.field(factory=dict[str, int])
     brokers: dict[int, RegisterBrokerRecord] = attrs.field(factory=dict[int, "RegisterBrokerRecord"])
     controllers: dict[int, RegisterControllerRecord] = attrs.field(
@@ -168,6 +162,8 @@ def image_records(image: RecordImage) -> Iterator[bytes]:
             yield frame(quota_record(entity, key, quota))
     if image.next_producer_id:
         yield frame(ProducerIdsRecord(broker_id=NO_BROKER, next_producer_id=image.next_producer_id))
+    for acl_id, entry in image.acls.items():
+        yield frame(acl_record(acl_id, entry))
     for credential_key, credential in image.credentials.items():
         yield frame(credential_record(credential_key, credential))
     yield from image.kept.values()
@@ -193,6 +189,11 @@ def credential_record(key: CredentialKey, credential: ScramCredential) -> UserSc
         server_key=credential.server_key,
         iterations=credential.iterations,
     )
+
+
+def acl_record(acl_id: Uuid, entry: AclEntry) -> AccessControlEntryRecord:
+    """Return the record of an entry of access control."""
+    return AccessControlEntryRecord(id=acl_id, **entry._asdict())
 
 
 def _features(image: RecordImage) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tidelog.kernel.metadata.acls import AclEntry
 from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
 from tidelog.plugins.metadata_kraft.encoding import FramedRecord, UnreadableMetadataRecord
 from tidelog.plugins.metadata_kraft.image import KEPT_TYPES, RecordImage, TopicRecords
@@ -115,6 +116,22 @@ def _remove_credential(image: RecordImage, record: settings.RemoveUserScramCrede
     image.credentials.pop(CredentialKey(record.name, record.mechanism), None)
 
 
+def _acl(image: RecordImage, record: settings.AccessControlEntryRecord) -> None:
+    image.acls[record.id] = AclEntry(
+        record.resource_type,
+        record.resource_name,
+        record.pattern_type,
+        record.principal,
+        record.host,
+        record.operation,
+        record.permission_type,
+    )
+
+
+def _remove_acl(image: RecordImage, record: settings.RemoveAccessControlEntryRecord) -> None:
+    image.acls.pop(record.id, None)
+
+
 def _feature(image: RecordImage, record: cluster.FeatureLevelRecord) -> None:
     if record.feature_level:
         image.features[record.name] = record.feature_level
@@ -186,6 +203,8 @@ _APPLY: dict[type[Any], Callable[[RecordImage, Any], None]] = {
     settings.ClientQuotaRecord: _quota,
     settings.UserScramCredentialRecord: _credential,
     settings.RemoveUserScramCredentialRecord: _remove_credential,
+    settings.AccessControlEntryRecord: _acl,
+    settings.RemoveAccessControlEntryRecord: _remove_acl,
     cluster.FeatureLevelRecord: _feature,
     cluster.RegisterBrokerRecord: _register_broker,
     cluster.UnregisterBrokerRecord: _unregister_broker,

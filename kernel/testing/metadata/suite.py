@@ -21,6 +21,7 @@ from tidelog.kernel.metadata import (
     TopicImage,
     topic_image,
 )
+from tidelog.kernel.metadata.acls import AclEntry
 from tidelog.kernel.metadata.client_quotas import QuotaEntity
 from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.features import GROUP_VERSION, HIGHEST_LEVELS, TRANSACTION_VERSION
@@ -189,6 +190,18 @@ class MetadataConformance:
         )
         await harness.reopen()
         assert dict(harness.store.image.credentials) == {first: changed}
+
+    async def test_commit_sets_and_deletes_acls(self, harness: MetadataHarness) -> None:
+        assert not harness.store.image.acls
+        first, second = bytes(15) + b"\1", bytes(15) + b"\2"
+        entry = AclEntry(2, "flights", 3, "User:alice", "*", 3, 3)
+        if await _refuses(harness.store.commit(MetadataDelta(acls={first: entry, second: entry}))):
+            assert not harness.store.image.acls
+            return
+        changed = entry._replace(resource_name="", pattern_type=4, permission_type=2)
+        await harness.store.commit(MetadataDelta(acls={first: changed, second: None, bytes(16): None}))
+        await harness.reopen()
+        assert dict(harness.store.image.acls) == {first: changed}
 
     async def test_commit_configures_groups_and_client_metrics(self, harness: MetadataHarness) -> None:
         g, h, metrics = (

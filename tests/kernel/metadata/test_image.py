@@ -27,6 +27,7 @@ from tidelog.kernel.metadata import (
     MetadataImage,
     topic_image,
 )
+from tidelog.kernel.metadata.acls import AclEntry
 from tidelog.kernel.metadata.publisher import MetadataPublisher
 from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.metadata import MetadataContext
@@ -40,6 +41,7 @@ names = st.sampled_from(["t", "u", "__internal"])
 images = st.builds(
     topic_image, names, st.sampled_from([UUID(int=1), UUID(int=2)]), st.integers(1, 3), settings
 )
+acls = st.integers(2, 4).map(lambda operation: AclEntry(2, "t", 3, "User:alice", "*", operation, 3))
 credentials = st.builds(ScramCredential, st.just(b"s"), st.just(b"k"), st.just(b"v"), st.integers(4096, 4098))
 deltas = st.builds(
     MetadataDelta,
@@ -52,6 +54,7 @@ deltas = st.builds(
     quotas=st.dictionaries(
         st.sampled_from(ENTITIES), st.dictionaries(st.just("rate"), st.sampled_from([1.0, 2.0])), max_size=2
     ),
+    acls=st.dictionaries(st.sampled_from([bytes(16), b"x" * 16]), st.one_of(st.none(), acls)),
     credentials=st.dictionaries(
         st.sampled_from([CredentialKey("alice", 1), CredentialKey("alice", 2)]),
         st.one_of(st.none(), credentials),

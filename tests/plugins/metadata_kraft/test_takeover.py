@@ -54,13 +54,14 @@ async def reopen_with(harness: LogDirectoryHarness, values: Sequence[bytes]) -> 
 async def test_takeover_keeps_foreign_records_through_restarts_and_snapshots(
     harness: LogDirectoryHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept = vectors_of("DELEGATION_TOKEN_RECORD", "ACCESS_CONTROL_ENTRY_RECORD")
-    await reopen_with(harness, [*kept, UNKNOWN])
+    kept, acls = vectors_of("DELEGATION_TOKEN_RECORD"), vectors_of("ACCESS_CONTROL_ENTRY_RECORD")
+    await reopen_with(harness, [*kept, *acls, UNKNOWN])
     assert "1 records of type 110 are unknown to this broker; they are kept as they are" in caplog.text
     harness.clock.advance(3_600_001)
     await metadata_of(harness).maintain()
     await harness.reopen()
     assert list(metadata_of(harness).records.kept.values()) == [*kept, UNKNOWN]
+    assert [entry.principal for entry in metadata_of(harness).image.acls.values()] == ["User:bob"]
 
 
 async def test_foreign_settings_of_a_broker_are_kept_with_a_warning(
