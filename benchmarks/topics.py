@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 30.0
 _RETRY_PAUSE_S = 0.1
-_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _LED_SOON = frozenset(
     (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
 )
@@ -60,7 +60,8 @@ def _wait_for_leaders(admin: AdminClient, partitions: Mapping[str, int], deadlin
     """Wait until each partition is led: Apache Kafka says that a topic is there a moment earlier."""
     waiting = [TopicPartition(name, index) for name, count in partitions.items() for index in range(count)]
     while waiting:
-        asked = admin.list_offsets(dict.fromkeys(waiting, _LATEST), request_timeout=_TIMEOUT_S)
+        ends: dict[TopicPartition, OffsetSpec] = dict.fromkeys(waiting, _LATEST)
+        asked = admin.list_offsets(ends, request_timeout=_TIMEOUT_S)
         waiting = []
         for partition, future in asked.items():
             try:

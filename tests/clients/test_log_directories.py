@@ -96,7 +96,10 @@ def test_kafkas_tools_move_a_partition_and_tell_where_it_is(broker: TidelogServe
     assert "The replica-alter-dir throttle limit was set to 50000000 B/s" in done.stdout, done.stdout
     assert "Successfully started moving log directory" in done.stdout, done.stdout + done.stderr
     assert producer.flush(DEADLINE_S) == 0
-    done = run_kafka_tool(REASSIGN, [*arguments, "--verify"])
+    # The first question may come before the copy has caught up.
+    deadline = time.monotonic() + DEADLINE_S
+    while "still in progress" in (done := run_kafka_tool(REASSIGN, [*arguments, "--verify"])).stdout:
+        assert time.monotonic() < deadline
     assert "Clearing broker-level throttles on broker 1" in done.stdout, done.stdout
     assert "completed" in done.stdout, done.stdout + done.stderr
     assert described(broker) == {"a": [], "b": ["t-0", "t-1"]}
