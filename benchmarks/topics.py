@@ -19,8 +19,15 @@ _TIMEOUT_S = 30.0
 _RETRY_PAUSE_S = 0.1
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _LED_SOON = frozenset(
-    (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    (
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._NOENT,
+    )
 )
+"""What a client is told, or finds out, of a partition of a new topic."""
 _numbers = count(1)
 
 
