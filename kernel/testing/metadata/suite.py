@@ -188,6 +188,7 @@ class MetadataConformance:
         await harness.store.commit(
             MetadataDelta(credentials={first: changed, second: None, CredentialKey("b", 1): None})
         )
+        assert dict(harness.store.image.credentials) == {first: changed}
         await harness.reopen()
         assert dict(harness.store.image.credentials) == {first: changed}
 
@@ -200,6 +201,7 @@ class MetadataConformance:
             return
         changed = entry._replace(resource_name="", pattern_type=4, permission_type=2)
         await harness.store.commit(MetadataDelta(acls={first: changed, second: None, bytes(16): None}))
+        assert dict(harness.store.image.acls) == {first: changed}
         await harness.reopen()
         assert dict(harness.store.image.acls) == {first: changed}
 
