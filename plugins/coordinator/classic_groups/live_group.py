@@ -83,8 +83,8 @@ class LiveClassicGroup(ClassicMembership):
 
     Attributes:
         group: the state machine
-        state_timestamp_ms: since when (by the wall clock) the group is in the state that its record has, None
-            if that is not known or there is no record
+        state_timestamp_ms: since when (by the wall clock) the group is in the state that its record has, or
+            has no members although the log refused that record; None if that is not known
     """
 
     def __init__(
@@ -278,6 +278,9 @@ class LiveClassicGroup(ClassicMembership):
         except BrokerError as error:
             _log.warning("group %.100r could not be written: %s", self.group_id, error)
             write.refused(self.group, _error_for_members(error), self._now_ms())
+            if self.is_empty():
+                # Its offsets expire by that, and the generation in the log may be as old as they may get.
+                self.state_timestamp_ms = now_ms
             _hand_out(self.group.decided().answers)
             return None
         _log.debug("group %r: generation %d", self.group_id, self.group.generation)

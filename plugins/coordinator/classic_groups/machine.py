@@ -59,7 +59,6 @@ def join(group: ClassicGroup, request: JoinRequest, reply: Reply[Joined], now_ms
     try:
         write = _join(group, request, reply, now_ms)
     except BrokerError as error:
-        # The others may have answers, too: a member that a full group rejects was the last one to wait for.
         # Without its traceback, which has this frame and with it the reply that keeps the error.
         group.members.answer(reply, error.with_traceback(None))
     return group.decided(write)
@@ -70,7 +69,7 @@ def _join(
 ) -> GenerationWrite | None:
     group.check_alive()
     if not _accepts(group, request.member_id):
-        _reject_member(group, request.member_id, now_ms)
+        return _reject(group, request.member_id, reply, now_ms)
     asked = _Join(group, request, reply, now_ms, by_name(request.protocols))
     if not group.supports(request.protocol_type, asked.protocols):
         raise InconsistentGroupProtocol(
@@ -95,13 +94,17 @@ def _accepts(group: ClassicGroup, member_id: str) -> bool:
     return group.state is GroupState.EMPTY or member is not None or len(group.members) < max_size
 
 
-def _reject_member(group: ClassicGroup, member_id: str, now_ms: int) -> None:
+def _reject(group: ClassicGroup, member_id: str, reply: Reply[Joined], now_ms: int) -> GenerationWrite | None:
+    """Remove the member, if it is one; the others may have waited for it alone."""
+    max_size = group.settings.max_size
+    error = GroupMaxSizeReached(f"group {group.group_id!r} may have {max_size} members")
+    group.members.answer(reply, error)
     group.members.pending.pop(member_id, None)
     member = group.members.get(member_id)
-    if member is not None:
-        group.remove(member)
-        group.complete_if_all_joined(now_ms)
-    raise GroupMaxSizeReached(f"group {group.group_id!r} may have {group.settings.max_size} members")
+    if member is None:
+        return None
+    group.remove(member)
+    return group.complete_if_all_joined(now_ms)
 
 
 def _join_new(asked: _Join) -> GenerationWrite | None:

@@ -92,10 +92,14 @@ def _assignor(group: ConsumerGroup, context: Context) -> str:
 
 
 def _spec(group: ConsumerGroup, context: Context) -> Generator[None, None, GroupSpec]:
-    """Return what there is to assign. Members that subscribe to the same topics share one set of ids."""
+    """Return what there is to assign. Members that subscribe to the same topics share one set of ids.
+
+    A large group may change between the steps: it is assigned as it was at the first one.
+    """
     ids_of: dict[frozenset[str], frozenset[bytes]] = {}
     counts: dict[bytes, int] = {}
     members: dict[str, MemberSubscription] = {}
+    targets = dict(group.targets)
     for member_id, member in sorted(group.members.items()):
         names = group.subscribed_names(member)
         if names not in ids_of:
@@ -104,7 +108,7 @@ def _spec(group: ConsumerGroup, context: Context) -> Generator[None, None, Group
             counts.update((entry.topic_id, entry.partitions) for entry in entries)
         members[member_id] = MemberSubscription(
             ids_of[names],
-            group.targets.get(member_id, {}),
+            targets.get(member_id, {}),
             member.metadata.instance_id,
             member.metadata.rack_id,
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import attrs
 import trio
 
 from tidelog.kernel.errors import BrokerError
@@ -73,7 +74,8 @@ class BackgroundAssignment:
         """Compute the assignment of the group as it is now, and write it even if the group changes meanwhile.
 
         Members may join and leave all the time. Those that left get nothing, those that came have to wait for
-        the next assignment, which is due at once.
+        the next assignment, which is due at once. One that replaced a static member, which makes none due,
+        gets what is for its instance.
         """
         state, context = present(), self._shared.context(self._group_id)
         if state is None or not may_assign(state, context):
@@ -81,27 +83,43 @@ class BackgroundAssignment:
         # The group may change while its assignment is computed, which is for the epoch of now: written for a
         # later one it would keep what has changed since from ever being assigned.
         epoch = state.epoch
+        instances = {member_id: instance_id for instance_id, member_id in state.static_members.items()}
         changes = await target_changes(state, context)
         for some in _batches(changes):
-            await write(_draft_with(some))
+            await write(_draft_with(some, instances))
             await trio.lowlevel.checkpoint()
-        await write(_draft_with([TargetEpochChange(state.group_id, epoch, self._shared.runtime.clock())]))
+        await write(_draft_with([TargetEpochChange(state.group_id, epoch, self._shared.runtime.clock())], {}))
         _log.info("group %s: assignment of epoch %d in the background", state.group_id, epoch)
 
 
 def _draft_with(
-    changes: Sequence[TargetChange | TargetEpochChange],
+    changes: Sequence[TargetChange | TargetEpochChange], instances: Mapping[str, str]
 ) -> Callable[[ConsumerGroup], Generator[None, None, Draft]]:
-    """Return what makes a draft with these changes, those of members that are still there."""
+    """Return what makes a draft with these changes, those of members that are still there.
+
+    `instances` are the instance ids that static members had, by their member ids.
+    """
 
     def draft_of(state: ConsumerGroup) -> Generator[None, None, Draft]:
         draft = Draft(state)
         for change in changes:
-            if not isinstance(change, TargetChange) or change.member_id in draft.group.members:
-                yield from draft.apply_in_steps(change)
+            present = _of_present_member(change, state, instances)
+            if present is not None:
+                yield from draft.apply_in_steps(present)
         return draft
 
     return draft_of
+
+
+def _of_present_member(
+    change: TargetChange | TargetEpochChange, state: ConsumerGroup, instances: Mapping[str, str]
+) -> TargetChange | TargetEpochChange | None:
+    """Return a target for the member that is there now, the same or the one that replaced it, if any is."""
+    if not isinstance(change, TargetChange) or change.member_id in state.members:
+        return change
+    instance_id = instances.get(change.member_id)
+    holder = None if instance_id is None else state.static_members.get(instance_id)
+    return None if holder is None else attrs.evolve(change, member_id=holder)
 
 
 def _batches(changes: Sequence[TargetChange]) -> Iterator[Sequence[TargetChange]]:

@@ -243,3 +243,13 @@ def test_join_group_of_a_late_member_is_refused_by_a_full_group() -> None:
     assert type(driver.join(second.member_id).outcome) is GroupMaxSizeReached
     assert newcomer.value.generation == 2
     assert set(driver.group.members) == {first.member_id, newcomer.value.member_id}
+
+
+def test_join_group_that_rejects_the_last_member_writes_an_empty_group() -> None:
+    driver = ClassicGroupDriver(settings(max_size=2))
+    first, second = stable(driver, 2)
+    driver.leave(LeavingMember(first.member_id))
+    driver.group.settings = settings(max_size=0)
+    assert type(driver.join(second.member_id).outcome) is GroupMaxSizeReached
+    assert driver.group.state is GroupState.EMPTY
+    assert (driver.written[-1].generation, driver.written[-1].members) == (2, [])

@@ -233,6 +233,40 @@ async def test_an_assignment_counts_for_the_epoch_in_which_it_was_begun() -> Non
         assert group.state.targets.keys() == {"m"}
 
 
+async def test_a_static_member_that_is_replaced_while_a_group_is_assigned_has_the_new_target() -> None:
+    """The target of the member that it replaced is its own: the next assignment may not be due for long."""
+    held = Held()
+    held.released.set()
+    async with trio.open_nursery() as nursery:
+        coordinator = coordinator_of(nursery, 1, LARGE + 1)
+        change_settings(coordinator, assignors={"uniform": held})
+        names = frozenset(("t00000",))
+        await coordinator.join("old", topic_names=names, instance_id="i")
+        group = coordinator.base.registry.get("g")
+        assert isinstance(group, LiveConsumerGroup)
+        await wait_all_tasks_blocked()
+        with trio.fail_after(DEADLINE_S):
+            while group.is_being_assigned:
+                await trio.lowlevel.checkpoint()
+        held.released.clear()
+        await coordinator.join("other", topic_names=names)
+        done = group.assign_if_due()
+        assert done is not None
+        await wait_all_tasks_blocked()
+        await coordinator.heartbeat("old", -2, instance_id="i")
+        for member_id in ("newer", "newest"):
+            await coordinator.join(member_id, topic_names=names, instance_id="i")
+            if member_id == "newer":
+                await coordinator.heartbeat(member_id, -2, instance_id="i")
+        held.released.set()
+        with trio.fail_after(DEADLINE_S):
+            await done.wait()
+        assert group.state.assignment_epoch == group.state.epoch
+        assert group.state.targets.keys() == {"newest", "other"}
+        ((first,), (second,)) = (target.values() for target in group.state.targets.values())
+        assert (len(first & second), len(first | second)) == (0, LARGE + 1)
+
+
 async def test_an_assignment_of_a_group_that_is_gone_is_dropped() -> None:
     async with trio.open_nursery() as nursery:
         coordinator = coordinator_of(nursery, 1, LARGE + 1)

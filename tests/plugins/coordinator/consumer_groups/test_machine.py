@@ -20,6 +20,8 @@ from tidelog.kernel.errors import (
     UnreleasedInstanceId,
     UnsupportedAssignor,
 )
+from tidelog.kernel.pace import run_to_end
+from tidelog.plugins.coordinator.consumer_groups import assigning
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroupState
 from tidelog.plugins.coordinator.consumer_groups.member import MemberState
 
@@ -280,3 +282,15 @@ def test_heartbeat_joining_a_full_group_succeeds_only_for_returning_static_membe
         driver.join("b", "t")
     driver.heartbeat("a", -2, instance_id="i")
     assert driver.join("a2", "t", instance_id="i").member_epoch == 1
+
+
+def test_assignment_of_a_static_member_that_is_replaced_between_its_steps_keeps_its_partitions() -> None:
+    driver = ConsumerGroupDriver()
+    driver.join("a", "t")
+    driver.join("old", "t", instance_id="i")
+    driver.heartbeat("old", -2, instance_id="i")
+    target = driver.group.targets["old"]
+    steps = assigning._spec(driver.group, driver.context())  # pyright: ignore[reportPrivateUsage]
+    next(steps)
+    driver.join("new", "t", instance_id="i")
+    assert run_to_end(steps).members["old"].target == target != {}

@@ -10,10 +10,12 @@ from tests.plugins.coordinator.groups.group_coordinator import (
     GroupCoordinator,
     new_coordinator,
     partition_for,
+    running_coordinator,
 )
 from tests.turns import turns_of_another_task
 from tidelog.kernel import pace
-from tidelog.kernel.errors import MemberIdRequired
+from tidelog.kernel.errors import MemberIdRequired, StorageError
+from tidelog.kernel.seams.coordination.groups import LeavingMember
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange, tombstone_of
 from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
@@ -101,3 +103,21 @@ async def test_expire_keeps_a_group_that_members_are_about_to_join(autojump_cloc
     await expiry_of(coordinator).expire()
     assert coordinator.log.batches == []
     assert not coordinator.group().is_idle()
+
+
+async def test_expire_counts_from_when_the_last_member_left_although_that_could_not_be_written(
+    autojump_clock: MockClock,
+) -> None:
+    """The record that is in the log is older, and the offsets are not."""
+    async with running_coordinator() as coordinator:
+        joined = await coordinator.stable()
+        coordinator.clock.advance(RETENTION_MS)
+        expiry = expiry_of(coordinator, "g")
+        coordinator.log.refusal = StorageError("full")
+        await coordinator.groups.leave("g", [LeavingMember(joined.member_id)])
+        coordinator.log.refusal = None
+        await expiry.expire()
+        assert len(coordinator.offsets.table(partition_for("g"))) == 1
+        coordinator.clock.advance(RETENTION_MS)
+        await expiry.expire()
+        assert len(coordinator.offsets.table(partition_for("g"))) == 0
