@@ -179,7 +179,7 @@ class LiveClassicGroup(ClassicMembership):
         return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, "classic")
 
     def check_commit(self, commit: OffsetCommit) -> None:
-        """Check that the client may commit offsets; the commit of a member extends its session."""
+        """Check that the client may commit offsets."""
         group = self.group
         group.check_alive()
         if commit.generation < 0 and self.is_empty():
@@ -189,9 +189,16 @@ class LiveClassicGroup(ClassicMembership):
             if commit.is_transactional:
                 return
             raise UnknownMemberId(f"group {group.group_id!r} has members; others cannot commit for it")
-        member = group.check_member(commit.member_id, commit.group_instance_id, commit.generation)
+        group.check_member(commit.member_id, commit.group_instance_id, commit.generation)
         if group.state is GroupState.COMPLETING_REBALANCE and not commit.is_transactional:
             raise RebalanceInProgress(f"group {group.group_id!r} is beginning a generation")
+
+    def extend_session_of_commit(self, commit: OffsetCommit) -> None:
+        """Extend the session of the member that commits; other clients have none."""
+        group = self.group
+        member = group.members.get(commit.member_id)
+        if member is None:
+            return
         timer_ms = group.timer_ms
         group.extend_session(member, self._now_ms())
         if group.timer_ms < timer_ms:

@@ -102,7 +102,8 @@ def _reject(group: ClassicGroup, member_id: str, reply: Reply[Joined], now_ms: i
     group.members.pending.pop(member_id, None)
     member = group.members.get(member_id)
     if member is None:
-        return None
+        # It may have been a new one with an id that it was given, and the only one that others wait for.
+        return group.complete_if_possible(now_ms)
     group.remove(member)
     return group.complete_if_all_joined(now_ms)
 

@@ -28,7 +28,8 @@ from tidelog.kernel.seams.coordination.groups import (
 from tidelog.plugins.coordinator.classic_groups.live_group import LiveClassicGroup
 from tidelog.plugins.coordinator.groups.group import ClassicMembership, Group
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
-from tidelog.plugins.coordinator.offsets.records import OFFSETS_PER_BATCH, OffsetChange
+from tidelog.plugins.coordinator.offsets.machine import removals
+from tidelog.plugins.coordinator.offsets.records import OFFSETS_PER_BATCH
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.runtime.runtime import CoordinatorRuntime, Durable
 
@@ -127,14 +128,13 @@ class Groups:
             partitions = self._offsets.table(partition).partitions(group_id)
             while some := [*islice(partitions, OFFSETS_PER_BATCH)]:
                 partition, _ = self._check_deletion(group_id)
-                changes = [OffsetChange(group_id, tp, None) for tp in some]
-                self._runtime.write(partition, self._offsets.table(partition), changes)
+                self._runtime.write(partition, self._offsets.table(partition), removals(group_id, some))
                 await pace.turn()
 
     def _delete(self, group_id: str) -> Durable | None:
         partition, group = self._check_deletion(group_id)
         table = self._offsets.table(partition)
-        rest = [OffsetChange(group_id, tp, None) for tp in table.partitions(group_id)]
+        rest = removals(group_id, table.partitions(group_id))
         durable = self._runtime.write(partition, table, rest, more=group.tombstones())
         self._registry.remove(group, UnknownMemberId(f"group {group_id!r} was deleted"))
         return durable

@@ -47,13 +47,16 @@ class Group:
         raise NotImplementedError
 
     def check_commit(self, commit: OffsetCommit) -> None:
-        """Check that the client may commit offsets; the commit of a classic member extends its session.
+        """Check that the client may commit offsets.
 
         Raises:
             BrokerError: UnknownMemberId, IllegalGeneration, RebalanceInProgress, FencedInstanceId,
                 StaleMemberEpoch, UnsupportedVersion, CoordinatorNotAvailable.
         """
         raise NotImplementedError
+
+    def extend_session_of_commit(self, commit: OffsetCommit) -> None:
+        """Extend the session of the member that sent a commit which was checked, where commits do that."""
 
     def check_fetch(self, fetch: OffsetFetch) -> None:
         """Check that the client may fetch the committed offsets.

@@ -253,3 +253,15 @@ def test_join_group_that_rejects_the_last_member_writes_an_empty_group() -> None
     assert type(driver.join(second.member_id).outcome) is GroupMaxSizeReached
     assert driver.group.state is GroupState.EMPTY
     assert (driver.written[-1].generation, driver.written[-1].members) == (2, [])
+
+
+def test_join_group_that_rejects_a_new_member_has_the_others_wait_no_more_for_it() -> None:
+    driver = ClassicGroupDriver(settings(max_size=2))
+    joined = stable(driver, 2)
+    first = driver.join(joined[0].member_id)
+    expected = driver.join(id_required=True).error
+    assert isinstance(expected, MemberIdRequired)
+    second = driver.join(joined[1].member_id)
+    assert (first.waits, second.waits) == (True, True)
+    assert isinstance(driver.join(expected.member_id).error, GroupMaxSizeReached)
+    assert (first.value.generation, second.value.generation) == (2, 2)

@@ -120,13 +120,16 @@ async def test_a_group_without_members_is_a_simple_one(
     assert group.tombstones() == [GenerationChange("g", None).to_record()]
 
 
-async def test_check_commit_extends_the_session_of_a_member(
+async def test_extend_session_of_commit_is_for_the_member_that_commits(
     autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
     joined = await group_in(coordinator, STABLE)
     for _ in range(5):
         await trio.sleep(SESSION_MS / 1000 * 0.9)
-        assert refusal(coordinator, OffsetCommit("g", [], 1, joined.member_id)) is None
+        coordinator.group().extend_session_of_commit(OffsetCommit("g", [], is_transactional=True))
+        commit = OffsetCommit("g", [], 1, joined.member_id)
+        coordinator.group().extend_session_of_commit(commit)
+        assert refusal(coordinator, commit) is None
 
 
 @pytest.mark.parametrize(
