@@ -54,7 +54,7 @@ SERVED_LATER = (
     "tidelog.plugins.cleaner.worker.process",
     "tidelog.plugins.coordinator.consumer_groups.service",
     "tidelog.plugins.coordinator.consumer_groups.settings",
-    "tidelog.plugins.coordinator.classic_groups.live_group",
+    "tidelog.plugins.coordinator.classic_groups.registered_classic_group",
     "tidelog.plugins.coordinator.groups",
     "tidelog.plugins.coordinator.runtime.durable_change",
     "tidelog.plugins.coordinator.service",

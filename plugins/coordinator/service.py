@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from tidelog.kernel.seams.events import BrokerConfigChanged, Event
 from tidelog.plugins.coordinator import keys
-from tidelog.plugins.coordinator.classic_groups.live_group import ClassicContext
-from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
+from tidelog.plugins.coordinator.classic_groups.factory import ClassicGroupFactory
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange, tombstone_of
-from tidelog.plugins.coordinator.classic_groups.service import Groups
+from tidelog.plugins.coordinator.classic_groups.registered_classic_group import ClassicContext
 from tidelog.plugins.coordinator.classic_groups.settings import group_settings
 from tidelog.plugins.coordinator.consumer_groups.records import CHANGES as CONSUMER_GROUP_CHANGES
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
 from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups, Shared, settings_of
 from tidelog.plugins.coordinator.consumer_groups.topics import BrokerTopics
+from tidelog.plugins.coordinator.group_service import Groups
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry, GroupsOfLog
 from tidelog.plugins.coordinator.groups.replies import ReplyQueue
 from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
@@ -58,7 +58,7 @@ class CoordinatorService:
         )
         registry = self._registry = GroupRegistry()
         settings = group_settings(config)
-        classic = ClassicGroups(
+        classic = ClassicGroupFactory(
             ClassicContext(of_groups, registry, ReplyQueue(), settings, self._has_offsets)
         )
         self._store = OffsetStore(classic.begin_simple)

@@ -30,14 +30,14 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
     DescribedPartitions,
     HeartbeatAnswer,
 )
-from tidelog.plugins.coordinator.classic_groups.live_group import LiveClassicGroup
+from tidelog.plugins.coordinator.classic_groups.registered_classic_group import RegisteredClassicGroup
 from tidelog.plugins.coordinator.consumer_groups import checks, machine
 from tidelog.plugins.coordinator.consumer_groups.draft import Decision, Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.live_group import LiveConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import JOIN_EPOCH, ConsumerGroupMember
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
 from tidelog.plugins.coordinator.consumer_groups.records import read_change
+from tidelog.plugins.coordinator.consumer_groups.registered_consumer_group import RegisteredConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings, Shared
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 from tidelog.plugins.coordinator.groups.group import MadeOnDemand
@@ -66,7 +66,7 @@ class ConsumerGroups:
         return answer or self._heartbeat(group, request)
 
     async def _heartbeat(
-        self, group: LiveConsumerGroup | None, request: ConsumerGroupHeartbeat
+        self, group: RegisteredConsumerGroup | None, request: ConsumerGroupHeartbeat
     ) -> HeartbeatAnswer:
         shared, group_id = self._shared, request.group_id
         if request.member_epoch < JOIN_EPOCH:
@@ -83,7 +83,7 @@ class ConsumerGroups:
         return await self._assigned(group, request, answer)
 
     async def _assigned(
-        self, group: LiveConsumerGroup, request: ConsumerGroupHeartbeat, answer: HeartbeatAnswer
+        self, group: RegisteredConsumerGroup, request: ConsumerGroupHeartbeat, answer: HeartbeatAnswer
     ) -> HeartbeatAnswer:
         """Have a large group assigned; return the answer, which waits for that if offloading is disabled."""
         shared, group_id = self._shared, request.group_id
@@ -96,7 +96,7 @@ class ConsumerGroups:
         return await self._decided(group, again, shared.context(group_id))
 
     async def _decided(
-        self, group: LiveConsumerGroup, request: ConsumerGroupHeartbeat, context: Context
+        self, group: RegisteredConsumerGroup, request: ConsumerGroupHeartbeat, context: Context
     ) -> HeartbeatAnswer:
         def decide(state: ConsumerGroup) -> Generator[None, None, Decision[HeartbeatAnswer]]:
             assigning = group.is_being_assigned
@@ -122,25 +122,25 @@ class ConsumerGroups:
         yield
         group_id, registry = change.group_id, self._shared.registry
         group = registry.find(group_id)
-        if not isinstance(group, LiveConsumerGroup):
+        if not isinstance(group, RegisteredConsumerGroup):
             if value is None:
                 return
             if group is not None:
                 registry.remove(group, _changes_protocol(group_id))
-            group = LiveConsumerGroup(ConsumerGroup(group_id), partition, self._shared)
+            group = RegisteredConsumerGroup(ConsumerGroup(group_id), partition, self._shared)
             registry.put(group)
         yield from change.apply_in_steps(group.state)
         if group.state.removed:
             registry.remove(group, UnknownMemberId(f"group {group_id!r} was removed"))
 
-    def _find_active(self, group_id: str) -> LiveConsumerGroup | None:
+    def _find_active(self, group_id: str) -> RegisteredConsumerGroup | None:
         """Return the consumer group of that id, if there is one.
 
         Raises:
             BrokerError: as `StateLog.check_active`.
         """
         group = self._find_any(group_id)
-        if isinstance(group, LiveConsumerGroup):
+        if isinstance(group, RegisteredConsumerGroup):
             self._shared.runtime.log.check_active(group.partition)
             return group
         self._shared.runtime.active_partition_for(group_id)
@@ -154,7 +154,7 @@ class ConsumerGroups:
         """
         shared, group_id = self._shared, request.group_id
         previous = shared.registry.find(group_id)
-        classic = previous.group if isinstance(previous, LiveClassicGroup) else None
+        classic = previous.group if isinstance(previous, RegisteredClassicGroup) else None
         before = classic and classic.snapshot()
         upgraded = Draft(ConsumerGroup(group_id))
         run = _run_at_once
@@ -166,7 +166,7 @@ class ConsumerGroups:
         answer, draft = await run(machine.heartbeat(state, request, context))
         draft = draft or Draft(state)
         draft.changes[:0] = upgraded.changes
-        group = LiveConsumerGroup(state, shared.runtime.partition_for(group_id), shared)
+        group = RegisteredConsumerGroup(state, shared.runtime.partition_for(group_id), shared)
         records = await run(group.records(draft))
         if shared.registry.find(group_id) is not previous or (classic and classic.snapshot()) != before:
             raise CoordinatorLoadInProgress(f"group {group_id!r} changed meanwhile")
@@ -211,7 +211,7 @@ async def _run_at_once(steps: Generator[None, None, T]) -> T:
     return run_to_end(steps)
 
 
-def _existing(group: LiveConsumerGroup | None, otherwise: str) -> LiveConsumerGroup:
+def _existing(group: RegisteredConsumerGroup | None, otherwise: str) -> RegisteredConsumerGroup:
     """Return the group; `otherwise` is Kafka's text, which clients compare."""
     if group is None:
         raise GroupIdNotFound(otherwise)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.cluster.resource_configs import ResourceConfigs
     from tidelog.kernel.config import Config, TopicConfig
     from tidelog.kernel.seams.tasks import Tasks
-    from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
+    from tidelog.plugins.coordinator.classic_groups.factory import ClassicGroupFactory
     from tidelog.plugins.coordinator.groups.registry import GroupRegistry
     from tidelog.plugins.coordinator.runtime.runtime import CoordinatorRuntime
 
@@ -96,7 +96,7 @@ class Shared:
     registry: GroupRegistry
     settings: SettingsOfGroups
     topics: TopicCatalogue
-    classic: ClassicGroups
+    classic: ClassicGroupFactory
     tasks: Tasks
 
     def context(self, group_id: str, resolved: Mapping[str, frozenset[str]] | None = None) -> Context:

@@ -1,1 +1,1 @@
-"""Groups of every protocol: the interface that they share, the registry of all of them, and their service."""
+"""Groups of every protocol: the interface that they share, and the registry of all of them."""

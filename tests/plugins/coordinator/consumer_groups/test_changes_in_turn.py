@@ -17,7 +17,7 @@ from tests.plugins.coordinator.consumer_groups.test_service import ConsumerGroup
 from tidelog.kernel import pace
 from tidelog.kernel.errors import BrokerError, CoordinatorLoadInProgress, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import LeavingMember
-from tidelog.plugins.coordinator.consumer_groups import live_group
+from tidelog.plugins.coordinator.consumer_groups import registered_consumer_group
 from tidelog.plugins.coordinator.consumer_groups.timers import Timer
 
 TOPICS = 100
@@ -50,7 +50,7 @@ async def keep_beating(coordinator: ConsumerGroupCoordinator, member: Member, me
         check_no_partition_has_two_owners(members)
         group = coordinator.base.registry.get("g")
         if (
-            isinstance(group, live_group.LiveConsumerGroup)
+            isinstance(group, registered_consumer_group.RegisteredConsumerGroup)
             and len(group.state.members) == len(members)
             and group.state.state == "Stable"
         ):
@@ -80,7 +80,7 @@ async def test_a_member_whose_heartbeat_waits_for_its_turn_is_not_expired(
         coordinator = coordinator_of(tasks, TOPICS, 3)
         await coordinator.join("a", topic_names=NAMES)
         group = coordinator.base.registry.get("g")
-        assert isinstance(group, live_group.LiveConsumerGroup)
+        assert isinstance(group, registered_consumer_group.RegisteredConsumerGroup)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: coordinator.join("b", topic_names=NAMES))
             nursery.start_soon(lambda: coordinator.heartbeat("a", 1, topic_names=FEWER))

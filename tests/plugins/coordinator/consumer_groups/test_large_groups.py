@@ -26,12 +26,12 @@ from tidelog.kernel.errors import CoordinatorLoadInProgress, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import LeavingMember
 from tidelog.plugins.coordinator.assignors import UniformAssignor
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.live_group import LiveClassicGroup
 from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
+from tidelog.plugins.coordinator.classic_groups.registered_classic_group import RegisteredClassicGroup
 from tidelog.plugins.coordinator.consumer_groups.assigning import LARGE
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.live_group import LiveConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import MemberProfile
+from tidelog.plugins.coordinator.consumer_groups.registered_consumer_group import RegisteredConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups
 from tidelog.plugins.coordinator.groups.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -105,7 +105,7 @@ async def settle(coordinator: ConsumerGroupCoordinator, members: list[Member]) -
                 await member.beat(coordinator)
                 await trio.lowlevel.checkpoint()
             group = coordinator.base.registry.get("g")
-            if isinstance(group, LiveConsumerGroup) and group.state.state == "Stable":
+            if isinstance(group, RegisteredConsumerGroup) and group.state.state == "Stable":
                 return
 
 
@@ -220,7 +220,7 @@ async def test_an_assignment_counts_for_the_epoch_in_which_it_was_begun() -> Non
         names = frozenset(("t00000",))
         await coordinator.join("m", topic_names=names)
         group = coordinator.base.registry.get("g")
-        assert isinstance(group, LiveConsumerGroup)
+        assert isinstance(group, RegisteredConsumerGroup)
         done = group.assign_if_due()
         assert done is not None
         await wait_all_tasks_blocked()
@@ -243,7 +243,7 @@ async def test_a_static_member_that_is_replaced_while_a_group_is_assigned_has_th
         names = frozenset(("t00000",))
         await coordinator.join("old", topic_names=names, instance_id="i")
         group = coordinator.base.registry.get("g")
-        assert isinstance(group, LiveConsumerGroup)
+        assert isinstance(group, RegisteredConsumerGroup)
         await wait_all_tasks_blocked()
         with trio.fail_after(DEADLINE_S):
             while group.is_being_assigned:
@@ -276,7 +276,7 @@ async def test_an_assignment_of_a_group_that_is_gone_is_dropped() -> None:
     assert coordinator.base.registry.find("g") is None
 
 
-def classic_group_of(coordinator: ConsumerGroupCoordinator, members: int) -> LiveClassicGroup:
+def classic_group_of(coordinator: ConsumerGroupCoordinator, members: int) -> RegisteredClassicGroup:
     """A classic group of so many consumers, each with a partition of its own."""
     context = coordinator.base.classic.context
     group = ClassicGroup("g", context.settings)
@@ -286,9 +286,9 @@ def classic_group_of(coordinator: ConsumerGroupCoordinator, members: int) -> Liv
         protocols = {"range": subscription("t00000")}
         group.add(ClassicGroupMember(f"c{number}", None, "", "", 9999, 9999, protocols, share), "consumer")
     group.restore(7, "consumer", "range")
-    live = LiveClassicGroup(group, partition_for("g"), context)
-    coordinator.base.registry.put(live)
-    return live
+    registered = RegisteredClassicGroup(group, partition_for("g"), context)
+    coordinator.base.registry.put(registered)
+    return registered
 
 
 async def test_a_large_classic_group_becomes_a_consumer_group_in_steps(
@@ -356,7 +356,7 @@ async def test_of_two_that_upgrade_a_classic_group_at_once_one_tries_again(
                 joining.start_soon(join_noting_refusal, coordinator, member_id, refused)
         nursery.cancel_scope.cancel()
     group = coordinator.base.registry.get("g")
-    assert isinstance(group, LiveConsumerGroup)
+    assert isinstance(group, RegisteredConsumerGroup)
     assert len(refused) == 1
     assert group.state.members.keys() - {f"c{number}" for number in range(LARGE)} == {"one", "other"} - {
         *refused
@@ -376,7 +376,7 @@ async def test_members_of_a_large_group_that_fell_silent_are_removed_together(
         state = ConsumerGroup("g", epoch=1, assignment_epoch=1)
         for number in range(SILENT_MEMBERS):
             state.set_metadata(f"m{number}", metadata)
-        group = LiveConsumerGroup(state, partition_for("g"), coordinator.shared)
+        group = RegisteredConsumerGroup(state, partition_for("g"), coordinator.shared)
         coordinator.base.registry.put(group)
         group.resume()
         nursery.start_soon(coordinator.base.runtime.deadlines.run)

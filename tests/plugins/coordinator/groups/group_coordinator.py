@@ -24,10 +24,13 @@ from tidelog.kernel.seams.coordination.groups import (
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.testing import FakeClock
-from tidelog.plugins.coordinator.classic_groups.live_group import ClassicContext, LiveClassicGroup
-from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
-from tidelog.plugins.coordinator.classic_groups.service import Groups
+from tidelog.plugins.coordinator.classic_groups.factory import ClassicGroupFactory
+from tidelog.plugins.coordinator.classic_groups.registered_classic_group import (
+    ClassicContext,
+    RegisteredClassicGroup,
+)
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
+from tidelog.plugins.coordinator.group_service import Groups
 from tidelog.plugins.coordinator.groups.group import Group
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.groups.replies import ReplyQueue
@@ -107,7 +110,7 @@ class GroupCoordinator:
     runtime: CoordinatorRuntime
     offsets: OffsetStore
     registry: GroupRegistry
-    classic: ClassicGroups
+    classic: ClassicGroupFactory
     groups: Groups
     clock: FakeClock
 
@@ -122,10 +125,10 @@ class GroupCoordinator:
         """Return the group of that id."""
         return self.registry.get(group_id)
 
-    def classic_group(self, group_id: str = "g") -> LiveClassicGroup:
+    def classic_group(self, group_id: str = "g") -> RegisteredClassicGroup:
         """Return the classic group of that id."""
         group = self.registry.get(group_id)
-        assert isinstance(group, LiveClassicGroup)
+        assert isinstance(group, RegisteredClassicGroup)
         return group
 
     async def join(
@@ -182,7 +185,7 @@ def new_coordinator() -> GroupCoordinator:
     def has_offsets(group_id: str) -> bool:
         return offsets.table(partition_for(group_id)).has_offsets(group_id)
 
-    classic = ClassicGroups(ClassicContext(runtime, registry, ReplyQueue(), settings, has_offsets))
+    classic = ClassicGroupFactory(ClassicContext(runtime, registry, ReplyQueue(), settings, has_offsets))
     offsets = OffsetStore(classic.begin_simple)
     groups = Groups(runtime, registry, classic.for_join, offsets)
     return GroupCoordinator(log, runtime, offsets, registry, classic, groups, clock)

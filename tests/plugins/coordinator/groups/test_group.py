@@ -25,7 +25,7 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember, ListedGroup
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
-from tidelog.plugins.coordinator.classic_groups import live_group
+from tidelog.plugins.coordinator.classic_groups import registered_classic_group
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.consumer_protocol import (
@@ -152,7 +152,7 @@ async def test_subscribes_reads_the_metadata_of_members_once_a_generation(
         read.append(metadata)
         return read_topics(metadata)
 
-    monkeypatch.setattr(live_group, "read_topics", counting)
+    monkeypatch.setattr(registered_classic_group, "read_topics", counting)
     joined = await group_in(coordinator, STABLE)
     assert [coordinator.group().subscribes(topic) for topic in ("read", "other") * 500] == [True, False] * 500
     assert len(read) == 1

@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from tests.plugins.coordinator.groups.group_coordinator import new_coordinator, partition_for
 from tidelog.kernel.errors import GroupIdNotFound, NotCoordinator, UnknownMemberId
-from tidelog.plugins.coordinator.classic_groups.live_group import LiveClassicGroup
+from tidelog.plugins.coordinator.classic_groups.registered_classic_group import RegisteredClassicGroup
 
 
 async def test_get_of_an_id_without_a_group(autojump_clock: MockClock) -> None:
@@ -43,7 +43,7 @@ async def test_settle_resumes_the_groups_that_are_still_there(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resumed: list[str] = []
-    monkeypatch.setattr(LiveClassicGroup, "resume", lambda group: resumed.append(group.group_id))
+    monkeypatch.setattr(RegisteredClassicGroup, "resume", lambda group: resumed.append(group.group_id))
     coordinator = new_coordinator()
     ids = [group_id for group_id in "ghijklmno" if partition_for(group_id) == partition_for("g")]
     groups = [coordinator.classic.create(group_id) for group_id in ids]

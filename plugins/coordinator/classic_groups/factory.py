@@ -1,4 +1,4 @@
-"""Creation of classic groups: for a member that joins, for offsets without members, from the log."""
+"""Creation of classic groups in the registry: for a member that joins, for offsets alone, from the log."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from collections.abc import Generator
 from tidelog.kernel.errors import InconsistentGroupProtocol, InvalidSessionTimeout, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, JoinRequest
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.live_group import ClassicContext, LiveClassicGroup
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
+from tidelog.plugins.coordinator.classic_groups.registered_classic_group import (
+    ClassicContext,
+    RegisteredClassicGroup,
+)
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.group import ClassicMembership
 from tidelog.plugins.coordinator.runtime import StateRecord
 
 
-class ClassicGroups:
-    """Creates classic groups and restores them."""
+class ClassicGroupFactory:
+    """Creates classic groups in the registry, also those that the log describes."""
 
     def __init__(self, context: ClassicContext) -> None:
         self.context = context
@@ -51,9 +54,9 @@ class ClassicGroups:
         if self.context.registry.find(group_id) is None:
             self.create(group_id)
 
-    def create(self, group_id: str) -> LiveClassicGroup:
+    def create(self, group_id: str) -> RegisteredClassicGroup:
         """Create a group without members."""
-        created = LiveClassicGroup(
+        created = RegisteredClassicGroup(
             ClassicGroup(group_id, self.context.settings),
             self.context.runtime.partition_for(group_id),
             self.context,
@@ -70,7 +73,7 @@ class ClassicGroups:
         """Replace the group of that id, and let its members rejoin; its records are in the log."""
         context, group_id = self.context, group.group_id
         runtime = context.runtime
-        adopted = LiveClassicGroup(group, runtime.partition_for(group_id), context, runtime.clock())
+        adopted = RegisteredClassicGroup(group, runtime.partition_for(group_id), context, runtime.clock())
         context.registry.put(adopted)
         adopted.resume(rebalance=True)
 
@@ -86,8 +89,8 @@ class ClassicGroups:
         group = ClassicGroup(change.group_id, self.context.settings)
         change.apply(group)
         if group.state is not GroupState.DEAD:
-            registry.put(LiveClassicGroup(group, partition, self.context, change.timestamp_ms))
+            registry.put(RegisteredClassicGroup(group, partition, self.context, change.timestamp_ms))
             return
         removed = registry.find(change.group_id)
-        if isinstance(removed, LiveClassicGroup):
+        if isinstance(removed, RegisteredClassicGroup):
             registry.remove(removed, UnknownMemberId(f"group {change.group_id!r} was removed"))

@@ -25,7 +25,7 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.plugins.coordinator.classic_groups.live_group import LiveClassicGroup
+from tidelog.plugins.coordinator.classic_groups.registered_classic_group import RegisteredClassicGroup
 from tidelog.plugins.coordinator.groups.group import ClassicMembership, Group
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.offsets.machine import removals
@@ -93,7 +93,7 @@ class Groups:
         """Return the description of a classic group."""
         self._check_partition(self._runtime.partition_for(group_id))
         group = self._registry.get(group_id)
-        if not isinstance(group, LiveClassicGroup):
+        if not isinstance(group, RegisteredClassicGroup):
             raise GroupIdNotFound(f"Group {group_id} is not a classic group.")
         return group.describe()
 

@@ -58,7 +58,7 @@ RETRY_MS = 1_000
 """Delay before the removal of a member is retried after the log refused its records."""
 
 
-class LiveConsumerGroup(ClassicMembership):
+class RegisteredConsumerGroup(ClassicMembership):
     """A `Group` of the consumer protocol; `state` changes when the records of its changes are in the log."""
 
     def __init__(self, state: ConsumerGroup, partition: int, shared: Shared) -> None:

@@ -1,4 +1,4 @@
-"""Classic groups as a service: time, waiting, the log, and what becomes of groups."""
+"""The service of all groups, over classic ones: time, waiting, the log, and what becomes of groups."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tidelog.kernel.seams.coordination.groups import (
     ListedGroup,
     Synced,
 )
-from tidelog.plugins.coordinator.classic_groups import live_group
+from tidelog.plugins.coordinator.classic_groups import registered_classic_group
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
 from tidelog.plugins.coordinator.groups.group import Group as CommonGroup
 from tidelog.plugins.coordinator.offsets.records import OFFSETS_PER_BATCH, OffsetChange
@@ -206,7 +206,7 @@ async def test_describe_group_makes_a_member_when_it_is_read(
     """There may be very many, and all at once would hold up other clients."""
     await coordinator.stable()
     described = coordinator.groups.describe("g")
-    monkeypatch.setattr(live_group, "_described", lambda *_: "now")
+    monkeypatch.setattr(registered_classic_group, "_described", lambda *_: "now")
     members: Sequence[object] = described.members
     assert (len(members), members[0], list(members), list(members[:2])) == (1, "now", ["now"], ["now"])
 

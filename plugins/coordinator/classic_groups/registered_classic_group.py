@@ -78,7 +78,7 @@ class _Subscribed(NamedTuple):
     topics: frozenset[str] | None
 
 
-class LiveClassicGroup(ClassicMembership):
+class RegisteredClassicGroup(ClassicMembership):
     """A `Group` of the classic protocol.
 
     Attributes:
