@@ -16,7 +16,7 @@ from tidelog.kernel.seams.coordination.transactions import TransactionState
 from tidelog.plugins.coordinator.classic_groups import records as classic_groups
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
-from tidelog.plugins.coordinator.consumer_groups import records as consumer_groups
+from tidelog.plugins.coordinator.consumer_groups import group_records, member_records
 from tidelog.plugins.coordinator.consumer_groups.records import CHANGES, read_change
 from tidelog.plugins.coordinator.groups.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -82,15 +82,15 @@ SCHEMAS: Final = [
     Schema(OffsetCommitValue, f"{GROUP}.OffsetCommitValue"),
     Schema(classic_groups.GroupMetadataKey, f"{GROUP}.GroupMetadataKey"),
     Schema(classic_groups.GroupMetadataValue, f"{GROUP}.GroupMetadataValue"),
-    *(Schema(consumer_groups.GroupKey, f"{GROUP}.ConsumerGroup{name}Key") for name in _GROUP_KEYS),
-    *(Schema(consumer_groups.MemberKey, f"{GROUP}.ConsumerGroup{name}Key") for name in _MEMBER_KEYS),
-    Schema(consumer_groups.RegularExpressionKey, f"{GROUP}.ConsumerGroupRegularExpressionKey"),
-    _kafka_class(GROUP, consumer_groups.ConsumerGroupMetadataValue),
-    _kafka_class(GROUP, consumer_groups.ConsumerGroupMemberMetadataValue),
-    _kafka_class(GROUP, consumer_groups.ConsumerGroupTargetAssignmentMetadataValue),
-    _kafka_class(GROUP, consumer_groups.ConsumerGroupTargetAssignmentMemberValue),
-    _kafka_class(GROUP, consumer_groups.ConsumerGroupCurrentMemberAssignmentValue),
-    _kafka_class(GROUP, consumer_groups.ConsumerGroupRegularExpressionValue),
+    *(Schema(group_records.GroupKey, f"{GROUP}.ConsumerGroup{name}Key") for name in _GROUP_KEYS),
+    *(Schema(member_records.MemberKey, f"{GROUP}.ConsumerGroup{name}Key") for name in _MEMBER_KEYS),
+    Schema(group_records.RegularExpressionKey, f"{GROUP}.ConsumerGroupRegularExpressionKey"),
+    _kafka_class(GROUP, group_records.ConsumerGroupMetadataValue),
+    _kafka_class(GROUP, member_records.ConsumerGroupMemberMetadataValue),
+    _kafka_class(GROUP, group_records.ConsumerGroupTargetAssignmentMetadataValue),
+    _kafka_class(GROUP, member_records.ConsumerGroupTargetAssignmentMemberValue),
+    _kafka_class(GROUP, member_records.ConsumerGroupCurrentMemberAssignmentValue),
+    _kafka_class(GROUP, group_records.ConsumerGroupRegularExpressionValue),
     _kafka_class(TRANSACTION, TransactionLogKey),
     _kafka_class(TRANSACTION, TransactionLogValue),
     _kafka_class(MESSAGE, ConsumerProtocolSubscription),
@@ -142,12 +142,12 @@ def _values(message: type[Any], version: int | None = None) -> list[bytes]:
 
 
 CONSUMER_GROUP_VALUES: Final = {
-    3: consumer_groups.ConsumerGroupMetadataValue,
-    5: consumer_groups.ConsumerGroupMemberMetadataValue,
-    6: consumer_groups.ConsumerGroupTargetAssignmentMetadataValue,
-    7: consumer_groups.ConsumerGroupTargetAssignmentMemberValue,
-    8: consumer_groups.ConsumerGroupCurrentMemberAssignmentValue,
-    16: consumer_groups.ConsumerGroupRegularExpressionValue,
+    3: group_records.ConsumerGroupMetadataValue,
+    5: member_records.ConsumerGroupMemberMetadataValue,
+    6: group_records.ConsumerGroupTargetAssignmentMetadataValue,
+    7: member_records.ConsumerGroupTargetAssignmentMemberValue,
+    8: member_records.ConsumerGroupCurrentMemberAssignmentValue,
+    16: group_records.ConsumerGroupRegularExpressionValue,
 }
 
 

@@ -17,7 +17,8 @@ from tidelog.kernel.seams.coordination.assignors import (
 )
 from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.records import TargetChange, TargetEpochChange
+from tidelog.plugins.coordinator.consumer_groups.group_records import TargetEpochChange
+from tidelog.plugins.coordinator.consumer_groups.member_records import TargetChange
 from tidelog.plugins.coordinator.consumer_groups.settings import Context
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue, subscribed_topics
 

@@ -13,7 +13,8 @@ import trio
 from tidelog.kernel.errors import BrokerError
 from tidelog.plugins.coordinator.consumer_groups.assigning import may_assign, target_changes
 from tidelog.plugins.coordinator.consumer_groups.draft import Draft
-from tidelog.plugins.coordinator.consumer_groups.records import TargetChange, TargetEpochChange
+from tidelog.plugins.coordinator.consumer_groups.group_records import TargetEpochChange
+from tidelog.plugins.coordinator.consumer_groups.member_records import TargetChange
 
 if TYPE_CHECKING:
     from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup

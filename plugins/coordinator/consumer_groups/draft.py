@@ -8,7 +8,8 @@ from typing import Generic, NamedTuple, TypeVar
 from tidelog.kernel.pace import run_to_end
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.records import ConsumerGroupChange, EpochChange, removal_of
+from tidelog.plugins.coordinator.consumer_groups.group_records import ConsumerGroupChange, EpochChange
+from tidelog.plugins.coordinator.consumer_groups.records import removal_of
 from tidelog.plugins.coordinator.runtime import StateRecord
 
 AnswerT = TypeVar("AnswerT")

@@ -18,6 +18,11 @@ from tidelog.plugins.coordinator.consumer_groups import checks
 from tidelog.plugins.coordinator.consumer_groups.assigning import assign, may_assign
 from tidelog.plugins.coordinator.consumer_groups.draft import Decision, Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup, ResolvedRegex
+from tidelog.plugins.coordinator.consumer_groups.group_records import (
+    PartitionMetadataChange,
+    RegexChange,
+    TargetEpochChange,
+)
 from tidelog.plugins.coordinator.consumer_groups.member import (
     JOIN_EPOCH,
     LEAVE_STATIC_EPOCH,
@@ -27,16 +32,13 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     MemberState,
     OwnedPartitions,
 )
-from tidelog.plugins.coordinator.consumer_groups.migration import downgrade, may_downgrade
-from tidelog.plugins.coordinator.consumer_groups.reconciliation import Reconciliation
-from tidelog.plugins.coordinator.consumer_groups.records import (
+from tidelog.plugins.coordinator.consumer_groups.member_records import (
     CurrentChange,
     MemberChange,
-    PartitionMetadataChange,
-    RegexChange,
     TargetChange,
-    TargetEpochChange,
 )
+from tidelog.plugins.coordinator.consumer_groups.migration import downgrade, may_downgrade
+from tidelog.plugins.coordinator.consumer_groups.reconciliation import Reconciliation
 from tidelog.plugins.coordinator.consumer_groups.settings import Context
 from tidelog.plugins.coordinator.consumer_groups.topics import (
     TopicCatalogue,

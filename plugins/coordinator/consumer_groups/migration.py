@@ -18,6 +18,7 @@ from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
 from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.group_records import EpochChange, TargetEpochChange
 from tidelog.plugins.coordinator.consumer_groups.member import (
     ClassicProtocol,
     ConsumerGroupMember,
@@ -25,12 +26,10 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     MemberProfile,
     OwnedPartitions,
 )
-from tidelog.plugins.coordinator.consumer_groups.records import (
+from tidelog.plugins.coordinator.consumer_groups.member_records import (
     CurrentChange,
-    EpochChange,
     MemberChange,
     TargetChange,
-    TargetEpochChange,
 )
 from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings
 from tidelog.plugins.coordinator.consumer_groups.topics import (

@@ -33,8 +33,9 @@ from tidelog.plugins.coordinator.consumer_groups.background_assignment import Ba
 from tidelog.plugins.coordinator.consumer_groups.draft import Decision, Draft
 from tidelog.plugins.coordinator.consumer_groups.machine import answer_to, changes_nothing, depart
 from tidelog.plugins.coordinator.consumer_groups.member import ConsumerGroupMember
+from tidelog.plugins.coordinator.consumer_groups.member_records import CurrentChange, MemberChange
 from tidelog.plugins.coordinator.consumer_groups.migration import may_downgrade
-from tidelog.plugins.coordinator.consumer_groups.records import CurrentChange, MemberChange, removal_of
+from tidelog.plugins.coordinator.consumer_groups.records import removal_of
 from tidelog.plugins.coordinator.consumer_groups.timers import Overdue, Timer, Timers
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from tidelog.plugins.coordinator.groups.group import ClassicMembership, ExpiryRule
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
     from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
     from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-    from tidelog.plugins.coordinator.consumer_groups.records import ConsumerGroupChange
+    from tidelog.plugins.coordinator.consumer_groups.group_records import ConsumerGroupChange
     from tidelog.plugins.coordinator.consumer_groups.settings import Settings, Shared
 
 T = TypeVar("T")

@@ -14,13 +14,15 @@ from tests.plugins.coordinator.consumer_groups.driver import ConsumerGroupDriver
 from tidelog.kernel.pace import run_to_end
 from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup, ResolvedRegex
-from tidelog.plugins.coordinator.consumer_groups.member import CurrentAssignment, MemberProfile
-from tidelog.plugins.coordinator.consumer_groups.records import (
+from tidelog.plugins.coordinator.consumer_groups.group_records import (
     ConsumerGroupChange,
-    CurrentChange,
     EpochChange,
-    MemberChange,
     RegexChange,
+)
+from tidelog.plugins.coordinator.consumer_groups.member import CurrentAssignment, MemberProfile
+from tidelog.plugins.coordinator.consumer_groups.member_records import (
+    CurrentChange,
+    MemberChange,
     TargetChange,
 )
 

@@ -6,24 +6,25 @@ import pytest
 
 from tests.tables import for_each
 from tidelog.plugins.coordinator.consumer_groups.group import ResolvedRegex
+from tidelog.plugins.coordinator.consumer_groups.group_records import (
+    ConsumerGroupChange,
+    EpochChange,
+    PartitionMetadataChange,
+    RegexChange,
+    TargetEpochChange,
+)
 from tidelog.plugins.coordinator.consumer_groups.member import (
     ClassicProtocol,
     CurrentAssignment,
     MemberProfile,
     MemberState,
 )
-from tidelog.plugins.coordinator.consumer_groups.records import (
-    CHANGES,
-    ConsumerGroupChange,
+from tidelog.plugins.coordinator.consumer_groups.member_records import (
     CurrentChange,
-    EpochChange,
     MemberChange,
-    PartitionMetadataChange,
-    RegexChange,
     TargetChange,
-    TargetEpochChange,
-    read_change,
 )
+from tidelog.plugins.coordinator.consumer_groups.records import CHANGES, read_change
 from tidelog.plugins.coordinator.runtime.durable_change import UnreadableRecord
 
 TOPIC = bytes(range(16))
