@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
@@ -18,6 +17,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.deadlines import DEADLINE_S
 from tests.kernel.log.parts import run_in_a_task
+from tidelog.kernel.log import flush_threads
 from tidelog.kernel.log.flush_threads import THREADS_PER_DIRECTORY, FlushThreads
 from tidelog.kernel.tasks import BackgroundTasks
 
@@ -205,7 +205,10 @@ class MeetingQueue(deque[Any]):
         return found
 
 
-async def test_a_flush_that_ends_just_after_the_look_at_what_has_ended_is_delivered(flushes: Flushes) -> None:
+async def test_a_flush_that_ends_just_after_the_look_at_what_has_ended_is_delivered(
+    flushes: Flushes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flush_threads, "IDLE_SECONDS", 0.0)
     # The first gets a thread that ends with it; what the second has said is final once its thread ends too.
     flushes.begin("a", "1")
     flushes.begin("b", "late")
@@ -217,15 +220,60 @@ async def test_a_flush_that_ends_just_after_the_look_at_what_has_ended_is_delive
             meetings.append("late")
             flushes.may_end["late"].set()
             thread = next(each for each in threading.enumerate() if each.name == "flush b")
-            deadline = trio.current_time() + DEADLINE_S
-            # A thread of trio's cache takes another name when it has nothing to do any more.
-            while thread.name == "flush b" and trio.current_time() < deadline:
-                time.sleep(0.001)
+            thread.join(DEADLINE_S)
 
     flushes.threads._ended = MeetingQueue(meet)  # pyright: ignore[reportPrivateUsage]
     flushes.may_end["1"].set()
     await flushes.wait_ended(2)
     assert (flushes.names_ended, meetings) == (["1", "late"], ["late"])
+
+
+async def test_threads_stay_for_the_next_flush_and_end_without_one(
+    flushes: Flushes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[threading.Thread] = []
+    ended: list[int | Exception] = []
+
+    def run() -> int:
+        used.append(threading.current_thread())
+        return 1
+
+    async def flush() -> None:
+        number = len(ended) + 1
+        flushes.threads.begin("a", run, ended.append)
+        await until(lambda: len(ended) == number)
+
+    for _ in range(20):
+        await flush()
+        # Without this the next flush may find the thread before it is idle, and take another one.
+        await until(lambda: bool(_idle(flushes.threads, "a")))
+    assert len(set(used)) == 1
+    monkeypatch.setattr(flush_threads, "IDLE_SECONDS", 0.0)
+    for number in range(1, 2 * THREADS_PER_DIRECTORY):
+        await flush()
+        await until(lambda: not used[-1].is_alive())
+        assert len(set(used)) == number
+
+
+async def test_a_flush_that_comes_when_its_thread_stops_waiting_is_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The time of an idle thread is over at about the moment of the next flush, many times."""
+    monkeypatch.setattr(flush_threads, "IDLE_SECONDS", 0.0002)
+    threads = FlushThreads(run_in_a_task)
+    ended: list[int | Exception] = []
+    begun = 0
+    for number in range(1500):
+        for _ in range(number % 7 + 1):
+            threads.begin("a", lambda: 1, ended.append)
+            begun += 1
+        with trio.fail_after(DEADLINE_S):
+            while len(ended) < begun:  # noqa: ASYNC110 - the length of the pause is the point
+                await trio.sleep(0.00005 * (number % 5))
+
+
+def _idle(threads: FlushThreads, directory: str) -> list[Any]:
+    return threads._directories[directory]._idle  # pyright: ignore[reportPrivateUsage]
 
 
 STEPS = st.lists(
@@ -240,9 +288,9 @@ STEPS = st.lists(
 
 
 @settings(max_examples=40)
-@given(STEPS)
+@given(STEPS, st.sampled_from([0.0, 0.0001, 1.0]))
 def test_every_flush_ends_once_in_whatever_order_threads_and_turns_come(
-    steps: list[tuple[str, str | int]],
+    steps: list[tuple[str, str | int]], idle_seconds: float
 ) -> None:
     async def main() -> None:
         flushes = Flushes()
@@ -266,4 +314,6 @@ def test_every_flush_ends_once_in_whatever_order_threads_and_turns_come(
         flushes.may_end["last"].set()
         await flushes.wait_ended(len(names) + 1)
 
-    trio.run(main)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flush_threads, "IDLE_SECONDS", idle_seconds)
+        trio.run(main)
