@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import attrs
 import trio
 
 from tidelog.kernel.errors import BrokerError
 from tidelog.plugins.coordinator.consumer_groups.assigning import may_assign, target_changes
-from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.group_records import TargetEpochChange
+from tidelog.plugins.coordinator.consumer_groups.machine.transitions import set_targets
 from tidelog.plugins.coordinator.consumer_groups.member_records import TargetChange
 
 if TYPE_CHECKING:
+    from tidelog.plugins.coordinator.consumer_groups.draft import Draft
     from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
     from tidelog.plugins.coordinator.consumer_groups.settings import Shared
 
@@ -87,40 +87,11 @@ class BackgroundAssignment:
         instances = {member_id: instance_id for instance_id, member_id in state.static_members.items()}
         changes = await target_changes(state, context)
         for some in _batches(changes):
-            await write(_draft_with(some, instances))
+            await write(partial(set_targets, changes=some, instances=instances))
             await trio.lowlevel.checkpoint()
-        await write(_draft_with([TargetEpochChange(state.group_id, epoch, self._shared.runtime.clock())], {}))
+        done = TargetEpochChange(state.group_id, epoch, self._shared.runtime.clock())
+        await write(partial(set_targets, changes=[done], instances={}))
         _log.info("group %s: assignment of epoch %d in the background", state.group_id, epoch)
-
-
-def _draft_with(
-    changes: Sequence[TargetChange | TargetEpochChange], instances: Mapping[str, str]
-) -> Callable[[ConsumerGroup], Generator[None, None, Draft]]:
-    """Return what makes a draft with these changes, those of members that are still there.
-
-    `instances` are the instance ids that static members had, by their member ids.
-    """
-
-    def draft_of(state: ConsumerGroup) -> Generator[None, None, Draft]:
-        draft = Draft(state)
-        for change in changes:
-            present = _of_present_member(change, state, instances)
-            if present is not None:
-                yield from draft.apply_in_steps(present)
-        return draft
-
-    return draft_of
-
-
-def _of_present_member(
-    change: TargetChange | TargetEpochChange, state: ConsumerGroup, instances: Mapping[str, str]
-) -> TargetChange | TargetEpochChange | None:
-    """Return a target for the member that is there now, the same or the one that replaced it, if any is."""
-    if not isinstance(change, TargetChange) or change.member_id in state.members:
-        return change
-    instance_id = instances.get(change.member_id)
-    holder = None if instance_id is None else state.static_members.get(instance_id)
-    return None if holder is None else attrs.evolve(change, member_id=holder)
 
 
 def _batches(changes: Sequence[TargetChange]) -> Iterator[Sequence[TargetChange]]:

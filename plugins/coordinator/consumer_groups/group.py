@@ -54,6 +54,8 @@ class ConsumerGroup:
         name_subscribers: how many members subscribe to a topic by its name
         regex_subscribers: how many members subscribe to a regular expression
         assignor_votes: how many members request an assignor
+        classic_members: how many members speak the classic protocol
+        classic_protocols: how many of these support a protocol of it, by its name
         topics_version: the version of the topic catalogue at the last check; not in any record
     """
 
@@ -73,6 +75,8 @@ class ConsumerGroup:
     name_subscribers: MutableMapping[str, int] = attrs.field(factory=dict[str, int])
     regex_subscribers: MutableMapping[str, int] = attrs.field(factory=dict[str, int])
     assignor_votes: MutableMapping[str, int] = attrs.field(factory=dict[str, int])
+    classic_members: int = 0
+    classic_protocols: MutableMapping[str, int] = attrs.field(factory=dict[str, int])
     removed: bool = False
     topics_version: int | None = None
 
@@ -88,6 +92,7 @@ class ConsumerGroup:
             name_subscribers=Overlay(self.name_subscribers),
             regex_subscribers=Overlay(self.regex_subscribers),
             assignor_votes=Overlay(self.assignor_votes),
+            classic_protocols=Overlay(self.classic_protocols),
         )
 
     def merge(self, draft: ConsumerGroup) -> None:
@@ -167,6 +172,10 @@ class ConsumerGroup:
             _add(self.regex_subscribers, metadata.topic_regex, by)
         if metadata.server_assignor is not None:
             _add(self.assignor_votes, metadata.server_assignor, by)
+        if metadata.classic is not None:
+            self.classic_members += by
+            for name in metadata.classic.names:
+                _add(self.classic_protocols, name, by)
 
     def set_current(self, member_id: str, current: CurrentAssignment | None) -> Generator[None, None, None]:
         """Set a member's assignment in steps; the member owns its partitions, also those to revoke.
@@ -208,10 +217,17 @@ class ConsumerGroup:
 
     def only_classic_members(self, without: Iterable[str] = ()) -> bool:
         """Return whether all members but those `without` speak the classic protocol."""
-        left_out = frozenset(without)
-        return all(
-            member.is_classic for member_id, member in self.members.items() if member_id not in left_out
-        )
+        left_out = [member for member in map(self.members.get, {*without}) if member is not None]
+        classic = self.classic_members - sum(member.is_classic for member in left_out)
+        return classic == len(self.members) - len(left_out)
+
+    def supports_classic(self, protocols: Iterable[str], without: str) -> bool:
+        """Return whether all members of the classic protocol but `without` support one of these protocols."""
+        member = self.members.get(without)
+        classic = None if member is None else member.metadata.classic
+        own = frozenset[str]() if classic is None else classic.names
+        others = self.classic_members - (classic is not None)
+        return any(self.classic_protocols.get(name, 0) - (name in own) == others for name in protocols)
 
 
 def _add(counts: MutableMapping[str, int], name: str, by: int) -> None:

@@ -34,6 +34,11 @@ class ClassicProtocol:
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of the protocols; a client may send one twice."""
+        return frozenset(name for name, _ in self.protocols)
+
 
 @attrs.frozen
 class MemberProfile:

@@ -13,7 +13,6 @@ import trio
 from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorLoadInProgress,
-    FencedInstanceId,
     RebalanceInProgress,
     UnknownMemberId,
 )
@@ -27,14 +26,14 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.plugins.coordinator.consumer_groups import checks, classic_members
+from tidelog.plugins.coordinator.consumer_groups import checks
 from tidelog.plugins.coordinator.consumer_groups.assigning import is_large
 from tidelog.plugins.coordinator.consumer_groups.background_assignment import BackgroundAssignment
 from tidelog.plugins.coordinator.consumer_groups.draft import Decision, Draft
-from tidelog.plugins.coordinator.consumer_groups.machine import answer_to, changes_nothing, depart
+from tidelog.plugins.coordinator.consumer_groups.machine import classic_requests, departures
+from tidelog.plugins.coordinator.consumer_groups.machine.consumer_requests import answer_to, changes_nothing
 from tidelog.plugins.coordinator.consumer_groups.member import ConsumerGroupMember
 from tidelog.plugins.coordinator.consumer_groups.member_records import CurrentChange, MemberChange
-from tidelog.plugins.coordinator.consumer_groups.migration import may_downgrade
 from tidelog.plugins.coordinator.consumer_groups.records import removal_of
 from tidelog.plugins.coordinator.consumer_groups.timers import Overdue, Timer, Timers
 from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
@@ -204,7 +203,7 @@ class RegisteredConsumerGroup(ClassicMembership):
             joined = self._shared.classic.for_join(request).join(request)
             return joined if isinstance(joined, Joined) else await joined
         context = self._shared.context(self.group_id)
-        answer, durable = await self.change(lambda state: classic_members.join(state, request, context))
+        answer, durable = await self.change(lambda state: classic_requests.join(state, request, context))
         member = self.state.members[answer.member_id]
         self._timers.stop(member.member_id, Timer.JOIN)
         self._restart_session(member)
@@ -216,68 +215,41 @@ class RegisteredConsumerGroup(ClassicMembership):
     async def _make_classic(self, request: JoinRequest) -> bool:
         """Return whether the group is one of the classic protocol now, or none: the join goes there.
 
-        That happens when it is empty, or when the member replaces the last static member that speaks the
-        consumer protocol.
-
         Raises:
             BrokerError: the log refused.
         """
-        shared = self._shared
-
-        def decide(state: ConsumerGroup) -> Generator[None, None, Decision[bool]]:
-            if not state.members:
-                draft = Draft(state)
-                yield from draft.remove_group()
-                return Decision(True, draft)
-            instance_id = request.group_instance_id
-            holder = state.static_member(instance_id) if instance_id and not request.member_id else None
-            if (
-                holder is None
-                or holder.is_classic
-                or not may_downgrade(state, [holder.member_id], shared.settings.of_broker)
-            ):
-                return Decision(False)
-            context = shared.context(self.group_id)
-            return Decision(True, (yield from depart(state, [holder.member_id], context)))
-
-        becomes_classic, durable = await self.change(decide)
+        context = self._shared.context(self.group_id)
+        becomes_classic, durable = await self.change(
+            lambda state: classic_requests.convert_for_join(state, request, context)
+        )
         await wait_for(durable)
         return becomes_classic
 
     def sync(self, request: SyncRequest) -> Synced:
         """Return the partitions of a member that speaks the classic protocol."""
-        member, _ = classic_members.classic_member(self.state, request.member_id, request.group_instance_id)
-        with self._timing_rejoin(member):
-            answer = classic_members.sync(self.state, request, self._shared.topics)
+        member, answer = classic_requests.sync(self.state, request, self._shared.topics)
+        if isinstance(answer, RebalanceInProgress):
+            raise self._expect_rejoin(member, answer)
         self._timers.stop(member.member_id, Timer.SYNC)
         self._restart_session(member)
         return answer
 
     def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:
         """Extend the session of a member that speaks the classic protocol."""
-        member, _ = classic_members.classic_member(self.state, member_id, group_instance_id)
-        with self._timing_rejoin(member):
-            classic_members.check_generation(member, generation)
-            self._restart_session(member)
-            classic_members.check_settled(self.state, member)
+        member, error = classic_requests.heartbeat(self.state, member_id, generation, group_instance_id)
+        self._restart_session(member)
+        if error is not None:
+            raise self._expect_rejoin(member, error)
+
+    def _expect_rejoin(self, member: ConsumerGroupMember, error: RebalanceInProgress) -> RebalanceInProgress:
+        """Give a member that gets this error its rebalance timeout to rejoin; return the error."""
+        self._timers.start_unless_running(member, Timer.JOIN, member.metadata.rebalance_timeout_ms)
+        return error
 
     async def leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
         """Remove members, which may speak either protocol."""
         context = self._shared.context(self.group_id)
-
-        def decide(state: ConsumerGroup) -> Generator[None, None, Decision[list[LeaveOutcome]]]:
-            leaving: dict[str, None] = {}
-            outcomes: list[LeaveOutcome] = []
-            for identity in members:
-                try:
-                    leaving[checks.leaving_member(state, identity).member_id] = None
-                    outcomes.append(LeaveOutcome(identity))
-                except (UnknownMemberId, FencedInstanceId) as error:
-                    outcomes.append(LeaveOutcome(identity, error))
-                yield
-            return Decision(outcomes, (yield from depart(state, leaving, context)) if leaving else None)
-
-        outcomes, durable = await self.change(decide)
+        outcomes, durable = await self.change(lambda state: departures.leave_group(state, members, context))
         await wait_for(durable)
         return outcomes
 
@@ -335,15 +307,6 @@ class RegisteredConsumerGroup(ClassicMembership):
             elif isinstance(change, CurrentChange) and change.current and change.member_id in members:
                 self._timers.follow_revocation(members[change.member_id])
 
-    @contextmanager
-    def _timing_rejoin(self, member: ConsumerGroupMember) -> Generator[None]:
-        """Give a member that has to rejoin its rebalance timeout for that."""
-        try:
-            yield
-        except RebalanceInProgress:
-            self._timers.start_unless_running(member, Timer.JOIN, member.metadata.rebalance_timeout_ms)
-            raise
-
     def _expired(self) -> None:
         """Remove the members that are overdue: in one step from a small group, else in a task for all."""
         if self._removing:
@@ -367,19 +330,13 @@ class RegisteredConsumerGroup(ClassicMembership):
 
     def _without(
         self, overdue: Sequence[Overdue], state: ConsumerGroup
-    ) -> Generator[None, None, Decision[Sequence[Overdue]]]:
+    ) -> Generator[None, None, Decision[list[Overdue]]]:
         """Return a draft without members that are still overdue, and which those are."""
-        leaving: dict[str, Overdue] = {}
-        for each in overdue:
-            if each.member_id in state.members and self._timers.is_overdue(each):
-                reason = each.timer.value
-                _log.info("group %s: member %s is removed: %s", self.group_id, each.member_id, reason)
-                leaving[each.member_id] = each
-            yield
-        if not leaving:
-            return Decision(())
-        draft = yield from depart(state, leaving, self._shared.context(self.group_id))
-        return Decision([*leaving.values()], draft)
+        context = self._shared.context(self.group_id)
+        decision = yield from departures.expire_members(state, overdue, self._timers.is_overdue, context)
+        for member_id, timer in decision.answer:
+            _log.info("group %s: member %s is removed: %s", self.group_id, member_id, timer.value)
+        return decision
 
     @contextmanager
     def _retrying(self, overdue: Sequence[Overdue]) -> Generator[None]:

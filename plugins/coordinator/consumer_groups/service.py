@@ -31,9 +31,10 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
     HeartbeatAnswer,
 )
 from tidelog.plugins.coordinator.classic_groups.registered_classic_group import RegisteredClassicGroup
-from tidelog.plugins.coordinator.consumer_groups import checks, machine
+from tidelog.plugins.coordinator.consumer_groups import checks
 from tidelog.plugins.coordinator.consumer_groups.draft import Decision, Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.machine import consumer_requests
 from tidelog.plugins.coordinator.consumer_groups.member import JOIN_EPOCH, ConsumerGroupMember
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
 from tidelog.plugins.coordinator.consumer_groups.records import read_change
@@ -72,7 +73,9 @@ class ConsumerGroups:
         if request.member_epoch < JOIN_EPOCH:
             group = _existing(group, f"Group {group_id} not found.")
             context = shared.context(group_id)
-            return await group.heartbeat_decided(lambda state: machine.leave(state, request, context))
+            return await group.heartbeat_decided(
+                lambda state: consumer_requests.leave(state, request, context)
+            )
         state = ConsumerGroup(group_id) if group is None else group.state
         context = shared.context(group_id, await self._resolve(state, request))
         group = self._find_active(group_id)
@@ -100,7 +103,7 @@ class ConsumerGroups:
     ) -> HeartbeatAnswer:
         def decide(state: ConsumerGroup) -> Generator[None, None, Decision[HeartbeatAnswer]]:
             assigning = group.is_being_assigned
-            return machine.heartbeat(state, request, attrs.evolve(context, assigning=assigning))
+            return consumer_requests.heartbeat(state, request, attrs.evolve(context, assigning=assigning))
 
         return await group.heartbeat_decided(decide)
 
@@ -163,7 +166,7 @@ class ConsumerGroups:
             upgraded = await run(upgrade(classic, context))
         # No one else has this group yet, so that it may have the members before their records are in the log.
         state = upgraded.merge()
-        answer, draft = await run(machine.heartbeat(state, request, context))
+        answer, draft = await run(consumer_requests.heartbeat(state, request, context))
         draft = draft or Draft(state)
         draft.changes[:0] = upgraded.changes
         group = RegisteredConsumerGroup(state, shared.runtime.partition_for(group_id), shared)

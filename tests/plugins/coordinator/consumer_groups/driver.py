@@ -9,10 +9,14 @@ from tidelog.kernel.regexes import compile_regex
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.plugins.coordinator.assignors import RangeAssignor, UniformAssignor
-from tidelog.plugins.coordinator.consumer_groups import machine
 from tidelog.plugins.coordinator.consumer_groups.checks import check_request
 from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.machine.consumer_requests import (
+    changes_nothing,
+    heartbeat,
+    leave,
+)
 from tidelog.plugins.coordinator.consumer_groups.records import read_change
 from tidelog.plugins.coordinator.consumer_groups.service import regexes_to_resolve
 from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings
@@ -85,15 +89,15 @@ class ConsumerGroupDriver:
         request = ConsumerGroupHeartbeat(GROUP, member_id, epoch)._replace(**rest)  # type: ignore[arg-type]
         check_request(request, self.settings.assignors)
         if epoch < 0:
-            decision = run_to_end(machine.leave(self.group, request, self.context()))
+            decision = run_to_end(leave(self.group, request, self.context()))
         else:
             wanted = regexes_to_resolve(self.group, request.topic_regex, self.context())
             names = list(self.topics.names())
             compiled = map(compile_regex, wanted)
             resolved = {each.text: frozenset(filter(each.fullmatch, names)) for each in compiled}
             member = self.group.members.get(member_id)
-            fast = member is not None and machine.changes_nothing(self.group, member, request, self.topics)
-            decision = run_to_end(machine.heartbeat(self.group, request, self.context(resolved)))
+            fast = member is not None and changes_nothing(self.group, member, request, self.topics)
+            decision = run_to_end(heartbeat(self.group, request, self.context(resolved)))
             if fast:
                 assert decision.draft is None
                 self.answered_at_once += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.bad_input.groups_requests import subscription
 from tests.plugins.coordinator.consumer_groups.driver import ConsumerGroupDriver, FakeTopics
 from tidelog.kernel.pace import run_to_end
+from tidelog.kernel.seams.coordination.groups import GroupProtocol, JoinRequest
 from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup, ResolvedRegex
 from tidelog.plugins.coordinator.consumer_groups.group_records import (
@@ -19,7 +22,12 @@ from tidelog.plugins.coordinator.consumer_groups.group_records import (
     EpochChange,
     RegexChange,
 )
-from tidelog.plugins.coordinator.consumer_groups.member import CurrentAssignment, MemberProfile
+from tidelog.plugins.coordinator.consumer_groups.machine import classic_requests
+from tidelog.plugins.coordinator.consumer_groups.member import (
+    ClassicProtocol,
+    CurrentAssignment,
+    MemberProfile,
+)
 from tidelog.plugins.coordinator.consumer_groups.member_records import (
     CurrentChange,
     MemberChange,
@@ -41,6 +49,12 @@ profiles = st.builds(
     topic_names=st.frozensets(st.sampled_from(["t", "u"])),
     topic_regex=st.sampled_from([None, "", "r.*"]),
     server_assignor=st.sampled_from([None, "range", "uniform"]),
+    classic=st.none()
+    | st.builds(
+        ClassicProtocol,
+        st.just(1),
+        st.lists(st.sampled_from([("range", b""), ("sticky", b""), ("range", b"again")])).map(tuple),
+    ),
 )
 owned = st.dictionaries(st.sampled_from(TOPICS), numbers.map(lambda found: dict.fromkeys(found, 1)))
 changes: st.SearchStrategy[ConsumerGroupChange] = st.one_of(
@@ -101,6 +115,21 @@ def test_what_members_ask_for_is_counted(some: list[ConsumerGroupChange]) -> Non
     assert group.preferred_assignor("d", ("range", "uniform")) == preferred
 
 
+@given(st.lists(changes, max_size=20), member_ids, st.sets(st.sampled_from(["range", "sticky", "other"])))
+def test_members_of_the_classic_protocol_and_what_they_support_are_counted(
+    some: list[ConsumerGroupChange], left_out: str, protocols: set[str]
+) -> None:
+    group = ConsumerGroup("g")
+    for change in some:
+        change.apply(group)
+    others = [member for member_id, member in group.members.items() if member_id != left_out]
+    assert group.only_classic_members([left_out]) == all(member.is_classic for member in others)
+    classic = [
+        {*map(itemgetter(0), each.metadata.classic.protocols)} for each in others if each.metadata.classic
+    ]
+    assert group.supports_classic(protocols, left_out) == bool(protocols.intersection(*classic))
+
+
 class Counted(dict[str, Any]):
     """A dictionary that counts how many of its items are read, one by one or all together."""
 
@@ -127,11 +156,15 @@ class Counted(dict[str, Any]):
         return super().items()
 
 
-@pytest.mark.parametrize("change", ["moves to the next epoch", "has another client id", "joins"])
+@pytest.mark.parametrize(
+    "change", ["moves to the next epoch", "has another client id", "joins", "joins as a classic one"]
+)
 def test_change_of_one_member_reads_no_others(change: str) -> None:
     driver = ConsumerGroupDriver(FakeTopics(t=MANY))
     group, topic = driver.group, driver.topics.id_of("t")
     wants = MemberProfile(topic_names=frozenset("t"), rebalance_timeout_ms=30_000)
+    if change == "joins as a classic one":
+        wants = attrs.evolve(wants, classic=ClassicProtocol(1, (("range", b""),)))
     for number in range(MANY):
         member_id = f"m{number}"
         group.set_metadata(member_id, wants)
@@ -142,6 +175,10 @@ def test_change_of_one_member_reads_no_others(change: str) -> None:
     group.topics_version = driver.topics.version
     if change == "joins":
         driver.join("new", "t")
+    elif change == "joins as a classic one":
+        protocols = [GroupProtocol("range", subscription("t"))]
+        request = JoinRequest("g", "new", "consumer", protocols, 1, 1)
+        run_to_end(classic_requests.join(group, request, driver.context()))
     else:
         client_id = "c" if change == "has another client id" else ""
         driver.heartbeat("m0", 1, client_id=client_id)

@@ -11,7 +11,7 @@ from tidelog.kernel.pace import run_to_end
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup, ConsumerGroupState
-from tidelog.plugins.coordinator.consumer_groups.machine import depart
+from tidelog.plugins.coordinator.consumer_groups.machine.departures import depart
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
 from tidelog.plugins.coordinator.groups.consumer_protocol import (
     ConsumerProtocolAssignment,

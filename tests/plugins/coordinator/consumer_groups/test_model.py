@@ -19,7 +19,7 @@ from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.consumer_groups import HeartbeatAnswer
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroupState
-from tidelog.plugins.coordinator.consumer_groups.machine import depart
+from tidelog.plugins.coordinator.consumer_groups.machine.departures import depart
 
 TOPICS = ["a", "b", "c"]
 HEARTBEATS_TO_SETTLE = 8

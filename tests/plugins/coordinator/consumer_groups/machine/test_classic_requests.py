@@ -19,7 +19,7 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest, SyncRequest
-from tidelog.plugins.coordinator.consumer_groups import classic_members
+from tidelog.plugins.coordinator.consumer_groups.machine import classic_requests
 from tidelog.plugins.coordinator.groups.consumer_protocol import (
     ConsumerProtocolSubscription,
     TopicPartitions,
@@ -46,7 +46,7 @@ class ClassicMemberDriver(ConsumerGroupDriver):
     def classic_join(self, **rest: object) -> Joined:
         """Join, or join again; the fields are those of `JoinRequest`."""
         request = attrs.evolve(JOIN, **rest)  # type: ignore[arg-type]
-        answer, draft = run_to_end(classic_members.join(self.group, request, self.context()))
+        answer, draft = run_to_end(classic_requests.join(self.group, request, self.context()))
         assert draft is not None
         self.carry_out(draft)
         return answer
@@ -54,7 +54,9 @@ class ClassicMemberDriver(ConsumerGroupDriver):
     def sync(self, generation: int, **rest: object) -> list[int]:
         """The partitions of `t` that the member is given."""
         request = attrs.evolve(SyncRequest(GROUP, "old", generation), **rest)  # type: ignore[arg-type]
-        answer = classic_members.sync(self.group, request, self.topics)
+        _, answer = classic_requests.sync(self.group, request, self.topics)
+        if isinstance(answer, RebalanceInProgress):
+            raise answer
         return [
             number
             for topic in read_assignment(answer.assignment).assigned_partitions
@@ -63,7 +65,10 @@ class ClassicMemberDriver(ConsumerGroupDriver):
 
     def check_settled(self) -> None:
         """What a heartbeat of the member would be told."""
-        classic_members.check_settled(self.group, self.group.members["old"])
+        epoch = self.group.members["old"].current.epoch
+        _, error = classic_requests.heartbeat(self.group, "old", epoch, None)
+        if error is not None:
+            raise error
 
 
 def test_join_group_of_a_classic_member_revokes_and_assigns_partitions() -> None:

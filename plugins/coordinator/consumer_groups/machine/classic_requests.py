@@ -1,4 +1,4 @@
-"""Members of a consumer group that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat.
+"""Decisions about requests of members that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat.
 
 The group's epoch is their generation, there is no leader, and a member has to rejoin only when its own
 assignment changes. Source: KIP-848, "Migration path".
@@ -7,6 +7,7 @@ assignment changes. Source: KIP-848, "Migration path".
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
 from tidelog.kernel.errors import (
@@ -22,7 +23,8 @@ from tidelog.plugins.coordinator.consumer_groups import checks
 from tidelog.plugins.coordinator.consumer_groups.assigning import assign
 from tidelog.plugins.coordinator.consumer_groups.draft import Decision, Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.machine import (
+from tidelog.plugins.coordinator.consumer_groups.machine.departures import depart
+from tidelog.plugins.coordinator.consumer_groups.machine.transitions import (
     reconcile,
     replace_static_member,
     update_member,
@@ -33,7 +35,7 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     MemberProfile,
     MemberState,
 )
-from tidelog.plugins.coordinator.consumer_groups.migration import encoded_assignment
+from tidelog.plugins.coordinator.consumer_groups.migration import encoded_assignment, may_downgrade
 from tidelog.plugins.coordinator.consumer_groups.settings import Context
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 from tidelog.plugins.coordinator.groups.consumer_protocol import (
@@ -43,6 +45,19 @@ from tidelog.plugins.coordinator.groups.consumer_protocol import (
     read_subscription,
 )
 from tidelog.plugins.schema.errors import CodecError
+
+AnswerT = TypeVar("AnswerT")
+
+
+class ClassicAnswer(NamedTuple, Generic[AnswerT]):
+    """The answer to a request of a member that speaks the classic protocol.
+
+    With RebalanceInProgress it has to rejoin, and has its rebalance timeout for that. Errors that are raised
+    have no such effect.
+    """
+
+    member: ConsumerGroupMember
+    answer: AnswerT | RebalanceInProgress
 
 
 def join(
@@ -72,51 +87,69 @@ def join(
     )
 
 
-def sync(group: ConsumerGroup, request: SyncRequest, topics: TopicCatalogue) -> Synced:
+def convert_for_join(
+    group: ConsumerGroup, request: JoinRequest, context: Context
+) -> Generator[None, None, Decision[bool]]:
+    """Decide whether the group is one of the classic protocol, or none, before this member joins; in steps.
+
+    That is so if it is empty, or if the member replaces the last one, a static one, of the consumer protocol.
+    """
+    if not group.members:
+        draft = Draft(group)
+        yield from draft.remove_group()
+        return Decision(True, draft)
+    instance_id = request.group_instance_id
+    holder = group.static_member(instance_id) if instance_id and not request.member_id else None
+    if holder is None or holder.is_classic or not may_downgrade(group, [holder.member_id], context.settings):
+        return Decision(False)
+    return Decision(True, (yield from depart(group, [holder.member_id], context)))
+
+
+def sync(group: ConsumerGroup, request: SyncRequest, topics: TopicCatalogue) -> ClassicAnswer[Synced]:
     """Return the member's partitions, encoded as an assignment of its assignor.
 
     Raises:
-        UnknownMemberId, FencedInstanceId, IllegalGeneration, InconsistentGroupProtocol, RebalanceInProgress
+        UnknownMemberId, FencedInstanceId, IllegalGeneration, InconsistentGroupProtocol
     """
-    member, classic = classic_member(group, request.member_id, request.group_instance_id)
-    check_generation(member, request.generation)
+    member, classic = _classic_member(group, request.member_id, request.group_instance_id)
+    _check_generation(member, request.generation)
     name, metadata = classic.protocols[0]
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):
         raise InconsistentGroupProtocol(f"the group's protocol type is {CONSUMER_PROTOCOL_TYPE}")
     if request.protocol_name not in (None, name):
         raise InconsistentGroupProtocol(f"the member's protocol is {name!r}, not {request.protocol_name!r}")
     if group.assignment_epoch > member.current.epoch and not _is_revoking(member):
-        raise RebalanceInProgress(f"group {group.group_id} has a new assignment")
+        return ClassicAnswer(member, RebalanceInProgress(f"group {group.group_id} has a new assignment"))
     assignment = encoded_assignment(member.current.assigned, protocol_version(metadata), topics)
-    return Synced(request.protocol_type, request.protocol_name, assignment)
+    return ClassicAnswer(member, Synced(request.protocol_type, request.protocol_name, assignment))
 
 
-def check_settled(group: ConsumerGroup, member: ConsumerGroupMember) -> None:
-    """Check that a member need not rejoin, to revoke partitions or to get some.
+def heartbeat(
+    group: ConsumerGroup, member_id: str, generation: int, instance_id: str | None
+) -> ClassicAnswer[None]:
+    """Return the member, which is alive, and whether it has to rejoin, to revoke partitions or to get some.
 
     Raises:
-        RebalanceInProgress
+        UnknownMemberId, FencedInstanceId, IllegalGeneration
     """
+    member, _ = _classic_member(group, member_id, instance_id)
+    _check_generation(member, generation)
     waits = member.current.state is MemberState.UNRELEASED_PARTITIONS
     if (
         member.current.epoch < group.assignment_epoch
         or _is_revoking(member)
         or (waits and not _waits_for_others(group, member))
     ):
-        raise RebalanceInProgress(f"there is something new for member {member.member_id}")
+        return ClassicAnswer(member, RebalanceInProgress(f"there is something new for member {member_id}"))
+    return ClassicAnswer(member, None)
 
 
-def check_generation(member: ConsumerGroupMember, generation: int) -> None:
-    """Check that a generation is the member's epoch.
-
-    Raises:
-        IllegalGeneration
-    """
+def _check_generation(member: ConsumerGroupMember, generation: int) -> None:
     if generation != member.current.epoch:
         raise IllegalGeneration(f"member {member.member_id} is in {member.current.epoch}, not {generation}")
 
 
-def classic_member(
+def _classic_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> tuple[ConsumerGroupMember, ClassicProtocol]:
     """Return a member that speaks the classic protocol, and what it sent when it joined.
@@ -144,11 +177,10 @@ def _check_migration(group: ConsumerGroup, context: Context) -> None:
 
 def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
     """Check that there is a protocol that all classic members of the group support."""
-    common = {protocol.name for protocol in request.protocols}
-    for member in group.members.values():
-        if member.metadata.classic is not None and member.member_id != request.member_id:
-            common &= {name for name, _ in member.metadata.classic.protocols}
-    if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not common:
+    names = {protocol.name for protocol in request.protocols}
+    if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not group.supports_classic(
+        names, request.member_id
+    ):
         raise InconsistentGroupProtocol(f"the protocols of {request.member_id!r} do not fit the group's")
 
 
