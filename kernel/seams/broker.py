@@ -8,8 +8,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tidelog.kernel.clock import Clock
+    from tidelog.kernel.cluster.cluster import Cluster
     from tidelog.kernel.cluster.resource_configs import ResourceConfigs
     from tidelog.kernel.config import Config
+    from tidelog.kernel.metadata import MetadataImage
     from tidelog.kernel.replica import ReplicaManager
     from tidelog.kernel.seams.cleanup import CleanupPolicy, LogCleaner
     from tidelog.kernel.seams.events import Events
@@ -48,6 +50,16 @@ class BrokerContext(Protocol):
 
         What a peer has to do in time is timed by it: what it sent meanwhile could not be read.
         """
+        ...
+
+    @property
+    def cluster(self) -> Cluster:
+        """The brokers, leaders and coordinators of the cluster."""
+        ...
+
+    @property
+    def image(self) -> MetadataImage:
+        """All that is true of the cluster, at this moment."""
         ...
 
     @property

@@ -25,9 +25,7 @@ from tidelog.kernel.seams.storage import Region, Storage
 
 if TYPE_CHECKING:
     from tidelog.kernel.cluster.broker_loggers import BrokerLoggers
-    from tidelog.kernel.cluster.cluster import Cluster
     from tidelog.kernel.cluster.features import Features
-    from tidelog.kernel.metadata import MetadataImage
     from tidelog.kernel.network.server import PeerWarnings
     from tidelog.kernel.seams.controller import Controller
     from tidelog.kernel.seams.coordination.backend import Coordinator
@@ -75,11 +73,6 @@ class WireContext(BrokerContext, Protocol):
         ...
 
     @property
-    def cluster(self) -> Cluster:
-        """The brokers, leaders and coordinators of the cluster."""
-        ...
-
-    @property
     def coordinator(self) -> Coordinator:
         """The coordinator of groups and transactions.
 
@@ -90,11 +83,6 @@ class WireContext(BrokerContext, Protocol):
     @property
     def storage(self) -> Storage:
         """The log directories, and moving partitions between them."""
-        ...
-
-    @property
-    def image(self) -> MetadataImage:
-        """All that is true of the cluster, at this moment."""
         ...
 
     @property

@@ -5,16 +5,13 @@ It is written when something has changed, once a second at most, and is gone whe
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
-from tidelog.kernel import disk
-from tidelog.kernel.config.directories import data_directories
+from tidelog.kernel.status_file import read_status_file, status_path, write_status_file
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
@@ -25,8 +22,7 @@ FILE_NAME: Final = "tidelog-sinks.json"
 
 def status_file(config: Config) -> Path | None:
     """Return the file in the first data directory, None if the storage has no files."""
-    folder = next(iter(data_directories(config)), None)
-    return folder / FILE_NAME if folder is not None and folder.is_dir() else None
+    return status_path(config, FILE_NAME)
 
 
 def write_status(file: Path, statistics: Mapping[str, SinkStatistics]) -> None:
@@ -35,11 +31,7 @@ def write_status(file: Path, statistics: Mapping[str, SinkStatistics]) -> None:
     Raises:
         OSError: the disk refuses.
     """
-    found = {"pid": os.getpid(), "sinks": {name: _described(each) for name, each in statistics.items()}}
-    draft = file.with_name(file.name + disk.TEMPORARY_SUFFIX)
-    disk.write_file(draft, json.dumps(found, indent=1).encode(), durable=False)
-    # So that a reader finds the old content or the new, and never a part.
-    disk.rename(draft, file)
+    write_status_file(file, {"sinks": {name: _described(each) for name, each in statistics.items()}})
 
 
 def read_status(file: Path) -> dict[str, dict[str, Any]]:
@@ -48,26 +40,8 @@ def read_status(file: Path) -> dict[str, dict[str, Any]]:
     Raises:
         OSError: there is a file, which cannot be read; that of a broker of another user, for example.
     """
-    try:
-        found = json.loads(file.read_text())
-        if _is_running(found["pid"]):
-            return cast("dict[str, dict[str, Any]]", found["sinks"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        # A file that is not whole is that of a broker that was stopped by the end of its machine.
-        pass
-    return {}
+    return cast("dict[str, dict[str, Any]]", read_status_file(file).get("sinks", {}))
 
 
 def _described(statistics: SinkStatistics) -> dict[str, object]:
     return {**attrs.asdict(statistics), "state": statistics.state.value}
-
-
-def _is_running(process_id: int) -> bool:
-    try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
-        return False
-    # There is such a process, of another user.
-    except PermissionError:
-        pass
-    return True
