@@ -2,6 +2,7 @@
 # `make` lists the targets. Later runs are quick: .venv is set up again only after a change of pyproject.toml.
 
 PORT ?= 9092
+ZOOKEEPER_PORT ?= 2181
 DATA ?= data
 VENV ?= .venv
 PYTEST_ARGS ?=
@@ -41,13 +42,17 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-spark test test-pure test-long lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak hands interop golden-frames spark-kills load-kills spark-declarative docs news clean
+.PHONY: help run run-zookeeper run-spark test test-pure test-long lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak hands interop golden-frames spark-kills load-kills spark-declarative docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(INSTALLED) ## start a broker on 127.0.0.1 (PORT=9092) with its data in ./data (DATA=...)
 	@$(BIN)/tidelog serve --set listeners=PLAINTEXT://127.0.0.1:$(PORT) --set log.dirs=$(DATA) $(ARGS)
+
+run-zookeeper: $(DEV_INSTALLED) ## start ZooKeeper (ZOOKEEPER_PORT=2181) and a broker registered in it (PORT=9092 DATA=...)
+	@scripts/install_peers.sh
+	@$(BIN)/python -m tests.peers.run_zookeeper --port $(PORT) --zookeeper-port $(ZOOKEEPER_PORT) --data $(DATA) $(ARGS)
 
 run-spark: $(SPARK_INSTALLED) ## start PySpark with the format tidelog, or a script (ARGS="script.py ..."); brings Java if there is none
 	@$(BIN)/tidelog spark $(ARGS)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the programs that the tests drive as real clients: kcat, and Java with Maven for the Java client.
+# Installs the programs that the tests drive as real clients: kcat, and Java with Maven for the Java clients, Apache Kafka
+# and ZooKeeper, whose jars Maven fetches when a test asks for them.
 # Where it may not install (not root, or no apt-get) it says what to install; tests without their program are skipped.
 set -euo pipefail
 

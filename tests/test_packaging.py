@@ -39,6 +39,7 @@ HEAVY = {"pandas", "py4j", "pyarrow", "pyspark"}
 OPTIONAL_IMPORTS = {
     "kernel/testing": {"hypothesis", "pytest", "pytest-trio"},
     "plugins/spark_sink": {"pyarrow", "pyspark"},
+    "plugins/zookeeper": {"kazoo"},
 }
 
 

@@ -97,7 +97,8 @@ _NO_THREADS = "one event loop serves every connection, so there are no pools of 
 _NO_QUORUM = "a single broker keeps its own metadata, without a quorum of controllers"
 _NO_REPLICAS = "a single broker has no other replicas"
 _NO_PURGATORY = "waiting requests are not kept in a purgatory"
-_NO_ZOOKEEPER = "no ZooKeeper is involved"
+_NO_ZOOKEEPER = "no plugin is installed that registers the broker in ZooKeeper"
+_NO_BROKER_IDS = "each broker has the id that is configured"
 _REMOVED = "Apache Kafka has removed it"
 
 _WITHOUT_MEANING: dict[str, str] = {
@@ -137,9 +138,12 @@ _WITHOUT_MEANING: dict[str, str] = {
     "share.coordinator.state.topic.replication.factor": _NO_REPLICAS,
     "share.coordinator.state.topic.min.isr": _NO_REPLICAS,
     "*.purgatory.purge.interval.requests": _NO_PURGATORY,
-    "zookeeper.*": _NO_ZOOKEEPER,
-    "broker.id.generation.enable": _NO_ZOOKEEPER,
-    "reserved.broker.max.id": _NO_ZOOKEEPER,
+    "zookeeper.connect": _NO_ZOOKEEPER,
+    "zookeeper.connection.timeout.ms": _NO_ZOOKEEPER,
+    "zookeeper.session.timeout.ms": _NO_ZOOKEEPER,
+    "zookeeper.max.in.flight.requests": _NO_ZOOKEEPER,
+    "broker.id.generation.enable": _NO_BROKER_IDS,
+    "reserved.broker.max.id": _NO_BROKER_IDS,
     "control.plane.listener.name": _REMOVED,
     "offsets.commit.required.acks": _REMOVED,
     "group.coordinator.new.enable": _REMOVED,

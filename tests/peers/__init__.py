@@ -17,6 +17,7 @@ from .process import ServerFailedError, ServerProcess
 from .readiness import answers_api_versions, wait_until_answers
 from .tidelog_server import TidelogServer, running_tidelog
 from .unavailable import PeerUnavailableError
+from .zookeeper_server import TICK_MS, ZooKeeperServer, running_zookeeper
 
 __all__ = [
     "CACHE_VARIABLE",
@@ -25,12 +26,14 @@ __all__ = [
     "OLD_PROTOCOLS_KAFKA",
     "QUICK_JVM_OPTIONS",
     "SHIPPED_JVM_OPTIONS",
+    "TICK_MS",
     "KafkaDistribution",
     "KafkaServer",
     "PeerUnavailableError",
     "ServerFailedError",
     "ServerProcess",
     "TidelogServer",
+    "ZooKeeperServer",
     "answers_api_versions",
     "ask_kafka_messages",
     "compiled",
@@ -45,5 +48,6 @@ __all__ = [
     "run_kafka_tool",
     "running_kafka",
     "running_tidelog",
+    "running_zookeeper",
     "wait_until_answers",
 ]

@@ -1,0 +1,73 @@
+"""Configuration keys of the registries in ZooKeeper, and those of Kafka's that have no part here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.kernel.config.key import ConfigKey
+from tidelog.kernel.config.types import choice, integer, optional
+from tidelog.kernel.config.unsupported import UnsupportedKey
+from tidelog.plugins.zookeeper.connect_string import connect_string
+
+LAYOUT_08: Final = "0.8"
+LAYOUT_07: Final = "0.7"
+
+ZOOKEEPER_CONNECT = ConfigKey(
+    name="zookeeper.connect",
+    type=connect_string(),
+    default=None,
+    documentation="The ZooKeeper in which the broker registers itself and its topics, for clients and tools "
+    "that find them there. Unset: in none. Needs the extra `zookeeper`.",
+)
+ZOOKEEPER_CONNECTION_TIMEOUT_MS = ConfigKey(
+    name="zookeeper.connection.timeout.ms",
+    type=optional(integer(1)),
+    default=None,
+    documentation="How long a start waits at most for a connection to ZooKeeper, in milliseconds; then the "
+    "broker serves without, and registers later. It does not wait where all servers refuse. Unset: "
+    "`zookeeper.session.timeout.ms`.",
+)
+ZOOKEEPER_SESSION_TIMEOUT_MS = ConfigKey(
+    name="zookeeper.session.timeout.ms",
+    type=integer(1),
+    default=18_000,
+    documentation="The time without a sign of life after which ZooKeeper removes the registration of the "
+    "broker, in milliseconds; ZooKeeper has limits for it. An answer that takes longer has failed.",
+)
+ZOOKEEPER_MAX_IN_FLIGHT_REQUESTS = ConfigKey(
+    name="zookeeper.max.in.flight.requests",
+    type=integer(1),
+    default=10,
+    documentation="Requests that the broker sends to ZooKeeper before it waits for an answer.",
+)
+ZOOKEEPER_LAYOUT = ConfigKey(
+    name="zookeeper.layout",
+    type=choice(LAYOUT_08, LAYOUT_07),
+    default=LAYOUT_08,
+    documentation="The nodes that are written: `0.8`, those of Kafka 0.8 and later, or `0.7`, which its "
+    "clients and tools read: `host:port` of brokers, and the number of partitions per topic and broker.",
+)
+
+_NO_TLS: Final = "TLS to ZooKeeper"
+UNSUPPORTED: Final = (
+    UnsupportedKey(
+        "zookeeper.set.acl", "broker", missing="access control lists in ZooKeeper", neutral=("false",)
+    ),
+    UnsupportedKey("zookeeper.ssl.client.enable", "broker", missing=_NO_TLS, neutral=("false",)),
+    UnsupportedKey("zookeeper.ssl.*", "broker", missing=_NO_TLS),
+    UnsupportedKey(
+        "zookeeper.clientCnxnSocket", "broker", meaningless="it names a Java class of ZooKeeper's client"
+    ),
+    UnsupportedKey(
+        "zookeeper.metadata.migration.enable",
+        "broker",
+        missing="the migration of metadata from ZooKeeper",
+        neutral=("false",),
+    ),
+    UnsupportedKey(
+        "zookeeper.metadata.migration.min.batch.size",
+        "broker",
+        meaningless="no metadata is migrated from ZooKeeper",
+    ),
+    UnsupportedKey("zookeeper.sync.time.ms", "broker", meaningless="Apache Kafka has removed it"),
+)

@@ -1,0 +1,39 @@
+"""docs/zookeeper.md: its example does what the page says, and its tables name what there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import attrs
+
+from tests.docs.examples import DOCS, examples_of, run_example
+from tests.kernel.config.bundle import BUNDLE
+from tests.peers import free_port, running_zookeeper
+from tidelog.plugins.zookeeper.layouts import KafkaLayout
+
+PAGE = (DOCS / "zookeeper.md").read_text()
+
+
+def test_the_example_works(tmp_path: Path) -> None:
+    (example,) = examples_of("zookeeper.md")
+    with running_zookeeper(tmp_path / "zookeeper") as zookeeper:
+        broker = f"127.0.0.1:{free_port()}"
+        text = example.text.replace("127.0.0.1:2181", zookeeper.connect).replace("127.0.0.1:9092", broker)
+        text = text.replace("topics create", f"topics create --bootstrap-server {broker}")
+        assert example.prints is not None
+        prints = re.sub(r"127\.0\.0\.1:2181/kafka +", f"{zookeeper.connect}/kafka  ", example.prints)
+        prints = prints.replace("ZOOKEEPER           ", "ZOOKEEPER...")
+        run_example(attrs.evolve(example, text=text, prints=prints), tmp_path)
+
+
+def test_the_table_of_settings_has_keys_of_the_plugin() -> None:
+    table = PAGE.partition("## Settings")[2].partition("\n\nThey")[0]
+    names = re.findall(r"^\| `([a-z.]+)` \|", table, flags=re.MULTILINE)
+    assert len(names) == 5
+    assert all(BUNDLE.find(name, "broker") for name in names)
+
+
+def test_the_table_of_nodes_has_folders_of_the_layout() -> None:
+    row = next(line for line in PAGE.splitlines() if line.startswith("| `/consumers`"))
+    assert {*re.findall(r"`(/[a-z_/]+)`", row)} < {*KafkaLayout.folders}

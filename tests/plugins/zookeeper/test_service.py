@@ -1,0 +1,80 @@
+"""What a configuration makes of the registration."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.conftest import only_cause
+from tests.kernel.config.bundle import BUNDLE
+from tests.tables import for_each
+from tidelog.kernel.config.unsupported import UnsupportedKeys
+from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.plugins.zookeeper import keys
+
+UNSUPPORTED = UnsupportedKeys(keys.UNSUPPORTED)
+# Those of Apache Kafka 3.9.
+OF_KAFKA = [
+    "zookeeper.connect",
+    "zookeeper.session.timeout.ms",
+    "zookeeper.connection.timeout.ms",
+    "zookeeper.set.acl",
+    "zookeeper.max.in.flight.requests",
+    "zookeeper.ssl.client.enable",
+    "zookeeper.clientCnxnSocket",
+    "zookeeper.ssl.keystore.location",
+    "zookeeper.ssl.keystore.password",
+    "zookeeper.ssl.keystore.type",
+    "zookeeper.ssl.truststore.location",
+    "zookeeper.ssl.truststore.password",
+    "zookeeper.ssl.truststore.type",
+    "zookeeper.ssl.protocol",
+    "zookeeper.ssl.enabled.protocols",
+    "zookeeper.ssl.cipher.suites",
+    "zookeeper.ssl.endpoint.identification.algorithm",
+    "zookeeper.ssl.crl.enable",
+    "zookeeper.ssl.ocsp.enable",
+    "zookeeper.metadata.migration.enable",
+    "zookeeper.metadata.migration.min.batch.size",
+]
+
+
+@for_each("name", OF_KAFKA)
+def test_keys_include_every_key_of_kafka(name: str) -> None:
+    assert BUNDLE.find(name, "broker") or UNSUPPORTED.judge(name, "x", "broker")
+
+
+@for_each(
+    ("name", "value", "accepted"),
+    [
+        ("zookeeper.set.acl", "false", True),
+        ("zookeeper.set.acl", "true", False),
+        ("zookeeper.ssl.client.enable", "false", True),
+        ("zookeeper.ssl.client.enable", "true", False),
+        ("zookeeper.ssl.keystore.location", "/k", False),
+        ("zookeeper.metadata.migration.enable", "true", False),
+        ("zookeeper.clientCnxnSocket", "org.apache.zookeeper.ClientCnxnSocketNetty", True),
+    ],
+)
+def test_keys_that_ask_for_what_is_missing_are_refused(name: str, value: str, accepted: bool) -> None:
+    judged = UNSUPPORTED.judge(name, value, "broker")
+    assert judged is not None
+    assert judged.accepted is accepted
+
+
+async def test_registration_without_kazoo_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "tidelog.plugins.zookeeper.kazoo_client", raising=False)
+    monkeypatch.setitem(sys.modules, "kazoo", None)
+    with pytest.raises(BaseException) as failed:  # noqa: PT011 - a group around it
+        async with running_broker({"zookeeper.connect": "zoo:2181"}):
+            pytest.fail("it is ready")
+    cause = only_cause(failed.value)
+    assert isinstance(cause, ConfigError)
+    assert "pip install 'tidelog[zookeeper]'" in str(cause)
+
+
+async def test_registration_is_off_by_default() -> None:
+    async with running_broker() as broker:
+        assert not [name for name in broker.tasks.statistics() if "ZooKeeper" in name]
