@@ -11,6 +11,7 @@ and the answers to requests, which it hands out then. Whether the log accepted o
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -55,10 +56,8 @@ class InitialDelay:
 
 
 @attrs.frozen(kw_only=True)
-class GenerationWrite:
+class GenerationWrite(ABC):
     """A generation that the log has to have; the outcome is the next event of the group.
-
-    This one is of a group that has lost its last member, for which no reply waits.
 
     Attributes:
         assignments: those to write by member id, None for the present ones
@@ -68,14 +67,28 @@ class GenerationWrite:
     assignments: Mapping[str, bytes] | None = None
     replaced: Replaced = NONE_REPLACED
 
+    @abstractmethod
     def appended(self, group: ClassicGroup, now_ms: int) -> None:
         """Continue with the record in the log; answers to that wait until it may be acknowledged."""
 
+    @abstractmethod
     def refused(self, group: ClassicGroup, error: BrokerError, now_ms: int) -> None:
-        """Continue without the record.
+        """Continue without the record."""
 
-        An older generation may be loaded at the next start; it ends with its members' sessions.
-        """
+
+@attrs.frozen
+class EmptyGeneration(GenerationWrite):
+    """The generation of a group that has lost its last member.
+
+    The group is empty whether or not the log has that: the members are gone, and have had their answers. An
+    older generation may be loaded at the next start; it ends with its members' sessions.
+    """
+
+    def appended(self, group: ClassicGroup, now_ms: int) -> None:
+        """Do nothing: no request waits."""
+
+    def refused(self, group: ClassicGroup, error: BrokerError, now_ms: int) -> None:
+        """Do nothing: no request waits."""
 
 
 class ClassicDecision(NamedTuple):
@@ -304,7 +317,7 @@ class ClassicGroup:
         if not self.members:
             self.protocol_name = None
             self.become(GroupState.EMPTY)
-            return GenerationWrite()
+            return EmptyGeneration()
         self.protocol_name = self.members.select_protocol()
         self.become(GroupState.COMPLETING_REBALANCE)
         self._start_generation(now_ms)

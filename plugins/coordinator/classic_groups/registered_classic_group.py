@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
+import trio
 
 from tidelog.kernel.errors import (
     BatchTooLarge,
@@ -127,11 +128,13 @@ class RegisteredClassicGroup(ClassicMembership):
         """Write the leader's assignment in steps, unless another rebalance begins meanwhile."""
         group, now_ms = self.group, self._context.runtime.clock()
         generation = group.generation
-        change = await run_in_steps(GenerationChange.of_in_steps(group, now_ms, write.assignments))
-        record = await run_in_steps(change.to_record_in_steps())
-        if group.state is GroupState.COMPLETING_REBALANCE and group.generation == generation:
-            self._append(write, record, now_ms)
-            self._update_timer()
+        # The others wait for this without a deadline once all have sent SyncGroup, also if the leader leaves.
+        with trio.CancelScope(shield=True):
+            change = await run_in_steps(GenerationChange.of_in_steps(group, now_ms, write.assignments))
+            record = await run_in_steps(change.to_record_in_steps())
+            if group.state is GroupState.COMPLETING_REBALANCE and group.generation == generation:
+                self._append(write, record, now_ms)
+                self._update_timer()
         return await reply.wait()
 
     def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:

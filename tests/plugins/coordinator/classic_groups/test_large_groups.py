@@ -186,3 +186,30 @@ async def test_a_leader_that_asks_again_while_its_assignment_is_written_is_answe
     assert (members.refused, [synced.assignment for synced in members.synced]) == (1, [SHARE])
     assert members.state() is GroupState.STABLE
     assert len(members.coordinator.log.batches) == 1
+
+
+async def test_an_assignment_of_many_members_is_written_although_its_leader_has_left_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All others had sent SyncGroup, and no deadline would have ended their waiting."""
+    monkeypatch.setattr("tidelog.kernel.pace.STEP_SECONDS", 0.0)
+    async with trio.open_nursery() as nursery:
+        members = Members(nursery)
+        await members.join_all([""] * 100)
+        await members.begin()
+        for joined in members.joined:
+            if joined is not members.leader:
+                nursery.start_soon(members.sync, joined)
+        await wait_all_tasks_blocked()
+        with trio.CancelScope() as leaves:
+            async with trio.open_nursery() as connection:
+                connection.start_soon(members.sync, members.leader)
+                for _ in range(3):
+                    await trio.lowlevel.checkpoint()
+                assert members.state() is GroupState.COMPLETING_REBALANCE
+                leaves.cancel()
+        await wait_all_tasks_blocked()
+        state = members.state()
+        nursery.cancel_scope.cancel()
+    assert state is GroupState.STABLE
+    assert [synced.assignment for synced in members.synced] == [SHARE] * 100

@@ -14,6 +14,7 @@ from tests.plugins.coordinator.classic_groups.driver import (
 )
 from tidelog.kernel.errors import BrokerError, MemberIdRequired
 from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember, Synced
+from tidelog.plugins.coordinator.classic_groups.records import NO_TIMESTAMP, GenerationChange
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 PARTITIONS = range(6)
@@ -199,6 +200,11 @@ class GroupModel(RuleBasedStateMachine):
         assert not set(group.members.pending) & set(group.members)
         assert group.pending_sync <= set(group.members)
         assert len(group.members) <= group.settings.max_size or group.state is GroupState.PREPARING_REBALANCE
+
+    @invariant()
+    def a_stable_group_is_what_the_log_describes(self) -> None:
+        if self.group.state is GroupState.STABLE:
+            assert GenerationChange.of(self.group, NO_TIMESTAMP).metadata == self.driver.written[-1]
 
     @invariant()
     def somebody_wakes_the_group(self) -> None:
