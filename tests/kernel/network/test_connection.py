@@ -273,10 +273,8 @@ async def test_send_parts_prefetches_a_cold_file_chunk_by_chunk() -> None:
         ]
 
 
-async def test_send_parts_gives_way_between_pieces_of_a_file_if_turns_are_shared(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    sender = Sender(shares_turns=True)
+def sendfile_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets how much each `sendfile` was asked to send."""
     most: list[int] = []
     sendfile = os.sendfile
 
@@ -285,6 +283,31 @@ async def test_send_parts_gives_way_between_pieces_of_a_file_if_turns_are_shared
         return sendfile(out, source, offset, count)
 
     monkeypatch.setattr(os, "sendfile", observed)
+    return most
+
+
+@pytest.mark.parametrize(
+    ("sizes", "first_call"),
+    [
+        ([SENDFILE_CHUNK_BYTES], SENDFILE_CHUNK_BYTES),
+        ([SENDFILE_CHUNK_BYTES // 2] * 2, SENDFILE_CHUNK_BYTES // 2),
+        ([SENDFILE_CHUNK_BYTES // 2, SENDFILE_CHUNK_BYTES // 2 + 1], PIECE_BYTES),
+        ([2 * SENDFILE_CHUNK_BYTES], PIECE_BYTES),
+    ],
+)
+async def test_send_parts_sends_files_in_pieces_if_the_peer_reads_before_all_is_sent(
+    monkeypatch: pytest.MonkeyPatch, sizes: list[int], first_call: int
+) -> None:
+    most = sendfile_sizes(monkeypatch)
+    with a_file() as file:
+        await sent([FileRegion(file, 5, size) for size in sizes])
+    assert max(most) == first_call
+
+
+async def test_send_parts_gives_way_between_pieces_of_a_file_if_turns_are_shared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sender, most = Sender(shares_turns=True), sendfile_sizes(monkeypatch)
     with a_file() as file:
         assert await sent([FileRegion(file, 5, 2_500_000)], sender) == CONTENT[5:2_500_005]
     assert max(most) == PIECE_BYTES
