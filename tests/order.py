@@ -45,6 +45,8 @@ LONGEST = (
     "tests/bad_input/test_bystander.py",
     "tests/bad_input/test_bystander_of_large_state.py",
     "tests/hands/test_hands.py",
+    "tests/plugins/zookeeper/test_against_kafka.py",
+    "tests/plugins/zookeeper/test_old_clients.py",
     "tests/crash/test_every_step.py",
     "tests/crash/test_power_cut.py",
     "tests/spark_kills/test_spark_kills.py",

@@ -99,7 +99,7 @@ class KazooZooKeeper:
                 continue
 
     async def _create_persistent(self, path: str) -> None:
-        await self._ask(path, lambda client: client.create_async(path))
+        await self._ask(path, lambda client: client.create_async(path, None))
 
     async def create(
         self, path: str, value: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
@@ -107,7 +107,9 @@ class KazooZooKeeper:
         """Create a node and return its path."""
         full = self._full(path, value)
         created: str = await self._ask(
-            full, lambda client: client.create_async(full, value, ephemeral=ephemeral, sequence=sequential)
+            full,
+            # Folders of Kafka have null, and what reads a value as JSON has a case for that alone.
+            lambda client: client.create_async(full, value or None, ephemeral=ephemeral, sequence=sequential),
         )
         return created.removeprefix(self._connect.chroot)
 

@@ -121,10 +121,10 @@ def topic(image: TopicImage, node_id: int) -> bytes:
     }
     return _json(
         {
-            "removing_replicas": {},
             "partitions": partitions,
             "topic_id": _kafka_uuid(image.topic_id.bytes),
             "adding_replicas": {},
+            "removing_replicas": {},
             "version": 3,
         }
     )

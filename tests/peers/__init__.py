@@ -17,6 +17,7 @@ from .process import ServerFailedError, ServerProcess
 from .readiness import answers_api_versions, wait_until_answers
 from .tidelog_server import TidelogServer, running_tidelog
 from .unavailable import PeerUnavailableError
+from .zookeeper_kafka import run_zookeeper_age_tool, running_zookeeper_kafka, zookeeper_age_command
 from .zookeeper_server import TICK_MS, ZooKeeperServer, running_zookeeper
 
 __all__ = [
@@ -46,8 +47,11 @@ __all__ = [
     "peers_cache",
     "resolve_jars",
     "run_kafka_tool",
+    "run_zookeeper_age_tool",
     "running_kafka",
     "running_tidelog",
     "running_zookeeper",
+    "running_zookeeper_kafka",
     "wait_until_answers",
+    "zookeeper_age_command",
 ]

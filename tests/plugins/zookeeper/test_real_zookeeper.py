@@ -56,7 +56,9 @@ class Place:
     observer: Any
 
     def children(self, path: str) -> list[str]:
-        return sorted(self.observer.get_children(self.chroot + path))
+        """The names below a node, none if it is not there."""
+        there = self.observer.exists(self.chroot + path)
+        return sorted(self.observer.get_children(self.chroot + path)) if there else []
 
     def value(self, path: str) -> Any:
         return json.loads(self.observer.get(self.chroot + path)[0])
