@@ -313,7 +313,8 @@ class NewAssignment(GenerationWrite):
     def refused(self, group: ClassicGroup, error: BrokerError, now_ms: int) -> None:
         """Begin another rebalance; members that wait for their assignment get the error."""
         group.clear_assignments(error, now_ms)
-        group.prepare_or_complete(now_ms)
+        # There are members, and none of them has rejoined yet: the next generation does not begin at once.
+        group.prepare(now_ms)
 
 
 def leave(

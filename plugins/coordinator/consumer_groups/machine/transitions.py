@@ -108,6 +108,9 @@ def replace_static_member(
         attrs.evolve(old.current, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH),
     )
     target = draft.group.targets.get(old.member_id, {})
+    if member_id in draft.group.members:
+        # It gives up what it had itself, which is in no other target.
+        draft.raise_epoch(draft.group.metadata_hash)
     yield from remove_member(draft, old.member_id)
     group_id = draft.group.group_id
     draft.apply(MemberChange(group_id, member_id, new.metadata))

@@ -212,6 +212,18 @@ def test_heartbeat_in_version_0_generates_a_member_id() -> None:
     assert answer.member_id
 
 
+def test_heartbeat_of_a_member_that_takes_the_place_of_a_static_one_has_its_own_assigned() -> None:
+    driver = ConsumerGroupDriver(FakeTopics(t=2))
+    driver.join("a", "t", instance_id="i")
+    driver.join("b", "t")
+    driver.heartbeat("a", 1, instance_id="i")
+    driver.heartbeat("a", 1, instance_id="i", owned=driver.partitions(t=[0]))
+    driver.heartbeat("b", 2)
+    driver.heartbeat("a", -2, instance_id="i")
+    assert driver.owned(driver.join("b", "t", instance_id="i")) == {"t": {0, 1}}
+    assert driver.group.state is ConsumerGroupState.STABLE
+
+
 ERRORS: list[tuple[str, type[BrokerError], str, int, dict[str, object]]] = [
     ("empty member id", InvalidRequest, "", 1, {}),
     ("empty member id when leaving", InvalidRequest, "", -1, {"brings_member_id": False}),
