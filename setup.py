@@ -56,7 +56,12 @@ class BuildCompiled(build_ext):
         files = [str(linked(module)) for module in MODULES]
         options = ["--config-file=", "--explicit-package-bases", "--namespace-packages"]
         self.distribution.ext_modules = mypycify(
-            [*options, *files], opt_level="3", debug_level="0", target_dir=str(ROOT / "build" / "c")
+            [*options, *files],
+            opt_level="3",
+            debug_level="0",
+            # Each has a library of its own beside it, not all one among the top-level packages.
+            separate=True,
+            target_dir=str(ROOT / "build" / "c"),
         )
         super().finalize_options()
 

@@ -16,7 +16,9 @@ from typing import Final
 
 MODULES: Final = (
     "tidelog.kernel.records.scanner",
-)  # fmt: skip
+    "tidelog.plugins.client.producer.hashing",
+    "tidelog.plugins.client.producer.record_encoder",
+)
 
 
 class _SourceFinder:

@@ -29,6 +29,13 @@ LIGHT = {
     "tidelog.kernel.log": COMMAND_LINE | COMPRESSION | ARRAYS,
     "tidelog.kernel.records": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS | ARRAYS,
     "tidelog.plugins.cleaner.compaction.policy": COMMAND_LINE | COMPRESSION | ARRAYS,
+    "tidelog.client": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS | ARRAYS | {"attrs"},
+    "tidelog.plugins.client.producer.producer": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS | ARRAYS,
+    "tidelog.plugins.client.producer.async_producer": EVENT_LOOPS
+    | COMMAND_LINE
+    | COMPRESSION
+    | PLUGINS
+    | ARRAYS,
     "tidelog.plugins.client.drivers.blocking_driver": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS,
     "tidelog.plugins.client.drivers.trio_client": COMMAND_LINE | COMPRESSION | PLUGINS | ARRAYS,
     "tidelog.plugins.schema": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | PLUGINS,

@@ -119,6 +119,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
 def test_a_wheel_has_every_module_and_the_type_marker_and_nothing_else(wheel: zipfile.Path) -> None:
     expected = {str(installed_path(path)) for path in python_files()} | {
         "tidelog/__init__.py",
+        "tidelog/client.py",
         "tidelog/py.typed",
         "tidelog/plugins/protocol_kafka/unread_keys.txt",
         f"{METADATA}/licenses/LICENSE",

@@ -65,6 +65,9 @@ class TopicMetadata:
 
     def partition(self, index: int) -> PartitionMetadata | None:
         """Return the partition of that index, None when there is none."""
+        # They are in order, and seldom one is missing.
+        if 0 <= index < len(self.partitions) and self.partitions[index].index == index:
+            return self.partitions[index]
         return next((part for part in self.partitions if part.index == index), None)
 
 
@@ -173,6 +176,27 @@ class ClusterCache:
         topic = self._topics.get(partition.topic)
         found = topic.partition(partition.partition) if topic else None
         return found.leader if found and found.leader in self.brokers else None
+
+    def lead(
+        self, partition: TopicPartition, leader: int, leader_epoch: int, brokers: Mapping[int, Address]
+    ) -> bool:
+        """Apply a leader that a response names (KIP-951) unless it is older than what is cached.
+
+        Return whether it is newer, and its address known.
+        """
+        topic = self._topics.get(partition.topic)
+        found = topic.partition(partition.partition) if topic else None
+        if topic is None or found is None or leader_epoch <= found.leader_epoch:
+            return False
+        self.brokers = {**self.brokers, **brokers}
+        changed = attrs.evolve(found, leader=leader, leader_epoch=leader_epoch)
+        partitions = tuple(changed if part is found else part for part in topic.partitions)
+        self._topics[partition.topic] = attrs.evolve(topic, partitions=partitions)
+        return leader in self.brokers
+
+    def topic(self, name: str) -> TopicMetadata | None:
+        """Return the cached metadata of a topic, None without any."""
+        return self._topics.get(name)
 
     def has_topic(self, name: str) -> bool:
         """Return whether the topic is cached."""

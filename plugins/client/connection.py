@@ -81,8 +81,9 @@ class ClientConnection:
         *,
         client_id: str | None = SOFTWARE_NAME,
         max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES,
+        versions: BrokerVersions | None = None,
     ) -> None:
-        """`peer` is the broker's address, for messages."""
+        """Set the broker's address, for messages, and its `versions` if they need no negotiation."""
         self.peer = peer
         self._client_id = client_id
         self._next_id = 0
@@ -91,8 +92,9 @@ class ClientConnection:
         self._frames: deque[memoryview] = deque()
         self._reader = ResponseFrames(max_response_bytes)
         self._failure: ClientError | None = None
-        self._versions: BrokerVersions | None = None
-        self._send_versions_request(API_VERSIONS.newest_stable)
+        self._versions = versions
+        if versions is None:
+            self._send_versions_request(API_VERSIONS.newest_stable)
 
     @property
     def ready(self) -> bool:

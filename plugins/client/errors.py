@@ -225,3 +225,63 @@ class FencedProducer(ErrorResponse):
 
     This producer cannot do anything any more; what it wrote in an open transaction is not committed.
     """
+
+
+class QueueFull(ClientError):
+    """A producer's queue has no room for the record, or had none for as long as `max_block_ms` allows."""
+
+    reached_broker = False
+
+    def __init__(self, queued_bytes: int, queued_records: int) -> None:
+        self.queued_bytes = queued_bytes
+        self.queued_records = queued_records
+        super().__init__(
+            f"the producer's queue is full: {queued_records} records of {queued_bytes} bytes wait for brokers"
+        )
+
+
+class RecordDropped(ClientError):
+    """The record was dropped from a full queue to make room for newer ones (`when_full="drop_oldest"`)."""
+
+    reached_broker = False
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"a record for {where} was dropped from a full queue to make room for newer ones")
+
+
+class RecordTooLarge(ClientError):
+    """The record alone exceeds `max_request_size` or the whole queue of the producer."""
+
+    reached_broker = False
+
+    def __init__(self, size: int, limit: int) -> None:
+        self.size = size
+        self.limit = limit
+        super().__init__(f"a record of {size} bytes exceeds the limit of {limit} (max_request_size)")
+
+
+class EncodingFailed(ClientError):
+    """An encoder or partitioner raised, or did not return what it has to; the record is not sent."""
+
+    reached_broker = False
+
+
+class DeliveryTimedOut(ClientError):
+    """No acknowledgement came within `delivery_timeout_ms`; `reached_broker` if the log may have it."""
+
+    def __init__(
+        self, where: str, timeout_s: float, last_error: ClientError | None, *, is_sent: bool
+    ) -> None:
+        self.timeout_s = timeout_s
+        self.last_error = last_error
+        self.reached_broker = is_sent
+        last = f"; the last error was: {last_error}" if last_error else ""
+        state = "it may be in the log" if is_sent else "it is not in the log"
+        super().__init__(f"a record for {where} was not acknowledged within {timeout_s:.3g} s, {state}{last}")
+
+
+class DeliveryPending(ClientError):
+    """The result of a record was asked for before there is one."""
+
+    def __init__(self) -> None:
+        super().__init__("the record is not acknowledged yet")

@@ -13,7 +13,18 @@ import attrs
 
 from tidelog import __version__
 from tidelog.plugins.client.errors import ErrorResponse, UnsupportedByBroker
-from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, Api
+from tidelog.plugins.protocol_kafka.messages.api import (
+    API_VERSIONS,
+    APIS,
+    FETCH,
+    FIND_COORDINATOR,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    PRODUCE,
+    Api,
+)
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.header import FIRST_FLEXIBLE, NEVER
@@ -146,6 +157,17 @@ def message_for(request: object, version: int) -> Any:
 
 SOFTWARE_NAME: Final = "tidelog"
 
+_BEFORE_NEGOTIATION: Final = {
+    PRODUCE.key: (0, 0),
+    FETCH.key: (0, 0),
+    LIST_OFFSETS.key: (0, 0),
+    METADATA.key: (0, 0),
+    OFFSET_COMMIT.key: (0, 1),
+    OFFSET_FETCH.key: (0, 1),
+    FIND_COORDINATOR.key: (0, 0),
+}
+"""What Kafka 0.8.2 serves; Kafka 0.8.0 and 0.8.1 close the connection at the last three."""
+
 
 @attrs.frozen
 class BrokerVersions:
@@ -172,6 +194,11 @@ class BrokerVersions:
         if theirs is None or max(low, theirs[0]) > min(high, theirs[1]):
             raise UnsupportedByBroker(self.peer, api.name, (low, high), theirs)
         return min(high, theirs[1])
+
+
+def versions_before_negotiation(peer: str) -> BrokerVersions:
+    """Return the versions of a broker without ApiVersions: Kafka before 0.10."""
+    return BrokerVersions(peer, _BEFORE_NEGOTIATION)
 
 
 def versions_request() -> ApiVersionsRequest:

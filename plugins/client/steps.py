@@ -81,6 +81,11 @@ class Run(Generic[T]):
         self.succeeded(None)
 
     @property
+    def name(self) -> str:
+        """Return the name of the operation, for messages."""
+        return str(getattr(self._steps, "__name__", "the operation"))
+
+    @property
     def result(self) -> T:
         """Return the operation's result, once `step` is None."""
         return self._result[0]

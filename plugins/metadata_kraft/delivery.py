@@ -31,7 +31,7 @@ from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
 _SCOPES: Mapping[int, ResourceScope] = {number: scope for scope, number in settings.RESOURCE_TYPES.items()}
 
 
-class Delivery:
+class ImageDelivery:
     """What is delivered of one record image; `is_adopted(topic_id)` is no part of the log.
 
     The node leads the log alone, so no other broker that is registered in it is alive: they are fenced.

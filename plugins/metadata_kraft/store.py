@@ -32,7 +32,7 @@ from tidelog.plugins.metadata_kraft.activation import bootstrap_values, leader_c
 from tidelog.plugins.metadata_kraft.adoption import AdoptedTopics, adopted_records, log_adoption
 from tidelog.plugins.metadata_kraft.changes import KRAFT_VERSION, Changes
 from tidelog.plugins.metadata_kraft.commits import Commits
-from tidelog.plugins.metadata_kraft.delivery import Delivery
+from tidelog.plugins.metadata_kraft.delivery import ImageDelivery
 from tidelog.plugins.metadata_kraft.directory import choose_directory, has_metadata_log
 from tidelog.plugins.metadata_kraft.encoding import frame, unframe
 from tidelog.plugins.metadata_kraft.feature_levels import WRITABLE_LEVELS, check_levels
@@ -72,7 +72,7 @@ class KraftMetadata:
         self._adopted: AdoptedTopics
         self._changes: Changes
         self.image = MetadataImage()
-        self._delivery: Delivery
+        self._delivery: ImageDelivery
         self._configured: Collection[UUID] = ()
         self._epoch_before: int
 
@@ -124,7 +124,7 @@ class KraftMetadata:
             location.directory, opened.log, opened.replay, opened.snapshots, limits, context.now_ms
         )
         snapshots.bytes_since = opened.bytes_since_snapshot
-        self._delivery = Delivery(opened.replay.image, context.node_id, self._is_adopted)
+        self._delivery = ImageDelivery(opened.replay.image, context.node_id, self._is_adopted)
         self._opened = Commits(opened.log, opened.replay.image, snapshots, self._committed)
         if not self.records.metadata_version:
             # Nothing was ever written to this log.

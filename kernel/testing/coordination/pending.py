@@ -10,7 +10,7 @@ from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
 from tidelog.kernel.testing.coordination.harness import GROUP, TOPIC, CoordinatorHarness
 
 
-class Producer:
+class CommittingProducer:
     """A transactional producer that commits offsets of `GROUP`."""
 
     def __init__(self, harness: CoordinatorHarness, name: str) -> None:
@@ -46,7 +46,7 @@ class Pending:
         self, harness: CoordinatorHarness, commit: bool
     ) -> None:
         harness.commit(1, 2)
-        producer = Producer(harness, "payments")
+        producer = CommittingProducer(harness, "payments")
         await producer.begin(10)
         assert harness.offsets() == {(TOPIC, 0): 1, (TOPIC, 1): 2}
         unstable, stable = harness.fetch(0, 1, stable=True)
@@ -60,7 +60,7 @@ class Pending:
     async def test_txn_offset_commit_is_replaced_by_a_later_offset_commit(
         self, harness: CoordinatorHarness
     ) -> None:
-        producer = Producer(harness, "payments")
+        producer = CommittingProducer(harness, "payments")
         await producer.begin(10, 20)
         harness.commit(1)
         await producer.end(commit=True)
@@ -69,7 +69,7 @@ class Pending:
     async def test_txn_offset_commit_of_two_transactions_keeps_the_later_one(
         self, harness: CoordinatorHarness
     ) -> None:
-        early, late = Producer(harness, "early"), Producer(harness, "late")
+        early, late = CommittingProducer(harness, "early"), CommittingProducer(harness, "late")
         await early.begin(10)
         await late.begin(20)
         await late.end(commit=True)
@@ -79,7 +79,7 @@ class Pending:
 
     async def test_txn_offset_commit_after_offset_delete(self, harness: CoordinatorHarness) -> None:
         harness.commit(1)
-        producer = Producer(harness, "payments")
+        producer = CommittingProducer(harness, "payments")
         await producer.begin(10)
         harness.coordinator.offsets.delete(GROUP, [(TOPIC, 0)])
         await producer.end(commit=True)

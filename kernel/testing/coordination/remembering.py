@@ -10,7 +10,7 @@ from tidelog.kernel.errors import UnstableOffsetCommit
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset, OffsetCommit, OffsetToCommit
 from tidelog.kernel.testing.coordination.expiring import MINUTE_MS, RETENTION_MS
 from tidelog.kernel.testing.coordination.harness import GROUP, TOPIC, CoordinatorHarness
-from tidelog.kernel.testing.coordination.pending import Producer
+from tidelog.kernel.testing.coordination.pending import CommittingProducer
 
 
 @pytest.mark.trio
@@ -63,7 +63,7 @@ class Remembering:
         self, harness: CoordinatorHarness
     ) -> None:
         harness.commit(1, 2)
-        producer = Producer(harness, "payments")
+        producer = CommittingProducer(harness, "payments")
         await producer.begin(10, 20)
         harness.commit(3)
         await harness.restart()
@@ -78,7 +78,7 @@ class Remembering:
     async def test_txn_offset_commit_of_complete_transactions_survives_a_restart(
         self, harness: CoordinatorHarness
     ) -> None:
-        committed, aborted = Producer(harness, "committed"), Producer(harness, "aborted")
+        committed, aborted = CommittingProducer(harness, "committed"), CommittingProducer(harness, "aborted")
         await committed.begin(10)
         await aborted.begin(20, 30)
         await committed.end(commit=True)

@@ -10,6 +10,7 @@ from tidelog.plugins.client.connection import ClientConnection
 
 if TYPE_CHECKING:
     from tidelog.plugins.client.cluster import Address
+    from tidelog.plugins.client.requests import BrokerVersions
     from tidelog.plugins.client.settings import ClientSettings
 
 
@@ -19,12 +20,21 @@ class Link:
     An error of the socket sets `wire.failure`; no method raises `OSError`.
     """
 
-    def __init__(self, sock: socket.socket, address: Address, settings: ClientSettings) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        address: Address,
+        settings: ClientSettings,
+        versions: BrokerVersions | None = None,
+    ) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = sock
         self.wire = ClientConnection(
-            str(address), client_id=settings.client_id, max_response_bytes=settings.max_response_bytes
+            str(address),
+            client_id=settings.client_id,
+            max_response_bytes=settings.max_response_bytes,
+            versions=versions,
         )
 
     @property

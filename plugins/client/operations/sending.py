@@ -11,8 +11,9 @@ import attrs
 
 from tidelog.plugins.client.cluster import ClusterMetadata
 from tidelog.plugins.client.errors import ClientError, ErrorResponse, UnknownNode
-from tidelog.plugins.client.requests import of_plugin
+from tidelog.plugins.client.requests import ByVersion, of_plugin
 from tidelog.plugins.client.steps import Exchange, Pause
+from tidelog.plugins.protocol_kafka.messages.api import METADATA
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.metadata import (
     MetadataRequest,
@@ -31,6 +32,9 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 Outcomes: TypeAlias = "dict[K, T | ClientError]"
+
+FIRST_WITH_CREATION_CHOSEN: Final = 4
+"""First version of Metadata that says whether topics may be created."""
 
 _MISSING: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
@@ -85,9 +89,18 @@ def refresh(
     session: Session, topics: Sequence[str] | None = (), *, create: bool = False
 ) -> Steps[ClusterMetadata]:
     """Request metadata from any broker (by default of no topic, None: of all) and cache it."""
-    named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-    request = MetadataRequest(topics=named, allow_auto_topic_creation=create)
-    answer: MetadataResponse = yield from send_request(session, request)
+
+    def build(version: int) -> MetadataRequest:
+        named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        if version == 0:
+            # Without topics it asks for all of them.
+            return MetadataRequest(topics=named or [])
+        # Brokers before version 4 create topics as they are configured to.
+        return MetadataRequest(
+            topics=named, allow_auto_topic_creation=create or version < FIRST_WITH_CREATION_CHOSEN
+        )
+
+    answer: MetadataResponse = yield from send_request(session, ByVersion(METADATA, build))
     if answer.error_code:
         raise ErrorResponse(ErrorCode.of(answer.error_code), "metadata")
     metadata = ClusterMetadata.from_response(answer)

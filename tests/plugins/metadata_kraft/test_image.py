@@ -17,7 +17,7 @@ from tidelog.kernel.metadata import PartitionImage, TopicImage, topic_image
 from tidelog.kernel.seams.metadata import BrokerRegistration
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.metadata_kraft.changes import Change, Changes
-from tidelog.plugins.metadata_kraft.delivery import Delivery
+from tidelog.plugins.metadata_kraft.delivery import ImageDelivery
 from tidelog.plugins.metadata_kraft.encoding import UnreadableMetadataRecord, frame, unframe
 from tidelog.plugins.metadata_kraft.formatting import FORMAT_LEVELS
 from tidelog.plugins.metadata_kraft.image import RecordImage, image_records
@@ -278,7 +278,7 @@ def test_delivery_has_no_other_broker_alive_than_the_one_that_leads_the_log() ->
             rack=None,
             fenced=False,
         )
-    delivered = Delivery(image, NODE, lambda topic_id: False).image("cluster", ())
+    delivered = ImageDelivery(image, NODE, lambda topic_id: False).image("cluster", ())
     assert {node_id: broker.fenced for node_id, broker in delivered.brokers.items()} == {
         NODE: False,
         NODE + 1: True,

@@ -1,0 +1,486 @@
+"""Engine of the clients: any number of operations side by side over one connection per broker, without I/O.
+
+    user ── spawn(operation, done) ──▶ Engine ── connect, watch, release ──▶ EngineIo (a driver)
+                                          ◀── connected, readable, writable, run_due ──
+
+An operation is a generator of steps (see `steps`): the engine sends an `Exchange` over the connection of its
+broker, which it opens when needed, and lets a `Pause` end by a timer. A driver opens sockets, waits for them
+and for the next timer, and calls the engine; it decides nothing. No method blocks, and all are called by one
+thread at a time.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+from tidelog.kernel.clock import wall_clock_ms
+from tidelog.plugins.client.cluster import ClusterCache
+from tidelog.plugins.client.drivers.link import Link
+from tidelog.plugins.client.errors import (
+    BrokerClosed,
+    BrokerUnreachable,
+    ClientClosed,
+    ClientError,
+    RequestTimedOut,
+)
+from tidelog.plugins.client.requests import versions_before_negotiation
+from tidelog.plugins.client.settings import parse_addresses
+from tidelog.plugins.client.steps import Exchange, Pause, Run, Session, extra_time_s
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterable
+
+    from tidelog.plugins.client.cluster import Address
+    from tidelog.plugins.client.settings import ClientSettings
+    from tidelog.plugins.client.steps import Steps
+
+T = TypeVar("T")
+
+_NEGOTIATION: Final = "ApiVersions"
+
+
+class EngineIo(Protocol):
+    """What an engine asks of its driver; nothing here waits."""
+
+    def clock(self) -> float:
+        """Return the seconds of a clock that never goes back."""
+        ...
+
+    def connect(self, channel: Channel) -> None:
+        """Begin to connect; `Engine.connected` or `Engine.not_connected` is called later, not from here."""
+        ...
+
+    def watch(self, channel: Channel) -> None:
+        """Call `Engine.readable` while bytes arrive, and `Engine.writable` once if some are left to send.
+
+        The engine calls this when a connection is there, and again when bytes are left to send.
+        """
+        ...
+
+    def release(self, channel: Channel) -> None:
+        """Stop watching or connecting; the engine closes the socket next."""
+        ...
+
+    def run_in_thread(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
+        """Call `work` in another thread, and later `done` with what it returned or raised."""
+        ...
+
+    def wake(self) -> None:
+        """Call `Engine.run_due` soon: a timer or a callback was added."""
+        ...
+
+
+class EngineTimer:
+    """Callback at a time of the clock, unless it is cancelled before."""
+
+    __slots__ = ("call", "when")
+
+    def __init__(self, when: float, call: Callable[[], None]) -> None:
+        self.when = when
+        self.call: Callable[[], None] | None = call
+
+    def cancel(self) -> None:
+        """Do nothing when the time has come."""
+        self.call = None
+
+
+class Channel:
+    """Connection to one address: being opened while `link` is None, then negotiating, then open.
+
+    `is_released` once the engine has dropped it, so that what a driver still reports of it is ignored.
+    `is_written` is for drivers: one waits until its socket is writable.
+    """
+
+    def __init__(self, address: Address, *, is_assumed_old: bool) -> None:
+        self.address = address
+        self.link: Link | None = None
+        self.is_assumed_old = is_assumed_old
+        self.is_released = False
+        self.is_written = False
+        self.is_open = False
+        self.timer: EngineTimer | None = None
+        self.waiting: list[_Flight] = []
+        self.flights: dict[int, _Flight] = {}
+
+
+class _Flight:
+    """An exchange on its way: at first without a connection, then in a channel's `waiting` or `flights`."""
+
+    __slots__ = ("answers", "attempts", "channel", "done", "ids", "missing", "step", "timer", "untried")
+
+    def __init__(self, step: Exchange, done: Callable[[list[Any] | ClientError], None]) -> None:
+        self.step = step
+        self.done = done
+        self.untried = list(step.addresses)
+        self.attempts: list[tuple[Address, str]] = []
+        self.channel: Channel | None = None
+        self.timer: EngineTimer | None = None
+        self.ids: list[int | None] = []
+        self.answers: dict[int, Any] = {}
+        self.missing = 0
+
+
+class Task(Generic[T]):
+    """Operation that an engine runs; `done` is called once, with its result or its error."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        steps: Steps[T],
+        done: Callable[[T | ClientError], None],
+        timeout_s: float | None,
+    ) -> None:
+        self._engine = engine
+        self._done: Callable[[T | ClientError], None] | None = done
+        self._timeout_s = timeout_s
+        self._deadline = None if timeout_s is None else engine.clock() + timeout_s
+        self._timer: EngineTimer | None = None
+        self._flight: _Flight | None = None
+        self._step = 0
+        try:
+            self._run = Run(steps)
+        except ClientError as error:
+            failure = error
+            engine.soon(lambda: self._end(failure))
+        else:
+            self._perform()
+
+    def cancel(self) -> None:
+        """End the operation; `done` is not called."""
+        if self._done is not None:
+            self._done = None
+            self._leave_step()
+            self._run.close()
+
+    def _perform(self) -> None:
+        step = self._run.step
+        if step is None:
+            self._end(self._run.result)
+            return
+        self._step += 1
+        if self._deadline is not None:
+            self._deadline += extra_time_s(step)
+        if isinstance(step, Pause):
+            self._set_timer(step.seconds)
+            return
+        self._set_timer(None)
+        number = self._step
+        self._flight = self._engine.exchange(step, lambda outcome: self._continue(number, outcome))
+
+    def _set_timer(self, pause_s: float | None) -> None:
+        """Wait for the end of a pause, or for the deadline if that is before or there is no pause."""
+        engine, now = self._engine, self._engine.clock()
+        number = self._step
+        if pause_s is not None and (self._deadline is None or now + pause_s < self._deadline):
+            self._timer = engine.call_at(now + pause_s, lambda: self._continue(number, None))
+        elif self._deadline is not None:
+            self._timer = engine.call_at(self._deadline, self._expire)
+
+    def _continue(self, number: int, outcome: list[Any] | ClientError | None) -> None:
+        # An outcome of a step that the deadline has ended comes too late.
+        if self._done is None or number != self._step:
+            return
+        self._leave_step()
+        try:
+            if isinstance(outcome, ClientError):
+                self._run.failed(outcome)
+            else:
+                self._run.succeeded(outcome)
+        except ClientError as error:
+            self._end(error)
+        else:
+            self._perform()
+
+    def _expire(self) -> None:
+        if self._done is None:
+            return
+        self._leave_step()
+        self._run.close()
+        name, timeout_s = self._run.name, self._timeout_s or 0.0
+        self._end(RequestTimedOut(name, timeout_s, self._run.last_error))
+
+    def _leave_step(self) -> None:
+        self._step += 1
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._flight is not None:
+            self._engine.abandon(self._flight)
+            self._flight = None
+
+    def _end(self, outcome: T | ClientError) -> None:
+        done, self._done = self._done, None
+        self._leave_step()
+        if done is not None:
+            done(outcome)
+
+
+class Engine:
+    """Operations of one client, its connections, its timers and what it knows of the cluster.
+
+    Attributes:
+        session: what operations get first
+        is_closed: nothing can be spawned any more
+    """
+
+    def __init__(self, bootstrap: str | Iterable[str], settings: ClientSettings, io: EngineIo) -> None:
+        """Set the bootstrap servers; nothing is connected before it is needed.
+
+        Raises:
+            InvalidAddress: an address has another form than host:port.
+        """
+        self.session = Session(settings, ClusterCache(parse_addresses(bootstrap)), wall_clock_ms)
+        self.clock = io.clock
+        self.io = io
+        self.is_closed = False
+        self._channels: dict[Address, Channel] = {}
+        self._timers: list[tuple[float, int, EngineTimer]] = []
+        self._timer_numbers = count()
+        self._soon: deque[Callable[[], None]] = deque()
+
+    def spawn(
+        self,
+        operation: Steps[T],
+        done: Callable[[T | ClientError], None],
+        *,
+        timeout_s: float | None = None,
+    ) -> Task[T]:
+        """Run an operation beside the others; `done` gets its result or error, or `RequestTimedOut`.
+
+        Raises:
+            ClientClosed: the engine is closed.
+        """
+        if self.is_closed:
+            raise ClientClosed("this client was closed")
+        return Task(self, operation, done, timeout_s)
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Call when the present event is processed, before the driver waits again."""
+        self._soon.append(call)
+        self.io.wake()
+
+    def call_at(self, when: float, call: Callable[[], None]) -> EngineTimer:
+        """Call at a time of `clock`."""
+        timer = EngineTimer(when, call)
+        is_first = not self._timers or when < self._timers[0][0]
+        heapq.heappush(self._timers, (when, next(self._timer_numbers), timer))
+        if is_first:
+            self.io.wake()
+        return timer
+
+    def run_due(self) -> float | None:
+        """Call what is due; return the time of the next timer, None without one. Drivers call it often."""
+        self._run_soon()
+        timers = self._timers
+        now = self.clock()
+        while timers and (timers[0][2].call is None or timers[0][0] <= now):
+            call = heapq.heappop(timers)[2].call
+            if call is not None:
+                call()
+                self._run_soon()
+        return timers[0][0] if timers else None
+
+    def exchange(self, step: Exchange, done: Callable[[list[Any] | ClientError], None]) -> _Flight:
+        """Send requests to any of the addresses, over an open connection if there is one."""
+        flight = _Flight(step, done)
+        self._place(flight)
+        return flight
+
+    def abandon(self, flight: _Flight) -> None:
+        """Ignore the responses of an exchange, which are still on their way."""
+        flight.done = _ignore
+        if flight.timer is not None:
+            flight.timer.cancel()
+
+    def close(self) -> None:
+        """Close every connection; what is in flight fails, and nothing can be spawned any more."""
+        self.is_closed = True
+        for channel in list(self._channels.values()):
+            self._drop(channel, ClientClosed("this client was closed"))
+        self._run_soon()
+
+    def connected(self, channel: Channel, sock: socket.socket) -> None:
+        """Continue with a socket that a driver has connected; it belongs to the engine now."""
+        if channel.is_released:
+            sock.close()
+            return
+        assumed = versions_before_negotiation(str(channel.address)) if channel.is_assumed_old else None
+        channel.link = Link(sock, channel.address, self.session.settings, assumed)
+        self.io.watch(channel)
+        self._send(channel)
+        if channel.link.wire.ready:
+            self._opened(channel)
+
+    def not_connected(self, channel: Channel, reason: str) -> None:
+        """Continue without a connection that a driver could not open."""
+        if not channel.is_released:
+            self._drop(channel, BrokerUnreachable([(channel.address, reason)]))
+
+    def readable(self, channel: Channel) -> None:
+        """Receive, and continue the operations whose responses are complete."""
+        link = channel.link
+        if link is None or channel.is_released:
+            return
+        link.receive()
+        try:
+            while (response := link.wire.next_response()) is not None:
+                self._answered(channel, response.correlation_id, response.message)
+        except ClientError as error:
+            self._lost(channel, error)
+            return
+        if not channel.is_open and link.wire.ready:
+            self._opened(channel)
+        self._send(channel)
+
+    def writable(self, channel: Channel) -> None:
+        """Send what could not be sent before."""
+        if channel.link is not None and not channel.is_released:
+            self._send(channel)
+
+    def _run_soon(self) -> None:
+        soon = self._soon
+        while soon:
+            soon.popleft()()
+
+    def _place(self, flight: _Flight) -> None:
+        """Give an exchange to a connection: an open one, else that to the next address not tried yet."""
+        for address in flight.step.addresses:
+            channel = self._channels.get(address)
+            if channel is not None and channel.is_open:
+                self._submit(flight, channel)
+                return
+        if not flight.untried or self.is_closed:
+            self._finish(flight, BrokerUnreachable(flight.attempts))
+            return
+        address = flight.untried.pop(0)
+        channel = self._channels.get(address) or self._connect(address, is_assumed_old=False)
+        flight.channel = channel
+        channel.waiting.append(flight)
+
+    def _connect(self, address: Address, *, is_assumed_old: bool) -> Channel:
+        channel = self._channels[address] = Channel(address, is_assumed_old=is_assumed_old)
+        timeout_s = self.session.settings.connect_timeout_s
+        reason = f"no answer within {timeout_s:.3g} s"
+        channel.timer = self.call_at(self.clock() + timeout_s, lambda: self.not_connected(channel, reason))
+        self.io.connect(channel)
+        return channel
+
+    def _opened(self, channel: Channel) -> None:
+        channel.is_open = True
+        if channel.timer is not None:
+            channel.timer.cancel()
+        waiting, channel.waiting = channel.waiting, []
+        for flight in waiting:
+            # One that was sent before may have failed the connection.
+            if channel.is_released:
+                self._place(flight)
+            elif flight.done is not _ignore:
+                self._submit(flight, channel)
+
+    def _submit(self, flight: _Flight, channel: Channel) -> None:
+        link = channel.link
+        if link is None:
+            raise AssertionError("an open channel has a link")
+        flight.channel = channel
+        try:
+            flight.ids = link.wire.send(*flight.step.requests, at_most=flight.step.at_most)
+        except ClientError as error:
+            self._finish(flight, error)
+            return
+        expected = [each for each in flight.ids if each is not None]
+        flight.missing = len(expected)
+        channel.flights.update(dict.fromkeys(expected, flight))
+        settings = self.session.settings
+        if expected:
+            due = self.clock() + settings.request_timeout_s + flight.step.max_delay_s
+            flight.timer = self.call_at(due, lambda: self._timed_out(flight))
+        self._send(channel)
+        if not expected and not channel.is_released:
+            self._finish(flight, [None] * len(flight.ids))
+
+    def _send(self, channel: Channel) -> None:
+        link = channel.link
+        if link is None:
+            return
+        link.send()
+        if link.wire.failure is not None:
+            # What has arrived is processed first: `readable` finds the failure after it.
+            self.soon(lambda: self.readable(channel))
+        elif link.has_outgoing:
+            self.io.watch(channel)
+
+    def _answered(self, channel: Channel, correlation_id: int, message: Any) -> None:
+        flight = channel.flights.pop(correlation_id)
+        flight.answers[correlation_id] = message
+        flight.missing -= 1
+        if not flight.missing:
+            answers = [None if each is None else flight.answers[each] for each in flight.ids]
+            self._finish(flight, answers)
+
+    def _timed_out(self, flight: _Flight) -> None:
+        channel = flight.channel
+        if channel is None or channel.link is None:
+            return
+        wire = channel.link.wire
+        timeout_s = self.session.settings.request_timeout_s + flight.step.max_delay_s
+        error = RequestTimedOut(f"{wire.waiting_for} by {wire.peer}", timeout_s)
+        self._finish(flight, error)
+        # The broker answers in order: nothing that was sent after this will be answered sooner.
+        self._drop(channel, BrokerClosed(wire.peer, wire.waiting_for, "a response did not come in time"))
+
+    def _lost(self, channel: Channel, error: ClientError) -> None:
+        """Drop a failed connection; one that ended at ApiVersions may be to a broker older than that."""
+        is_old = isinstance(error, BrokerClosed) and error.waiting_for.startswith(_NEGOTIATION)
+        if not (is_old and not channel.is_open and not channel.is_assumed_old):
+            self._drop(channel, error)
+            return
+        waiting, channel.waiting = channel.waiting, []
+        self._drop(channel, error)
+        if self.is_closed or channel.address in self._channels:
+            return
+        # Kafka before 0.10 closes the connection. A newer broker that stops does so too: what is assumed is
+        # for one connection alone.
+        self._connect(channel.address, is_assumed_old=True).waiting = waiting
+
+    def _drop(self, channel: Channel, error: ClientError) -> None:
+        """Close a connection; what is in flight fails, what waits for it tries another address."""
+        if channel.is_released:
+            return
+        channel.is_released = True
+        channel.is_open = False
+        if self._channels.get(channel.address) is channel:
+            del self._channels[channel.address]
+        if channel.timer is not None:
+            channel.timer.cancel()
+        self.io.release(channel)
+        if channel.link is not None:
+            channel.link.close()
+        flights, channel.flights = dict.fromkeys(channel.flights.values()), {}
+        for flight in flights:
+            self._finish(flight, error)
+        waiting, channel.waiting = channel.waiting, []
+        for flight in waiting:
+            flight.attempts.append((channel.address, _reason(error)))
+            self._place(flight)
+
+    def _finish(self, flight: _Flight, outcome: list[Any] | ClientError) -> None:
+        if flight.timer is not None:
+            flight.timer.cancel()
+        done, flight.done = flight.done, _ignore
+        if done is not _ignore:
+            # Not from here: what continues may send, fail and continue again, as deep as there are retries.
+            self.soon(lambda: done(outcome))
+
+
+def _ignore(_outcome: list[Any] | ClientError) -> None:
+    """Stand for the caller of an exchange without a caller."""
+
+
+def _reason(error: ClientError) -> str:
+    if isinstance(error, BrokerUnreachable) and error.attempts:
+        return error.attempts[-1][1]
+    return str(error)

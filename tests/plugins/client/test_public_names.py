@@ -1,0 +1,39 @@
+"""`tidelog.client`: its names, and that an asyncio program needs no trio."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import tidelog.client
+
+
+def test_each_public_name_is_there() -> None:
+    for name in tidelog.client.__all__:
+        found = getattr(tidelog.client, name)
+        assert getattr(found, "__name__", name).rpartition(".")[2] == name
+    with pytest.raises(AttributeError, match="no attribute 'KafkaProducer'"):
+        _ = tidelog.client.KafkaProducer  # pyright: ignore
+
+
+ASYNCIO = """
+import asyncio, sys
+from tidelog.client import AsyncProducer
+
+async def main():
+    async with AsyncProducer("127.0.0.1:9"):
+        assert "trio" not in sys.modules
+
+asyncio.run(main())
+"""
+
+
+def test_an_asyncio_program_imports_no_trio() -> None:
+    subprocess.run([sys.executable, "-c", ASYNCIO], check=True)
+
+
+def test_an_async_producer_needs_an_event_loop() -> None:
+    with pytest.raises(RuntimeError, match="trio run or an asyncio event loop"):
+        tidelog.client.AsyncProducer("127.0.0.1:9")
