@@ -67,7 +67,13 @@ class Plan:
     def of(cls, shapes: Sequence[Shape], effort: Effort) -> Plan:
         """Everything, with these shapes of throughput load."""
         return cls(
-            machine=[*machine_limits(), LatencyLimit(), *map(ProduceLimit, shapes), *flush_limits()],
+            machine=[
+                *machine_limits(),
+                LatencyLimit(),
+                LatencyLimit(at_rate=True),
+                *map(ProduceLimit, shapes),
+                *flush_limits(),
+            ],
             packages=codecs(),
             launches=[
                 TimeToReady(),

@@ -31,19 +31,26 @@ _ONE_AT_A_TIME = 0.0
 class LatencyLimit:
     """Acknowledgements of something that keeps nothing."""
 
-    name: str = attrs.field(default="limit-acknowledge", init=False)
+    at_rate: bool = False
+
+    @property
+    def name(self) -> str:
+        return "limit-acknowledge-at-rate" if self.at_rate else "limit-acknowledge"
 
     @property
     def rows(self) -> Sequence[Row]:
+        way = " at a fixed rate" if self.at_rate else ""
         return [
-            Row(f"{self.name}-{name}", f"bare answer to a producer, {name}", "µs", Better.NEITHER)
+            Row(f"{self.name}-{name}", f"bare answer to a producer{way}, {name}", "µs", Better.NEITHER)
             for name in PERCENTILES
         ]
 
     def measure(self, bench: Bench) -> list[Sample]:
         with _responder(partitions=1) as (bootstrap, pid):
-            count = bench.effort.latency_records
-            spec = LatencySpec(bootstrap, pid, "limit", VALUE_BYTES, count, _ONE_AT_A_TIME)
+            effort = bench.effort
+            count = effort.rate_slice_records if self.at_rate else effort.latency_records
+            rate = effort.rate_per_s if self.at_rate else _ONE_AT_A_TIME
+            spec = LatencySpec(bootstrap, pid, "limit", VALUE_BYTES, count, rate)
             result = run_load(ACKNOWLEDGE, spec, bench.load_timeout_s)
         details = {"records": count, **usage_details(result.usage)}
         return [
