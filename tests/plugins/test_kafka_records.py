@@ -18,10 +18,6 @@ from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.consumer_groups import group_records, member_records
 from tidelog.plugins.coordinator.consumer_groups.records import CHANGES, read_change
-from tidelog.plugins.coordinator.groups.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
 from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.offsets.records import OffsetChange, OffsetCommitKey, OffsetCommitValue
 from tidelog.plugins.coordinator.transactions.records import (
@@ -32,6 +28,10 @@ from tidelog.plugins.coordinator.transactions.records import (
 )
 from tidelog.plugins.metadata_kraft.records.control import CONTROL_TYPES
 from tidelog.plugins.metadata_kraft.records.types import RECORD_TYPES
+from tidelog.plugins.protocol_kafka.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 from tidelog.plugins.schema import decode, decoder, encode
 from tidelog.plugins.schema.reference import reference_decode, reference_encode
 

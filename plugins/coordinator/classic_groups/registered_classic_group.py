@@ -42,10 +42,10 @@ from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMembe
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange, tombstone_of
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
-from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_topics
 from tidelog.plugins.coordinator.groups.group import ClassicMembership, ExpiryRule, MadeOnDemand
 from tidelog.plugins.coordinator.groups.replies import ReplyQueue, WaitingReply
 from tidelog.plugins.coordinator.runtime import StateRecord
+from tidelog.plugins.protocol_kafka.messages.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_topics
 from tidelog.plugins.schema.errors import CodecError
 
 if TYPE_CHECKING:

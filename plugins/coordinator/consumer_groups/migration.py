@@ -37,7 +37,7 @@ from tidelog.plugins.coordinator.consumer_groups.topics import (
     metadata_hash,
     subscribed_topics,
 )
-from tidelog.plugins.coordinator.groups.consumer_protocol import (
+from tidelog.plugins.protocol_kafka.messages.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     ConsumerProtocolAssignment,
     TopicPartitions,

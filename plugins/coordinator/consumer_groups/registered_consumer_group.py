@@ -36,10 +36,10 @@ from tidelog.plugins.coordinator.consumer_groups.member import ConsumerGroupMemb
 from tidelog.plugins.coordinator.consumer_groups.member_records import CurrentChange, MemberChange
 from tidelog.plugins.coordinator.consumer_groups.records import removal_of
 from tidelog.plugins.coordinator.consumer_groups.timers import Overdue, Timer, Timers
-from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from tidelog.plugins.coordinator.groups.group import ClassicMembership, ExpiryRule
 from tidelog.plugins.coordinator.runtime import StateRecord
 from tidelog.plugins.coordinator.runtime.runtime import Durable, wait_for
+from tidelog.plugins.protocol_kafka.messages.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer

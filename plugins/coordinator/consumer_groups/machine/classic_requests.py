@@ -38,7 +38,7 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
 from tidelog.plugins.coordinator.consumer_groups.migration import encoded_assignment, may_downgrade
 from tidelog.plugins.coordinator.consumer_groups.settings import Context
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
-from tidelog.plugins.coordinator.groups.consumer_protocol import (
+from tidelog.plugins.protocol_kafka.messages.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     ConsumerProtocolSubscription,
     protocol_version,

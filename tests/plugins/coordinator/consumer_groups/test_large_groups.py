@@ -33,7 +33,7 @@ from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import MemberProfile
 from tidelog.plugins.coordinator.consumer_groups.registered_consumer_group import RegisteredConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups
-from tidelog.plugins.coordinator.groups.consumer_protocol import (
+from tidelog.plugins.protocol_kafka.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     TopicPartitions,
     write_assignment,

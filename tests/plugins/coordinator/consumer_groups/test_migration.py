@@ -13,7 +13,7 @@ from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMembe
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup, ConsumerGroupState
 from tidelog.plugins.coordinator.consumer_groups.machine.departures import depart
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
-from tidelog.plugins.coordinator.groups.consumer_protocol import (
+from tidelog.plugins.protocol_kafka.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     TopicPartitions,
     read_assignment,

@@ -28,11 +28,11 @@ from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.plugins.coordinator.classic_groups import registered_classic_group
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
-from tidelog.plugins.coordinator.groups.consumer_protocol import (
+from tidelog.plugins.coordinator.groups.group import ExpiryRule
+from tidelog.plugins.protocol_kafka.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
     read_topics,
 )
-from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.schema.compiled import encode
 
 SUBSCRIPTION = b"\0\0" + encode(ConsumerProtocolSubscription(topics=["read"]), 0)

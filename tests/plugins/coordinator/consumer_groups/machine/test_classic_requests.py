@@ -20,7 +20,7 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.pace import run_to_end
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest, SyncRequest
 from tidelog.plugins.coordinator.consumer_groups.machine import classic_requests
-from tidelog.plugins.coordinator.groups.consumer_protocol import (
+from tidelog.plugins.protocol_kafka.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
     TopicPartitions,
     read_assignment,
