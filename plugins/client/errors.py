@@ -280,6 +280,15 @@ class DeliveryTimedOut(ClientError):
         super().__init__(f"a record for {where} was not acknowledged within {timeout_s:.3g} s, {state}{last}")
 
 
+class DeliveryInDoubt(ClientError):
+    """An attempt had no answer, and a batch before this one failed: sent again it might be appended twice."""
+
+    def __init__(self, where: str, last_error: ClientError | None) -> None:
+        self.last_error = last_error
+        last = f": {last_error}" if last_error else ""
+        super().__init__(f"whether a record for {where} is in the log is not known{last}")
+
+
 class DeliveryPending(ClientError):
     """The result of a record was asked for before there is one."""
 

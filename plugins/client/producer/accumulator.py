@@ -296,7 +296,7 @@ class Accumulator(Generic[D]):
         self.queued_records -= len(batch.records)
 
     def add_parts(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Replace a batch by two halves, in front of the queue."""
+        """Replace a batch by two halves, which are sent again."""
         middle = len(batch.records) // 2
         starts = (0, middle)
         halves = (batch.records[:middle], batch.records[middle:])
@@ -314,7 +314,8 @@ class Accumulator(Generic[D]):
             batch.parts.append((start, part))
         # What integer division lost, so that the room is free to the byte in the end.
         batch.parts[0][1].size += batch.size - sum(part.size for _, part in batch.parts)
-        queue.batches.extendleft(part for _, part in reversed(batch.parts))
+        for _, part in reversed(batch.parts):
+            queue.put_back(part)
 
     def unfinished(self) -> Iterator[Batch]:
         """Iterate over all batches without a result."""

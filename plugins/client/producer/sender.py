@@ -141,8 +141,7 @@ class BatchSender:
             if when > now:
                 due = min(due, when)
                 continue
-            deadline = queue.batches[0].created + self._delivery_timeout_s
-            due = min(due, deadline)
+            due = min(due, self._deadline(queue))
             if not is_known:
                 due = min(due, self._request_id(now))
                 continue
@@ -166,12 +165,11 @@ class BatchSender:
         if not queue.batches:
             if not queue.in_flight:
                 self._accumulator.active.pop(queue, None)
-                return math.inf
-            return queue.in_flight[0].created + self._delivery_timeout_s
-        first = queue.batches[0]
-        oldest = queue.in_flight[0] if queue.in_flight else first
-        deadline = min(first.created, oldest.created) + self._delivery_timeout_s
-        if queue.is_encoding or not self._keeps_order(queue, first):
+            return self._deadline(queue)
+        if queue.is_encoding:
+            return math.inf
+        first, deadline = queue.batches[0], self._deadline(queue)
+        if not self._keeps_order(queue, first):
             return deadline
         if queue.retry_at > now:
             return min(queue.retry_at, deadline)
@@ -184,6 +182,13 @@ class BatchSender:
             # load though nothing lingers.
             return deadline
         return min(first.created + self._linger_s, deadline)
+
+    def _deadline(self, queue: PartitionQueue) -> float:
+        """Return when the next batch expires, of those that have not."""
+        batches = [batch.created for batch in queue.in_flight if not batch.is_done]
+        if queue.batches:
+            batches.append(queue.batches[0].created)
+        return min(batches, default=math.inf) + self._delivery_timeout_s
 
     def _keeps_order(self, queue: PartitionQueue, first: Batch) -> bool:
         """Return whether the first batch may follow those that are in flight."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidelog.plugins.client.batches import NO_PRODUCER, ProducerStamp
-from tidelog.plugins.client.errors import ProducerInDoubt
+from tidelog.plugins.client.errors import DeliveryInDoubt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +98,7 @@ class SequenceNumbers:
         else:
             self.epoch += 1
         for batch in doubtful:
-            yield batch, ProducerInDoubt(str(batch.partition))
+            yield batch, DeliveryInDoubt(str(batch.partition), batch.last_error)
 
     def restart(self, queue: PartitionQueue) -> None:
         """Begin a partition at 0, with the producer id and epoch at its next batch."""
