@@ -32,11 +32,15 @@ _MAX_EPOCH: Final = 0x7FFFFFFF
 
 @attrs.frozen
 class WantedPartition:
-    """What a fetch requests of one partition; the topic id is all zeros when topics are named."""
+    """What a fetch requests of one partition; the topic id is all zeros when topics are named.
+
+    With a `leader_epoch`, -1 for none, a broker that has another one responds with an error (KIP-320).
+    """
 
     topic_id: UUID
     offset: int
     max_bytes: int
+    leader_epoch: int = -1
 
 
 @attrs.frozen

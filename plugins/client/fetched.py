@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import starmap
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.records.batch import BatchHeader, Buffer
+from tidelog.kernel.records.batch import LOG_OVERHEAD_BYTES, BatchHeader, Buffer
 from tidelog.kernel.records.control import decode_marker
 from tidelog.kernel.records.record import Record, iter_records
 from tidelog.kernel.records.stored import as_batch, iter_stored, iter_verified
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.batches import FetchedBatch
 
 B = TypeVar("B", bound=Buffer)
+
+_LENGTH: Final = struct.Struct(">i")
+_LENGTH_AT: Final = 8
+"""Of the bytes of a batch, or of a message, after the length."""
 
 
 @attrs.frozen
@@ -38,6 +43,7 @@ class Fetched:
         data: record batches; the last may be incomplete, the first may begin before `offset`
         aborted: (producer id, first offset) of the aborted transactions that overlap `data`; empty unless
             the request was for committed records only
+        preferred_replica: node id of the replica to read from instead (KIP-392), -1 for none
     """
 
     partition: TopicPartition
@@ -47,6 +53,19 @@ class Fetched:
     log_start_offset: int
     data: memoryview
     aborted: Sequence[tuple[int, int]] = ()
+    preferred_replica: int = -1
+
+    @property
+    def is_cut(self) -> bool:
+        """Return whether the limits of the fetch have cut the first batch, so that nothing can be read.
+
+        Brokers before Apache Kafka 0.10.1 do not return it whole if it is larger than the limits.
+        """
+        size = len(self.data)
+        if size < LOG_OVERHEAD_BYTES:
+            return size > 0
+        (length,) = _LENGTH.unpack_from(self.data, _LENGTH_AT)
+        return bool(LOG_OVERHEAD_BYTES + length > size)
 
     def batches(self) -> Iterator[FetchedBatch]:
         """Yield every whole batch with its header, control batches included.
@@ -59,16 +78,17 @@ class Fetched:
         with self._named():
             yield from starmap(as_batch, iter_verified(self.data))
 
-    def committed_batches(self) -> Iterator[FetchedBatch]:
+    def committed_batches(self, *, check_crcs: bool = True) -> Iterator[FetchedBatch]:
         """Yield the batches with records from `offset` on, without markers and aborted transactions.
 
-        Each is whole, so the first one may begin before `offset`.
+        Each is whole, so the first one may begin before `offset`. Without `check_crcs` none is verified.
 
         Raises:
             CorruptRecords: the data are no batches, a CRC or a control batch is wrong.
         """
         with self._named():
-            for header, batch in committed_batches(starmap(as_batch, iter_verified(self.data)), self.aborted):
+            stored = (iter_verified if check_crcs else iter_stored)(self.data)
+            for header, batch in committed_batches(starmap(as_batch, stored), self.aborted):
                 if header.last_offset >= self.offset:
                     yield header, batch
 

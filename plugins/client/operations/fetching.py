@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 LAST_VERSION_BY_NAME: Final = 12
 """Last version of Fetch that identifies topics by name."""
 NO_DATA: Final = memoryview(b"")
+MOST_FETCH_BYTES: Final = 0x7FFFFFFF
+"""Limits of a Fetch are of 32 bits."""
 
 
 @attrs.frozen
@@ -51,12 +53,29 @@ class FetchLimits:
         min_bytes: the broker waits for at least so many bytes
         max_wait_ms: the longest time for which the broker waits
         read_committed: read up to the last stable offset, without records of aborted transactions
+        max_partition_bytes: of one partition in a response, None for `max_bytes`
+        rack: rack of the reader, so that a broker can name a replica that is nearer (KIP-392); empty for none
     """
 
     max_bytes: int = 1024 * 1024
     min_bytes: int = 1
     max_wait_ms: int = 500
     read_committed: bool = False
+    max_partition_bytes: int | None = None
+    rack: str = ""
+
+    @property
+    def partition_bytes(self) -> int:
+        """Return the limit of one partition."""
+        return self.max_bytes if self.max_partition_bytes is None else self.max_partition_bytes
+
+    def doubled(self) -> FetchLimits:
+        """Return limits for a batch that did not fit."""
+        return attrs.evolve(
+            self,
+            max_bytes=min(2 * self.max_bytes, MOST_FETCH_BYTES),
+            max_partition_bytes=min(2 * self.partition_bytes, MOST_FETCH_BYTES),
+        )
 
 
 DEFAULT_LIMITS: Final = FetchLimits()
@@ -84,20 +103,27 @@ def fetch_partitions(
 ) -> Steps[Outcomes[TopicPartition, Fetched]]:
     """Return the data of several partitions, each from its offset on, with one request to each leader.
 
+    A partition of an old broker whose first batch the limits have cut is requested again with doubled ones,
+    up to `max_response_bytes` of the client's settings.
+
     The limits are those of each request. With several leaders the longest wait is divided among them, and a
     partition may be empty only because others fill its leader's response. With `fetch_sessions` a request
     names only what has changed since the last call (KIP-227). Retriable errors are retried.
     """
-    first = True
+    first, limits_now = True, limits
 
     def attempt(pending: list[TopicPartition]) -> Steps[Outcomes[TopicPartition, Fetched]]:
         nonlocal first
         # Retries are about some of the partitions, which would remove the others from the sessions.
         sessions, first = (fetch_sessions if first else None), False
-        wanted = _Wanted({partition: offsets[partition] for partition in pending}, limits, sessions)
+        wanted = _Wanted({partition: offsets[partition] for partition in pending}, limits_now, sessions)
         return (yield from at_leaders(session, pending, lambda led: _fetch_from_leader(session, led, wanted)))
 
-    return (yield from retry_each(session, offsets, attempt, lambda error: error.retriable))
+    outcomes = yield from retry_each(session, offsets, attempt, lambda error: error.retriable)
+    while (cut := _cut(outcomes)) and 2 * limits_now.partition_bytes <= session.settings.max_response_bytes:
+        limits_now = limits_now.doubled()
+        outcomes |= yield from retry_each(session, cut, attempt, lambda error: error.retriable)
+    return outcomes
 
 
 def close_fetch_sessions(session: Session, fetch_sessions: FetchSessions) -> Steps[None]:
@@ -118,6 +144,10 @@ def close_fetch_sessions(session: Session, fetch_sessions: FetchSessions) -> Ste
         each.responded(NO_SESSION, ErrorCode.NONE)
 
 
+def _cut(outcomes: Outcomes[TopicPartition, Fetched]) -> list[TopicPartition]:
+    return [part for part, outcome in outcomes.items() if isinstance(outcome, Fetched) and outcome.is_cut]
+
+
 @attrs.frozen
 class _Wanted:
     """One call of `fetch_partitions`."""
@@ -131,35 +161,56 @@ def _fetch_from_leader(
     session: Session, led: LedPartitions, wanted: _Wanted
 ) -> Steps[Outcomes[TopicPartition, Fetched]]:
     limits = attrs.evolve(wanted.limits, max_wait_ms=wanted.limits.max_wait_ms // led.leaders)
-    topic_ids = {part.topic: session.cluster.topic_id(part.topic) for part in led.partitions}
-    by_name = NO_TOPIC_ID in topic_ids.values()
     requested = {
         part: WantedPartition(
-            NO_TOPIC_ID if by_name else topic_ids[part.topic], wanted.offsets[part], limits.max_bytes
+            session.cluster.topic_id(part.topic), wanted.offsets[part], limits.partition_bytes
         )
         for part in led.partitions
     }
-    fetch_session = FetchSession() if wanted.sessions is None else wanted.sessions.with_node(led.leader)
-    asked = fetch_session.request(requested)
-    if wanted.sessions is None:
+    fetch_session = None if wanted.sessions is None else wanted.sessions.with_node(led.leader)
+    return (yield from fetch_from_node(session, led.leader, requested, limits, fetch_session))
+
+
+def fetch_from_node(
+    session: Session,
+    node: int,
+    wanted: Mapping[TopicPartition, WantedPartition],
+    limits: FetchLimits,
+    fetch_session: FetchSession | None = None,
+) -> Steps[Outcomes[TopicPartition, Fetched]]:
+    """Return the data of partitions that a broker has, with one request and without a retry.
+
+    Without a fetch session the request is one outside of a session.
+
+    Raises:
+        ErrorResponse: the broker refuses the request as a whole.
+        ClientError: the broker did not answer.
+    """
+    topic_ids = {part.topic: each.topic_id for part, each in wanted.items()}
+    by_name = NO_TOPIC_ID in topic_ids.values()
+    if by_name:
+        wanted = {part: attrs.evolve(each, topic_id=NO_TOPIC_ID) for part, each in wanted.items()}
+    session_now = FetchSession() if fetch_session is None else fetch_session
+    asked = session_now.request(wanted)
+    if fetch_session is None:
         asked = attrs.evolve(asked, epoch=WITHOUT_SESSION)
     try:
         answer: FetchResponse = yield from send_request(
             session,
             _request(asked, limits),
-            node=led.leader,
+            node=node,
             at_most=LAST_VERSION_BY_NAME if by_name else None,
             max_delay_s=limits.max_wait_ms / 1000,
         )
     except ClientError:
-        fetch_session.failed()
+        session_now.failed()
         raise
     code = ErrorCode.of(answer.error_code)
-    fetch_session.responded(answer.session_id, code)
+    session_now.responded(answer.session_id, code)
     if code:
-        others = f" and {len(led.partitions) - 1} others" if len(led.partitions) > 1 else ""
-        raise ErrorResponse(code, f"{led.partitions[0]}{others}")
-    return _outcomes(asked, requested, _answered(answer, topic_ids), fetch_session, answer.throttle_time_ms)
+        others = f" and {len(wanted) - 1} others" if len(wanted) > 1 else ""
+        raise ErrorResponse(code, f"{next(iter(wanted))}{others}")
+    return _outcomes(asked, wanted, _answered(answer, topic_ids), session_now, answer.throttle_time_ms)
 
 
 def _request(asked: SessionRequest, limits: FetchLimits) -> FetchRequest:
@@ -171,6 +222,7 @@ def _request(asked: SessionRequest, limits: FetchLimits) -> FetchRequest:
         topic.partitions.append(
             FetchPartition(
                 partition=partition.partition,
+                current_leader_epoch=wanted.leader_epoch,
                 fetch_offset=wanted.offset,
                 partition_max_bytes=wanted.max_bytes,
             )
@@ -185,6 +237,7 @@ def _request(asked: SessionRequest, limits: FetchLimits) -> FetchRequest:
         isolation_level=int(limits.read_committed),
         session_id=asked.session_id,
         session_epoch=asked.epoch,
+        rack_id=limits.rack,
         topics=list(topics.values()),
         forgotten_topics_data=[
             ForgottenTopic(topic=name, topic_id=topic_id.bytes, partitions=indexes)
@@ -215,7 +268,9 @@ def _outcomes(
         if part is not None:
             outcome = outcomes[partition] = _outcome(partition, wanted.offset, part)
             if isinstance(outcome, Fetched):
-                fetch_session.latest[partition] = attrs.evolve(outcome, data=NO_DATA, aborted=())
+                fetch_session.latest[partition] = attrs.evolve(
+                    outcome, data=NO_DATA, aborted=(), preferred_replica=-1
+                )
         elif latest is not None and not asked.is_full:
             outcomes[partition] = attrs.evolve(latest, offset=wanted.offset)
         elif throttle_time_ms:
@@ -237,4 +292,5 @@ def _outcome(partition: TopicPartition, offset: int, part: PartitionData) -> Fet
         part.log_start_offset,
         part.records if isinstance(part.records, memoryview) else NO_DATA,
         [(aborted.producer_id, aborted.first_offset) for aborted in part.aborted_transactions or ()],
+        part.preferred_read_replica,
     )

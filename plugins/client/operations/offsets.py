@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tidelog.kernel.topic_partition import TopicPartition
-from tidelog.plugins.client.errors import ErrorResponse
+from tidelog.plugins.client.errors import ErrorResponse, UnsupportedByBroker
 from tidelog.plugins.client.operations.metadata import LedPartitions, at_leaders
-from tidelog.plugins.client.operations.sending import Outcomes, retry_each, send_request
+from tidelog.plugins.client.operations.sending import Outcomes, or_raise, retry_each, send_request
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.list_offsets import (
+    EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -74,24 +75,81 @@ def list_offsets(
     )
 
 
+def offsets_before(
+    session: Session, partition: TopicPartition, timestamp: int, most: int = 1
+) -> Steps[list[int]]:
+    """Return offsets before a time, at most so many, in descending order.
+
+    A broker that has ListOffsets 0 (Apache Kafka before 4.0) returns first offsets of segments that were
+    written before that time, and with `LATEST_TIMESTAMP` the end of the log before them. Of another one the
+    offsets are that of the first record that is not older, or the end of the log, and the log start offset.
+
+    Raises:
+        ErrorResponse: the partition cannot be read.
+        ClientError: no broker answered.
+    """
+    outcomes = yield from retry_each(
+        session,
+        [partition],
+        lambda pending: at_leaders(
+            session, pending, lambda led: _send_oldest(session, led, _Query(timestamp, 0), most)
+        ),
+        lambda error: error.retriable,
+    )
+    if not isinstance(outcomes[partition], UnsupportedByBroker):
+        return or_raise(outcomes)[partition]
+
+    def one(special: int) -> Steps[int]:
+        return or_raise((yield from list_offsets(session, [partition], special)))[partition].offset
+
+    end = yield from one(timestamp)
+    if end < 0:
+        end = yield from one(LATEST_TIMESTAMP)
+    start = (yield from one(EARLIEST_TIMESTAMP)) if most > 1 else end
+    return [end, start] if start < end else [end]
+
+
+def _send_oldest(
+    session: Session, led: LedPartitions, query: _Query, most: int
+) -> Steps[Outcomes[TopicPartition, list[int]]]:
+    request = _request(led.partitions, query, most)
+    answer: ListOffsetsResponse = yield from send_request(session, request, node=led.leader, at_most=0)
+    results = _results(answer)
+    outcomes: Outcomes[TopicPartition, list[int]] = {}
+    for partition in led.partitions:
+        found = results.get(partition)
+        if found is None or found.error_code:
+            code = ErrorCode.of(found.error_code) if found else ErrorCode.UNKNOWN_SERVER_ERROR
+            outcomes[partition] = ErrorResponse(code, str(partition))
+        else:
+            outcomes[partition] = list(found.old_style_offsets)
+    return outcomes
+
+
 def _send(
     session: Session, led: LedPartitions, query: _Query
 ) -> Steps[Outcomes[TopicPartition, FoundOffset]]:
     request = _request(led.partitions, query)
     answer: ListOffsetsResponse = yield from send_request(session, request, node=led.leader)
-    results = {
+    results = _results(answer)
+    return {partition: _outcome(partition, results.get(partition)) for partition in led.partitions}
+
+
+def _results(answer: ListOffsetsResponse) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
+    return {
         TopicPartition(topic.name, part.partition_index): part
         for topic in answer.topics
         for part in topic.partitions
     }
-    return {partition: _outcome(partition, results.get(partition)) for partition in led.partitions}
 
 
-def _request(partitions: Sequence[TopicPartition], query: _Query) -> ListOffsetsRequest:
+def _request(partitions: Sequence[TopicPartition], query: _Query, most: int = 1) -> ListOffsetsRequest:
     by_topic: defaultdict[str, list[ListOffsetsPartition]] = defaultdict(list)
     for partition in partitions:
         requested = ListOffsetsPartition(
-            partition_index=partition.partition, timestamp=query.timestamp_of(partition)
+            partition_index=partition.partition,
+            timestamp=query.timestamp_of(partition),
+            max_num_offsets=most,
         )
         by_topic[partition.topic].append(requested)
     return ListOffsetsRequest(
