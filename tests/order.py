@@ -29,6 +29,7 @@ KAFKA = (
     "tests/plugins/protocol_kafka/against_kafka/test_quotas_and_credentials.py",
     "tests/plugins/protocol_kafka/against_kafka/test_resources.py",
     "tests/plugins/client/producer/test_real_producers.py",
+    "tests/plugins/client/producer/test_producer_transactions.py",
     "tests/plugins/client/test_real_brokers.py",
     "tests/plugins/client/test_real_transactions.py",
     "tests/plugins/spark_sink/source/test_batch_reader.py",

@@ -189,6 +189,14 @@ class IllegalTransactionState(ClientError):
         super().__init__(f"producer {transactional_id!r}: {state}{because}")
 
 
+class TransactionAborted(ClientError):
+    """The record was not sent, or is not committed: its transaction was aborted."""
+
+    def __init__(self, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+        super().__init__(f"the transaction of producer {transactional_id!r} was aborted")
+
+
 class CorruptRecords(ClientError):
     """Fetched bytes are not record batches, or a batch's CRC is wrong; `where` names topic and partition."""
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.consumer.simple_consumer import SimpleConsumer
     from tidelog.plugins.client.errors import ClientError
     from tidelog.plugins.client.fetched import Fetched
+    from tidelog.plugins.client.operations.group_offsets import GroupMetadata, GroupOffset
     from tidelog.plugins.client.producer import encoders
     from tidelog.plugins.client.producer.async_producer import AsyncProducer
     from tidelog.plugins.client.producer.delivery import AsyncDelivery, Delivery, RecordMetadata
@@ -39,6 +40,8 @@ __all__ = [
     "ClientError",
     "Delivery",
     "Fetched",
+    "GroupMetadata",
+    "GroupOffset",
     "Producer",
     "ProducerInterceptor",
     "ProducerRecord",
@@ -64,6 +67,8 @@ _HOMES: Final = {
     "ClientError": f"{_CLIENT}.errors",
     "Delivery": f"{_PRODUCER}.delivery",
     "Fetched": f"{_CLIENT}.fetched",
+    "GroupMetadata": f"{_CLIENT}.operations.group_offsets",
+    "GroupOffset": f"{_CLIENT}.operations.group_offsets",
     "Producer": f"{_PRODUCER}.producer",
     "ProducerInterceptor": f"{_PRODUCER}.interceptors",
     "ProducerRecord": f"{_PRODUCER}.interceptors",

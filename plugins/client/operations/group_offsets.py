@@ -50,6 +50,19 @@ NO_OFFSET: Final = -1
 
 
 @attrs.frozen
+class GroupMetadata:
+    """Group as a member of it commits offsets; `generation` is a member epoch in groups of KIP-848.
+
+    With the defaults offsets are committed without membership.
+    """
+
+    group_id: str
+    generation: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+@attrs.frozen
 class GroupOffset:
     """Committed offset of a group: the next offset to read, -1 for none.
 

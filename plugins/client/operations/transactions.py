@@ -13,6 +13,7 @@ from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.cluster import CoordinatorKey
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
 from tidelog.plugins.client.operations.coordinators import ask_coordinator
+from tidelog.plugins.client.operations.group_offsets import GroupMetadata
 from tidelog.plugins.client.producers import TransactionalProducer
 from tidelog.plugins.protocol_kafka.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (
@@ -100,34 +101,38 @@ def add_partitions(
 def send_offsets(
     session: Session,
     producer: TransactionalProducer,
-    group: str,
+    group: str | GroupMetadata,
     offsets: Mapping[TopicPartition, GroupOffset],
 ) -> Steps[None]:
-    """Commit offsets of a group, without membership, as part of the open transaction.
+    """Commit offsets of a group, given by its id or as a member of it, with the open transaction.
 
     Raises:
         InvalidTransactionState: no transaction is open, or it has failed.
         ClientError: an offset was not accepted; the transaction can only be aborted.
     """
     producer.check_open()
+    member = GroupMetadata(group) if isinstance(group, str) else group
     ids = (producer.transactional_id, producer.producer_id, producer.producer_epoch)
-    if not producer.has_group(group):
+    if not producer.has_group(member.group_id):
         added = AddOffsetsToTxnRequest(
-            transactional_id=ids[0], producer_id=ids[1], producer_epoch=ids[2], group_id=group
+            transactional_id=ids[0], producer_id=ids[1], producer_epoch=ids[2], group_id=member.group_id
         )
         yield from _ask(session, producer, added, _error_of(producer.transactional_id))
-        producer.add_group(group)
+        producer.add_group(member.group_id)
     request = TxnOffsetCommitRequest(
         transactional_id=ids[0],
-        group_id=group,
+        group_id=member.group_id,
         producer_id=ids[1],
         producer_epoch=ids[2],
+        generation_id=member.generation,
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
         topics=_offset_topics(offsets),
     )
     try:
         yield from ask_coordinator(
             session,
-            CoordinatorKey.group(group),
+            CoordinatorKey.group(member.group_id),
             request,
             _offset_commit_error,
             at_most=_TXN_OFFSET_COMMIT_VERSION,

@@ -7,17 +7,55 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.plugins.client.drivers.running import new_driver
 from tidelog.plugins.client.engine import Engine
-from tidelog.plugins.client.errors import ClientClosed, QueueFull
+from tidelog.plugins.client.errors import ClientClosed, FencedProducer, IllegalTransactionState, QueueFull
 from tidelog.plugins.client.producer.core import ProducerCore, acknowledge
 from tidelog.plugins.client.producer.delivery import AsyncDelivery, RecordMetadata
 from tidelog.plugins.client.producer.settings import ProducerSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
     from typing import Self, Unpack
 
+    from tidelog.kernel.topic_partition import TopicPartition
+    from tidelog.plugins.client.operations.group_offsets import GroupMetadata, GroupOffset
     from tidelog.plugins.client.producer.settings import ProducerOptions
+    from tidelog.plugins.client.steps import Steps
+
+
+class AsyncProducerTransaction:
+    """Transaction of a producer as a context manager: it is committed at the end, and aborted on an error."""
+
+    def __init__(self, producer: AsyncProducer) -> None:
+        self._producer = producer
+        self.send = producer.send
+
+    async def __aenter__(self) -> Self:
+        await self._producer.begin_transaction()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            try:
+                await self._producer.commit_transaction()
+            except IllegalTransactionState as failure:
+                # A record has failed meanwhile: its error is what the caller has to know.
+                await self._producer.abort_transaction()
+                raise failure.last_error or failure from None
+        elif isinstance(error, Exception) and not isinstance(error, FencedProducer):
+            # A cancelled task cannot wait: the coordinator aborts the transaction after its timeout.
+            await self._producer.abort_transaction()
+
+    async def send_offsets(
+        self, group: str | GroupMetadata, offsets: Mapping[TopicPartition, int | GroupOffset]
+    ) -> None:
+        """Commit offsets of a group with the transaction."""
+        await self._producer.send_offsets_to_transaction(offsets, group)
 
 
 class AsyncProducer:
@@ -149,6 +187,73 @@ class AsyncProducer:
             self._core.close()
             self._driver.stop()
             self._core.call_all(self._core.take_calls())
+
+    async def init_transactions(self) -> None:
+        """Begin to be the producer with the transactional id; an older one with it is fenced.
+
+        `begin_transaction` does it as well when it was not done.
+
+        Raises:
+            IllegalTransactionState: the producer has no transactional id.
+            ClientError: no coordinator answered.
+        """
+        await self._transact(self._core.transactions.init())
+
+    async def begin_transaction(self) -> None:
+        """Open a transaction: what is sent from now on takes effect with it.
+
+        Raises:
+            IllegalTransactionState: a transaction is open.
+            FencedProducer: a newer producer has the transactional id.
+        """
+        if self._core.transactions.producer is None:
+            await self.init_transactions()
+        self._core.transactions.begin()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, int | GroupOffset], group: str | GroupMetadata
+    ) -> None:
+        """Commit the next offsets to read of a group with the open transaction.
+
+        Raises:
+            IllegalTransactionState: no transaction is open, or it has failed.
+            ClientError: they were not accepted; the transaction can only be aborted.
+        """
+        await self._transact(self._core.transactions.send_offsets(group, offsets))
+
+    async def commit_transaction(self) -> None:
+        """Wait for what was sent, and commit it.
+
+        Raises:
+            IllegalTransactionState: no transaction is open, or a record of it has failed: abort it.
+            FencedProducer: a newer producer has the transactional id; the transaction was aborted.
+            ClientError: the coordinator did not answer; it may be called again.
+        """
+        await self.flush()
+        await self._transact(self._core.transactions.commit())
+
+    async def abort_transaction(self) -> None:
+        """Abort the open transaction; what is not sent yet fails with `TransactionAborted`.
+
+        Raises:
+            IllegalTransactionState: no transaction is open, or its commit is in doubt.
+            FencedProducer: a newer producer has the transactional id; the transaction was aborted.
+            ClientError: the coordinator did not answer; it may be called again.
+        """
+        self._core.stop_transaction()
+        await self.flush()
+        await self._transact(self._core.transactions.abort(self._core.sender.restart_numbers))
+
+    def transaction(self) -> AsyncProducerTransaction:
+        """Return a context manager that begins a transaction, and commits it or aborts it on an error."""
+        return AsyncProducerTransaction(self)
+
+    async def _transact(self, operation: Steps[None]) -> None:
+        self._core.check_open()
+        if not self._is_started:
+            self._is_started = True
+            self._driver.start(self._engine)
+        await self._driver.run(operation, self._max_block_s)
 
     def _pump(self) -> None:
         if not self._is_started:

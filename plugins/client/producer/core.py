@@ -11,7 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from tidelog.plugins.client.errors import ClientClosed, ClientError
+from tidelog.plugins.client.errors import (
+    ClientClosed,
+    ClientError,
+    IllegalTransactionState,
+    TransactionAborted,
+)
 from tidelog.plugins.client.producer.accumulator import Accumulator
 from tidelog.plugins.client.producer.encoders import encoded
 from tidelog.plugins.client.producer.interceptors import ProducerRecord, UserCalls
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.producer.delivery import Batch, PendingRecord
     from tidelog.plugins.client.producer.record_encoder import EncodedHeaders
     from tidelog.plugins.client.producer.settings import ProducerSettings
+    from tidelog.plugins.client.producer.transactions import ProducerTransactions
 
 D = TypeVar("D", bound="PendingRecord")
 
@@ -58,7 +64,12 @@ class ProducerCore(Generic[D]):
         """
         self.settings = settings
         self.is_closed = False
-        self.is_plain = not (settings.interceptors or settings.key_encoder or settings.value_encoder)
+        self.is_plain = not (
+            settings.interceptors
+            or settings.key_encoder
+            or settings.value_encoder
+            or settings.transactional_id
+        )
         """Records whose key and value are bytes need no `prepared`."""
         choose = chooser(settings.partitioner)
         self.accumulator: Accumulator[D] = Accumulator(settings, choose, engine.clock, new_event, delivery)
@@ -91,8 +102,11 @@ class ProducerCore(Generic[D]):
             EncodingFailed: an encoder raised, or returned no bytes.
             TypeError: key, value or a header has another type than it has to.
             ValueError: the timestamp is negative, or beyond 64 bits.
+            IllegalTransactionState: the producer is transactional, and no transaction is open.
         """
         settings = self.settings
+        if self.sender.transactions is not None:
+            self.sender.transactions.check_open()
         if settings.interceptors:
             record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
             for interceptor in settings.interceptors:
@@ -112,6 +126,24 @@ class ProducerCore(Generic[D]):
             timestamp_ms,
             _encoded_headers(headers) if headers else (),
         )
+
+    @property
+    def transactions(self) -> ProducerTransactions:
+        """Return the transactions of a transactional producer.
+
+        Raises:
+            IllegalTransactionState: it has no transactional id.
+        """
+        found = self.sender.transactions
+        if found is None:
+            raise IllegalTransactionState("", "the producer has no transactional_id")
+        return found
+
+    def stop_transaction(self) -> list[Batch]:
+        """Drop what is not sent; return the batches to wait for before the transaction is aborted."""
+        self.transactions.begin_abort()
+        self.sender.drop_queued(TransactionAborted(self.transactions.transactional_id))
+        return list(self.accumulator.unfinished())
 
     def check_open(self) -> None:
         """Raise ClientClosed if the producer is closed."""

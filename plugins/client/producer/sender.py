@@ -26,10 +26,15 @@ from tidelog.plugins.client.errors import (
     ErrorResponse,
 )
 from tidelog.plugins.client.operations.metadata import metadata
-from tidelog.plugins.client.operations.producing import LAST_VERSION_BY_NAME, init_producer
+from tidelog.plugins.client.operations.producing import (
+    LAST_VERSION_BEFORE_TRANSACTION_V2,
+    LAST_VERSION_BY_NAME,
+    init_producer,
+)
 from tidelog.plugins.client.operations.sending import refresh, send_request
 from tidelog.plugins.client.producer.accumulator import is_before
 from tidelog.plugins.client.producer.formats import encode, packed
+from tidelog.plugins.client.producer.transactions import ProducerTransactions
 from tidelog.plugins.client.producer.verdicts import ProduceVerdict, verdict_of
 from tidelog.plugins.client.requests import ByVersion
 from tidelog.plugins.protocol_kafka.messages.api import PRODUCE
@@ -73,6 +78,11 @@ class BatchSender:
     ) -> None:
         """Raise ValueError for an unknown compression."""
         self.is_flushing = False
+        self.transactions: ProducerTransactions | None = None
+        if settings.transactional_id is not None:
+            self.transactions = ProducerTransactions(
+                engine, numbers, settings.transactional_id, settings.transaction_timeout_ms
+            )
         self._engine = engine
         self._cluster = engine.session.cluster
         self._accumulator = accumulator
@@ -145,6 +155,10 @@ class BatchSender:
             if not is_known:
                 due = min(due, self._request_id(now))
                 continue
+            if self.transactions is not None:
+                partition = queue.partition
+                if not self.transactions.admits(partition, self._transaction_changed):
+                    continue
             node = self._cluster.leader(queue.partition)
             if node is None:
                 due = min(due, self._refresh(now))
@@ -160,7 +174,7 @@ class BatchSender:
     def _ready_at(self, queue: PartitionQueue, now: float) -> float:
         """Return when the first batch of a partition may be sent, as far as that depends on the partition."""
         self._expire(queue, now)
-        if queue.needs_epoch and not queue.in_flight:
+        if queue.needs_epoch and not queue.in_flight and self.transactions is None:
             self._renew(queue)
         if not queue.batches:
             if not queue.in_flight:
@@ -192,9 +206,11 @@ class BatchSender:
 
     def _keeps_order(self, queue: PartitionQueue, first: Batch) -> bool:
         """Return whether the first batch may follow those that are in flight."""
+        if queue.needs_epoch:
+            return False
         if not queue.in_flight or not self._acks:
             return True
-        if not self._numbers.is_enabled or queue.needs_epoch:
+        if not self._numbers.is_enabled:
             return False
         if len(queue.in_flight) >= self._most_in_flight:
             return False
@@ -287,9 +303,14 @@ class BatchSender:
             session,
             ByVersion(PRODUCE, lambda version: self._request(sent, version)),
             node=node,
-            at_most=LAST_VERSION_BY_NAME if by_name else None,
+            at_most=self._newest_version(by_name=by_name),
         )
         return answer
+
+    def _newest_version(self, *, by_name: bool) -> int | None:
+        if self.transactions is not None:
+            return LAST_VERSION_BEFORE_TRANSACTION_V2
+        return LAST_VERSION_BY_NAME if by_name else None
 
     def _request(self, sent: Sent, version: int) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
@@ -437,7 +458,34 @@ class BatchSender:
         self._cluster.forget_topic(partition.topic)
         return False
 
+    def drop_queued(self, error: ClientError) -> None:
+        """Fail what is not in flight, since the transaction is aborted."""
+        accumulator = self._accumulator
+        for topic in accumulator.topics.values():
+            waiting = accumulator.fail_waiting(topic, error)
+            if waiting is not None:
+                self._finished(waiting)
+        for queue in list(accumulator.active):
+            while queue.batches:
+                batch = queue.take_first()
+                self._numbers.failed(queue, batch)
+                self._fail(batch, error)
+
+    def restart_numbers(self) -> None:
+        """Begin every partition at 0, with the new epoch after an abort."""
+        for topic in self._accumulator.topics.values():
+            for queue in topic.queues:
+                self._numbers.restart(queue)
+        self.pump()
+
+    def _transaction_changed(self, error: ClientError | None) -> None:
+        if error is not None:
+            self.drop_queued(error)
+        self.pump()
+
     def _fail(self, batch: Batch, error: ClientError, record_errors: Any = None) -> None:
+        if self.transactions is not None:
+            error = self.transactions.failed(error)
         self._accumulator.release(batch)
         batch.fail(error, record_errors)
         self._report(batch)

@@ -22,6 +22,7 @@ RecordEncoder: TypeAlias = "Callable[[Any], bytes | None]"
 MOST_IN_FLIGHT_WITH_IDEMPOTENCE: Final = 5
 """Brokers remember the last five batches of a producer in each partition."""
 ALL_REPLICAS: Final = -1
+_ANY_NUMBER: Final = 0x7FFFFFFF
 
 
 class ProducerOptions(TypedDict, total=False):
@@ -191,5 +192,6 @@ class ProducerSettings:
             operation_timeout_s=self.max_block_ms / 1000,
             connect_timeout_s=self.socket_connection_setup_timeout_ms / 1000,
             max_block_s=self.max_block_ms / 1000,
-            retry=self.retry,
+            # Operations are repeated until their time is up.
+            retry=attrs.evolve(self.retry, retries=_ANY_NUMBER),
         )
