@@ -13,7 +13,7 @@ from tidelog.kernel.config import Config
 from tidelog.kernel.config.dynamic import usable_settings
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.events import BrokerEvents
-from tidelog.kernel.metadata import ALL_BROKERS, ConfigResource, ImageChange, MetadataImage
+from tidelog.kernel.metadata import ALL_BROKERS, ConfigOwner, ImageChange, MetadataImage
 from tidelog.kernel.seams.events import BrokerConfigChanged
 
 _log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class DynamicConfig:
         """Apply the stored configuration; settings that cannot be used are logged and ignored."""
         of_broker, of_cluster = (
             usable_settings(self._config, image.config(resource), self._warn)
-            for resource in (ConfigResource.of_broker(self._node_id), ALL_BROKERS)
+            for resource in (ConfigOwner.of_broker(self._node_id), ALL_BROKERS)
         )
         try:
             self._config.set_dynamic(of_broker, of_cluster)

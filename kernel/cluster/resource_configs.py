@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.config.resource_settings import ResourceSettings
-from tidelog.kernel.metadata import ConfigResource, ImageChange, MetadataImage, ResourceScope
+from tidelog.kernel.metadata import ConfigOwner, ImageChange, MetadataImage, ResourceScope
 
 
 class ResourceConfigs:
@@ -21,7 +21,7 @@ class ResourceConfigs:
     def __init__(self, config: Config, image: Callable[[], MetadataImage]) -> None:
         self._settings = ResourceSettings(config)
         self._image = image
-        self._typed: dict[ConfigResource, TopicConfig] = {}
+        self._typed: dict[ConfigOwner, TopicConfig] = {}
         self.version = 0
 
     async def follow(self, change: ImageChange) -> None:
@@ -40,14 +40,14 @@ class ResourceConfigs:
 
     def settings(self, scope: ResourceScope, name: str) -> Mapping[str, str]:
         """Return what is set for a resource itself, as text by key."""
-        return self._image().config(ConfigResource(scope, name))
+        return self._image().config(ConfigOwner(scope, name))
 
     def find(self, scope: ResourceScope, name: str) -> TopicConfig | None:
         """Return the typed configuration of a resource, None when nothing is set for it.
 
         It is the same object until the resource is altered. Settings that are not valid here are left out.
         """
-        resource = ConfigResource(scope, name)
+        resource = ConfigOwner(scope, name)
         typed = self._typed.get(resource)
         if typed is None:
             settings = self._image().config(resource)

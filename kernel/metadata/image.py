@@ -28,19 +28,19 @@ ResourceScope: TypeAlias = Literal["group", "client-metrics"]
 """The kinds of resources beside topics and brokers; their keys are those of that scope."""
 
 
-class ConfigResource(NamedTuple):
+class ConfigOwner(NamedTuple):
     """What has a configuration beside topics; a broker's name is its node id, and empty for all brokers."""
 
     scope: Literal["broker"] | ResourceScope
     name: str
 
     @classmethod
-    def of_broker(cls, node_id: int | None) -> ConfigResource:
+    def of_broker(cls, node_id: int | None) -> ConfigOwner:
         """Return a broker, or with None all brokers."""
         return cls("broker", "" if node_id is None else str(node_id))
 
 
-ALL_BROKERS: Final = ConfigResource.of_broker(None)
+ALL_BROKERS: Final = ConfigOwner.of_broker(None)
 
 
 class PartitionImage(NamedTuple):
@@ -107,8 +107,8 @@ class MetadataImage:
 
     cluster_id: str = ""
     topics: PersistentMap[str, TopicImage] = attrs.field(factory=PersistentMap[str, TopicImage])
-    configs: PersistentMap[ConfigResource, Mapping[str, str]] = attrs.field(
-        factory=PersistentMap[ConfigResource, Mapping[str, str]]
+    configs: PersistentMap[ConfigOwner, Mapping[str, str]] = attrs.field(
+        factory=PersistentMap[ConfigOwner, Mapping[str, str]]
     )
     quotas: PersistentMap[QuotaEntity, Mapping[str, float]] = attrs.field(
         factory=PersistentMap[QuotaEntity, Mapping[str, float]]
@@ -122,7 +122,7 @@ class MetadataImage:
     brokers: Mapping[int, BrokerImage] = attrs.field(factory=dict[int, BrokerImage])
     next_producer_id: int = 0
 
-    def config(self, resource: ConfigResource) -> Mapping[str, str]:
+    def config(self, resource: ConfigOwner) -> Mapping[str, str]:
         """Return what is set for a resource that is no topic."""
         return self.configs.get(resource, {})
 
@@ -142,8 +142,8 @@ class MetadataDelta:
     """
 
     topics: Mapping[str, TopicImage | None] = attrs.field(factory=dict[str, "TopicImage | None"])
-    configs: Mapping[ConfigResource, Mapping[str, str]] = attrs.field(
-        factory=dict[ConfigResource, Mapping[str, str]]
+    configs: Mapping[ConfigOwner, Mapping[str, str]] = attrs.field(
+        factory=dict[ConfigOwner, Mapping[str, str]]
     )
     quotas: Mapping[QuotaEntity, Mapping[str, float]] = attrs.field(
         factory=dict[QuotaEntity, Mapping[str, float]]
@@ -164,7 +164,7 @@ class MetadataDelta:
 
     def configures_broker(self, node_id: int) -> bool:
         """Return whether it changes what is set for a broker, or for all."""
-        return ALL_BROKERS in self.configs or ConfigResource.of_broker(node_id) in self.configs
+        return ALL_BROKERS in self.configs or ConfigOwner.of_broker(node_id) in self.configs
 
     def apply(self, image: MetadataImage) -> MetadataImage:
         """Return the image after this delta."""

@@ -6,15 +6,18 @@ broker's fault, `UnsupportedByBroker` and `UnsendableRequest` concern versions, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.kernel.errors import TidelogError
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tidelog.plugins.client.cluster import Address
+
+_MOST_SHOWN: Final = 5
+"""Of several errors, in the text of one."""
 
 
 class ClientError(TidelogError):
@@ -226,6 +229,24 @@ class ErrorResponse(ClientError):
     def missing(cls, subject: str) -> ErrorResponse:
         """Return the error for a response that lacks an entry for `subject`."""
         return cls(ErrorCode.UNKNOWN_SERVER_ERROR, subject, "the broker's answer does not mention it")
+
+
+class PartlyFailed(ClientError):
+    """Some of what a method was called for failed, and it was called for more than one thing.
+
+    Attributes:
+        outcomes: the result or the error of each
+        errors: those that failed
+    """
+
+    def __init__(self, outcomes: Mapping[Any, object]) -> None:
+        self.outcomes = outcomes
+        self.errors = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, ClientError)}
+        self.retriable = all(error.retriable for error in self.errors.values())
+        shown = [str(error) for error in self.errors.values()][:_MOST_SHOWN]
+        more = len(self.errors) - len(shown)
+        text = "; ".join([*shown, f"and {more} more"] if more else shown)
+        super().__init__(f"{len(self.errors)} of {len(outcomes)} failed: {text}")
 
 
 class FencedProducer(ErrorResponse):

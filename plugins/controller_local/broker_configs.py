@@ -8,7 +8,7 @@ from typing import cast
 from tidelog.kernel.config import Alter, Config, comma_list
 from tidelog.kernel.config.dynamic import check_broker_key, usable_settings
 from tidelog.kernel.errors import ConfigError, InvalidConfig, InvalidRequest
-from tidelog.kernel.metadata import ALL_BROKERS, ConfigResource, MetadataDelta, MetadataImage
+from tidelog.kernel.metadata import ALL_BROKERS, ConfigOwner, MetadataDelta, MetadataImage
 from tidelog.kernel.seams.features import DISABLED, ELR_VERSION
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
@@ -29,7 +29,7 @@ class BrokerConfigRules:
             InvalidConfig: an unknown key or a bad value.
             BrokerError: what `alter` raises.
         """
-        resource = ConfigResource.of_broker(node_id)
+        resource = ConfigOwner.of_broker(node_id)
         before = dict(image.config(resource))
         after = alter(before)
         self._check(before, after)
@@ -49,13 +49,11 @@ class BrokerConfigRules:
                 if text is not None:
                     self._check_change(name, text)
 
-    def _check_together(
-        self, image: MetadataImage, changed: ConfigResource, after: Mapping[str, str]
-    ) -> None:
+    def _check_together(self, image: MetadataImage, changed: ConfigOwner, after: Mapping[str, str]) -> None:
         """Check what contradicts other keys; a setting that could not be used before is left out."""
         of_broker, of_cluster = (
             usable_settings(self._config, after if resource == changed else image.config(resource))
-            for resource in (ConfigResource.of_broker(self._node_id), ALL_BROKERS)
+            for resource in (ConfigOwner.of_broker(self._node_id), ALL_BROKERS)
         )
         try:
             self._config.check_dynamic(of_broker, of_cluster)
@@ -71,7 +69,7 @@ class BrokerConfigRules:
     def _check_eligible_replicas(
         self,
         image: MetadataImage,
-        resource: ConfigResource,
+        resource: ConfigOwner,
         before: Mapping[str, str],
         after: Mapping[str, str],
     ) -> None:

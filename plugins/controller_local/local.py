@@ -10,7 +10,7 @@ import trio
 
 from tidelog.kernel.config.resource_settings import TITLES
 from tidelog.kernel.errors import BrokerError, StorageError, UnknownTopicOrPartition
-from tidelog.kernel.metadata import ConfigResource, MetadataDelta, ResourceScope
+from tidelog.kernel.metadata import ConfigOwner, MetadataDelta, ResourceScope
 from tidelog.kernel.pace import Pace
 from tidelog.plugins.controller_local.broker_configs import BrokerConfigRules
 from tidelog.plugins.controller_local.client_quotas import QuotaAlterations, decide_client_quotas
@@ -219,7 +219,7 @@ class LocalController:
                 await self._commit(delta, f"a {TITLES[scope]} cannot be configured")
             except StorageError as error:
                 return [
-                    error if ConfigResource(scope, name) in delta.configs else result
+                    error if ConfigOwner(scope, name) in delta.configs else result
                     for (name, _), result in zip(changes, results, strict=True)
                 ]
             for _, name in delta.configs:

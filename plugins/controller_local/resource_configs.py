@@ -8,7 +8,7 @@ from typing import cast
 from tidelog.kernel.config import Alter, Config, TopicConfig
 from tidelog.kernel.config.resource_settings import TITLES, ResourceSettings
 from tidelog.kernel.errors import BrokerError, InvalidConfig, InvalidRequest
-from tidelog.kernel.metadata import ConfigResource, MetadataDelta, MetadataImage, ResourceScope
+from tidelog.kernel.metadata import ConfigOwner, MetadataDelta, MetadataImage, ResourceScope
 from tidelog.kernel.pace import Pace
 
 
@@ -24,10 +24,10 @@ class ResourceConfigRules:
     ) -> tuple[MetadataDelta, list[BrokerError | None]]:
         """Return the change, and for each resource why it is refused."""
         results: list[BrokerError | None] = []
-        altered: dict[ConfigResource, Mapping[str, str]] = {}
+        altered: dict[ConfigOwner, Mapping[str, str]] = {}
         pace = Pace()
         for name, alter in changes:
-            resource = ConfigResource(scope, name)
+            resource = ConfigOwner(scope, name)
             before = image.config(resource)
             try:
                 after = self._altered(scope, name, alter, before)

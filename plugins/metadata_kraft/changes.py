@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from tidelog.kernel.metadata import NO_DIRECTORY, ConfigResource, MetadataDelta, PartitionImage, TopicImage
+from tidelog.kernel.metadata import NO_DIRECTORY, ConfigOwner, MetadataDelta, PartitionImage, TopicImage
 from tidelog.kernel.metadata.acls import AclEntry
 from tidelog.kernel.metadata.client_quotas import QuotaEntity
 from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
@@ -238,7 +238,7 @@ class Changes:
         )
 
 
-def _resource(resource: ConfigResource) -> Resource:
+def _resource(resource: ConfigOwner) -> Resource:
     if resource.scope == "broker":
         return settings.BROKER_RESOURCE, resource.name
     return settings.RESOURCE_TYPES[resource.scope], resource.name

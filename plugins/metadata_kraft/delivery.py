@@ -14,7 +14,7 @@ import attrs
 from tidelog.kernel.metadata import (
     NO_DIRECTORY,
     BrokerImage,
-    ConfigResource,
+    ConfigOwner,
     MetadataDelta,
     MetadataImage,
     PartitionImage,
@@ -175,10 +175,10 @@ def _partition(partition: topics.PartitionRecord) -> PartitionImage:
     return PartitionImage(partition.leader_epoch, partition.leader, replicas, isr, directory)
 
 
-def _resource(resource: Resource) -> ConfigResource | None:
+def _resource(resource: Resource) -> ConfigOwner | None:
     """Return a resource as the kernel names it, None for a topic and for kinds that it does not have."""
     kind, name = resource
     if kind == settings.BROKER_RESOURCE:
-        return ConfigResource("broker", name)
+        return ConfigOwner("broker", name)
     scope = _SCOPES.get(kind)
-    return None if scope is None else ConfigResource(scope, name)
+    return None if scope is None else ConfigOwner(scope, name)

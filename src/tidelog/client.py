@@ -17,12 +17,21 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from tidelog.kernel.topic_partition import TopicPartition
     from tidelog.plugins.client import errors
+    from tidelog.plugins.client.admin.admin import Admin
+    from tidelog.plugins.client.admin.async_admin import AsyncAdmin
+    from tidelog.plugins.client.cluster import ClusterMetadata, TopicMetadata
     from tidelog.plugins.client.consumer.async_simple_consumer import AsyncSimpleConsumer
     from tidelog.plugins.client.consumer.settings import SimpleConsumerSettings
     from tidelog.plugins.client.consumer.simple_consumer import SimpleConsumer
-    from tidelog.plugins.client.errors import ClientError
+    from tidelog.plugins.client.errors import ClientError, PartlyFailed
     from tidelog.plugins.client.fetched import Fetched
+    from tidelog.plugins.client.operations.configs import ConfigChange, ConfigResource, ConfigValue
+    from tidelog.plugins.client.operations.features import Feature
     from tidelog.plugins.client.operations.group_offsets import GroupMetadata, GroupOffset
+    from tidelog.plugins.client.operations.groups import GroupDescription, GroupListing, GroupMember
+    from tidelog.plugins.client.operations.offsets import FoundOffset
+    from tidelog.plugins.client.operations.quotas import QuotaEntity
+    from tidelog.plugins.client.operations.topics import CreatedTopic, NewTopic
     from tidelog.plugins.client.producer import encoders
     from tidelog.plugins.client.producer.async_producer import AsyncProducer
     from tidelog.plugins.client.producer.delivery import AsyncDelivery, Delivery, RecordMetadata
@@ -34,21 +43,37 @@ if TYPE_CHECKING:
 __all__ = [
     "EARLIEST_TIMESTAMP",
     "LATEST_TIMESTAMP",
+    "Admin",
+    "AsyncAdmin",
     "AsyncDelivery",
     "AsyncProducer",
     "AsyncSimpleConsumer",
     "ClientError",
+    "ClusterMetadata",
+    "ConfigChange",
+    "ConfigResource",
+    "ConfigValue",
+    "CreatedTopic",
     "Delivery",
+    "Feature",
     "Fetched",
+    "FoundOffset",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
     "GroupMetadata",
     "GroupOffset",
+    "NewTopic",
+    "PartlyFailed",
     "Producer",
     "ProducerInterceptor",
     "ProducerRecord",
     "ProducerSettings",
+    "QuotaEntity",
     "RecordMetadata",
     "SimpleConsumer",
     "SimpleConsumerSettings",
+    "TopicMetadata",
     "TopicPartition",
     "encoders",
     "errors",
@@ -61,21 +86,37 @@ _LIST_OFFSETS: Final = "tidelog.plugins.protocol_kafka.messages.list_offsets"
 _HOMES: Final = {
     "EARLIEST_TIMESTAMP": _LIST_OFFSETS,
     "LATEST_TIMESTAMP": _LIST_OFFSETS,
+    "Admin": f"{_CLIENT}.admin.admin",
+    "AsyncAdmin": f"{_CLIENT}.admin.async_admin",
     "AsyncDelivery": f"{_PRODUCER}.delivery",
     "AsyncProducer": f"{_PRODUCER}.async_producer",
     "AsyncSimpleConsumer": f"{_CONSUMER}.async_simple_consumer",
     "ClientError": f"{_CLIENT}.errors",
+    "ClusterMetadata": f"{_CLIENT}.cluster",
+    "ConfigChange": f"{_CLIENT}.operations.configs",
+    "ConfigResource": f"{_CLIENT}.operations.configs",
+    "ConfigValue": f"{_CLIENT}.operations.configs",
+    "CreatedTopic": f"{_CLIENT}.operations.topics",
     "Delivery": f"{_PRODUCER}.delivery",
+    "Feature": f"{_CLIENT}.operations.features",
     "Fetched": f"{_CLIENT}.fetched",
+    "FoundOffset": f"{_CLIENT}.operations.offsets",
+    "GroupDescription": f"{_CLIENT}.operations.groups",
+    "GroupListing": f"{_CLIENT}.operations.groups",
+    "GroupMember": f"{_CLIENT}.operations.groups",
     "GroupMetadata": f"{_CLIENT}.operations.group_offsets",
     "GroupOffset": f"{_CLIENT}.operations.group_offsets",
+    "NewTopic": f"{_CLIENT}.operations.topics",
+    "PartlyFailed": f"{_CLIENT}.errors",
     "Producer": f"{_PRODUCER}.producer",
     "ProducerInterceptor": f"{_PRODUCER}.interceptors",
     "ProducerRecord": f"{_PRODUCER}.interceptors",
     "ProducerSettings": f"{_PRODUCER}.settings",
+    "QuotaEntity": f"{_CLIENT}.operations.quotas",
     "RecordMetadata": f"{_PRODUCER}.delivery",
     "SimpleConsumer": f"{_CONSUMER}.simple_consumer",
     "SimpleConsumerSettings": f"{_CONSUMER}.settings",
+    "TopicMetadata": f"{_CLIENT}.cluster",
     "TopicPartition": "tidelog.kernel.topic_partition",
 }
 """The module of each name; the other names are modules themselves."""

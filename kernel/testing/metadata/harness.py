@@ -9,7 +9,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from tidelog.kernel.config import Config
-from tidelog.kernel.metadata import ConfigResource, MetadataDelta, TopicImage
+from tidelog.kernel.metadata import ConfigOwner, MetadataDelta, TopicImage
 from tidelog.kernel.seams.metadata import MetadataBackend, MetadataContext, MetadataStore
 from tidelog.kernel.seams.storage import Storage, StorageContext
 from tidelog.kernel.stores import close_stores, open_stores
@@ -76,11 +76,11 @@ class MetadataHarness:
 
     async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
         """Replace what is set for a broker, or with None for all."""
-        await self.store.commit(MetadataDelta(configs={ConfigResource.of_broker(node_id): config}))
+        await self.store.commit(MetadataDelta(configs={ConfigOwner.of_broker(node_id): config}))
 
     def broker_config(self, node_id: int | None) -> Mapping[str, str]:
         """Return what is set for a broker, or with None for all."""
-        return self.store.image.config(ConfigResource.of_broker(node_id))
+        return self.store.image.config(ConfigOwner.of_broker(node_id))
 
     async def close(self) -> None:
         """Close the storage and the store."""

@@ -16,7 +16,7 @@ import trio
 from tidelog.kernel.errors import InvalidUpdateVersion, StorageError
 from tidelog.kernel.metadata import (
     ALL_BROKERS,
-    ConfigResource,
+    ConfigOwner,
     MetadataDelta,
     TopicImage,
     topic_image,
@@ -207,11 +207,11 @@ class MetadataConformance:
 
     async def test_commit_configures_groups_and_client_metrics(self, harness: MetadataHarness) -> None:
         g, h, metrics = (
-            ConfigResource("group", "g"),
-            ConfigResource("group", "h"),
-            ConfigResource("client-metrics", "g"),
+            ConfigOwner("group", "g"),
+            ConfigOwner("group", "h"),
+            ConfigOwner("client-metrics", "g"),
         )
-        changes: Sequence[Mapping[ConfigResource, Mapping[str, str]]] = (
+        changes: Sequence[Mapping[ConfigOwner, Mapping[str, str]]] = (
             {g: {"a": "1", "b": ""}, metrics: {"a": "2"}},
             {h: {"a": "3"}},
             {g: {"b": "", "c": "4"}},

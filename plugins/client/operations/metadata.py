@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tidelog.kernel.topic_partition import TopicPartition
-    from tidelog.plugins.client.cluster import ClusterMetadata
+    from tidelog.plugins.client.cluster import ClusterMetadata, TopicMetadata
     from tidelog.plugins.client.operations.sending import Outcomes
     from tidelog.plugins.client.steps import Session, Steps
 
@@ -40,6 +40,43 @@ def metadata(
     if create:
         return (yield from _metadata_of_created(session, topics))
     return (yield from retrying(session, lambda: _metadata_once(session, topics)))
+
+
+def describe_cluster(session: Session) -> Steps[ClusterMetadata]:
+    """Return the cluster's id, its brokers and its controller, without topics.
+
+    Raises:
+        ClientError: no broker answered.
+    """
+    return (yield from metadata(session, ()))
+
+
+def list_topics(session: Session, *, internal: bool = False) -> Steps[list[str]]:
+    """Return the names of all topics; those of the brokers' own only with `internal`.
+
+    Raises:
+        ClientError: no broker answered.
+    """
+    topics = (yield from metadata(session)).topics
+    return sorted(name for name, topic in topics.items() if internal or not topic.is_internal)
+
+
+def describe_topics(session: Session, names: Sequence[str]) -> Steps[Outcomes[str, TopicMetadata]]:
+    """Return the partitions of topics with their leaders and replicas, by the topic's name.
+
+    Raises:
+        ClientError: no broker answered.
+    """
+    found = yield from metadata(session, names)
+    outcomes: Outcomes[str, TopicMetadata] = {}
+    for name in names:
+        topic, code = found.topics.get(name), found.errors.get(name)
+        subject = f"topic {name!r}"
+        if topic is not None:
+            outcomes[name] = topic
+        else:
+            outcomes[name] = ErrorResponse(code, subject) if code else ErrorResponse.missing(subject)
+    return outcomes
 
 
 def _metadata_of_created(session: Session, topics: Sequence[str] | None) -> Steps[ClusterMetadata]:

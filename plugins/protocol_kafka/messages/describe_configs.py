@@ -14,9 +14,6 @@ BROKER_LOGGER_RESOURCE: Final = 8
 CLIENT_METRICS_RESOURCE: Final = 16
 GROUP_RESOURCE: Final = 32
 
-DYNAMIC_TOPIC_SOURCE: Final = 1
-"""The topic itself sets the value; 2 to 4 are the broker's settings, 5 the default, -1 is unknown."""
-
 
 @struct()
 class DescribeConfigsResource:

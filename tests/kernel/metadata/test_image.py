@@ -20,7 +20,7 @@ from tidelog.kernel.config import Config, keys
 from tidelog.kernel.metadata import (
     ALL_BROKERS,
     BrokerImage,
-    ConfigResource,
+    ConfigOwner,
     ImageChange,
     ImageFollower,
     MetadataDelta,
@@ -48,9 +48,7 @@ deltas = st.builds(
     topics=st.one_of(
         images.map(lambda topic: {topic.name: topic}), names.map(lambda name: {name: None}), st.just({})
     ),
-    configs=st.dictionaries(
-        st.sampled_from([ALL_BROKERS, ConfigResource("group", "g")]), settings, max_size=2
-    ),
+    configs=st.dictionaries(st.sampled_from([ALL_BROKERS, ConfigOwner("group", "g")]), settings, max_size=2),
     quotas=st.dictionaries(
         st.sampled_from(ENTITIES), st.dictionaries(st.just("rate"), st.sampled_from([1.0, 2.0])), max_size=2
     ),

@@ -17,7 +17,7 @@ from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.log import Isolation
 from tidelog.kernel.metadata import (
     NO_LEADER,
-    ConfigResource,
+    ConfigOwner,
     ImageChange,
     MetadataDelta,
     TopicImage,
@@ -70,7 +70,7 @@ def check(core: Core) -> None:
         name: (topic.topic_id, len(topic.partitions), topic.config) for name, topic in image.topics.items()
     }
     assert followed == wanted
-    default = image.config(ConfigResource.of_broker(None)).get("log.flush.interval.messages")
+    default = image.config(ConfigOwner.of_broker(None)).get("log.flush.interval.messages")
     for topic in core.topics:
         text = topic.overrides.get("flush.messages", default)
         assert text is None or topic.config[keys.FLUSH_MESSAGES] == int(text)

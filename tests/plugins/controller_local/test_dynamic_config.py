@@ -11,7 +11,7 @@ from tests.crash.core import Core
 from tidelog.kernel.config import UnsupportedKey, keys
 from tidelog.kernel.config.unsupported import UnsupportedKeys
 from tidelog.kernel.errors import BrokerError, InvalidConfig, InvalidRequest
-from tidelog.kernel.metadata import ConfigResource, MetadataDelta
+from tidelog.kernel.metadata import ConfigOwner, MetadataDelta
 from tidelog.kernel.seams.controller import Controller
 from tidelog.kernel.seams.storage.keys import SEGMENT_MS
 from tidelog.kernel.testing.broker import running_broker
@@ -26,7 +26,7 @@ def dynamic(core: Core) -> Controller:
 
 def settings(core: Core, node_id: int | None) -> dict[str, str]:
     """Return what is set for a broker, or with None for all."""
-    return dict(core.metadata.image.config(ConfigResource.of_broker(node_id)))
+    return dict(core.metadata.image.config(ConfigOwner.of_broker(node_id)))
 
 
 async def test_alter_counts_at_once_and_after_a_restart(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ async def test_load_warns_once_of_a_stored_setting_that_cannot_be_used(
     core = Core(tmp_path)
     await core.open()
     stored = {"log.roll.ms": "soon", "log.flush.interval.messages": "7"}
-    await core.metadata.commit(MetadataDelta(configs={ConfigResource.of_broker(1): stored}))
+    await core.metadata.commit(MetadataDelta(configs={ConfigOwner.of_broker(1): stored}))
     for _ in range(2):
         dynamic(core)
     assert core.config[keys.LOG_FLUSH_INTERVAL_MESSAGES] == 7

@@ -11,7 +11,7 @@ from tests.deadlines import DEADLINE_S
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import keys
 from tidelog.kernel.errors import MessageTooLarge
-from tidelog.kernel.metadata import ALL_BROKERS, ConfigResource
+from tidelog.kernel.metadata import ALL_BROKERS, ConfigOwner
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.messages.alter_configs import (
@@ -206,7 +206,7 @@ async def test_incremental_alter_configs_refuses_read_only_keys_of_the_broker(
     result = await increment(client, change, kind=BROKER_RESOURCE, name="1")
     assert result.error_code == code
     assert change[0] in result.error_message
-    assert broker.image.config(ConfigResource.of_broker(1)) == {}
+    assert broker.image.config(ConfigOwner.of_broker(1)) == {}
 
 
 async def test_incremental_alter_configs_keeps_keys_without_effect_that_tools_alter(

@@ -1,0 +1,65 @@
+"""The operations of admin clients, and what becomes of the outcomes of those for several things."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from tidelog.plugins.client.errors import PartlyFailed
+from tidelog.plugins.client.operations.configs import alter_configs, describe_configs
+from tidelog.plugins.client.operations.features import describe_features, update_features
+from tidelog.plugins.client.operations.group_offsets import commit_offsets, committed_offsets
+from tidelog.plugins.client.operations.groups import (
+    delete_groups,
+    delete_offsets,
+    describe_groups,
+    list_groups,
+)
+from tidelog.plugins.client.operations.metadata import describe_cluster, describe_topics, list_topics
+from tidelog.plugins.client.operations.offsets import list_offsets
+from tidelog.plugins.client.operations.quotas import alter_quotas, describe_quotas
+from tidelog.plugins.client.operations.records import delete_records
+from tidelog.plugins.client.operations.sending import or_raise
+from tidelog.plugins.client.operations.topics import create_partitions, create_topics, delete_topics
+
+if TYPE_CHECKING:
+    from tidelog.plugins.client.operations.sending import Outcomes
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+__all__ = [
+    "alter_configs",
+    "alter_quotas",
+    "commit_offsets",
+    "committed_offsets",
+    "create_partitions",
+    "create_topics",
+    "delete_groups",
+    "delete_offsets",
+    "delete_records",
+    "delete_topics",
+    "describe_cluster",
+    "describe_configs",
+    "describe_features",
+    "describe_groups",
+    "describe_quotas",
+    "describe_topics",
+    "list_groups",
+    "list_offsets",
+    "list_topics",
+    "settled",
+    "update_features",
+]
+
+
+def settled(outcomes: Outcomes[K, T]) -> dict[K, T]:
+    """Return the results if there are no errors.
+
+    Raises:
+        PartlyFailed: there are several outcomes, and an error among them.
+        ClientError: the only outcome is an error.
+    """
+    failed = PartlyFailed(outcomes)
+    if failed.errors and len(outcomes) > 1:
+        raise failed
+    return or_raise(outcomes)
