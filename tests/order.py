@@ -28,6 +28,8 @@ KAFKA = (
     "tests/plugins/protocol_kafka/against_kafka/test_operators.py",
     "tests/plugins/protocol_kafka/against_kafka/test_quotas_and_credentials.py",
     "tests/plugins/protocol_kafka/against_kafka/test_resources.py",
+    "tests/plugins/client/admin/test_admin.py",
+    "tests/plugins/client/consumer/test_simple_consumer.py",
     "tests/plugins/client/producer/test_real_producers.py",
     "tests/plugins/client/producer/test_producer_transactions.py",
     "tests/plugins/client/test_real_brokers.py",
@@ -37,7 +39,7 @@ KAFKA = (
     "tests/plugins/spark_sink/source/test_stream_reader.py",
     "tests/plugins/spark_sink/writer/test_producing.py",
     "tests/plugins/spark_sink/writer/test_transactions.py",
-    "tests/plugins/topic_commands/test_commands.py",
+    "tests/plugins/client_commands/topics/test_commands.py",
 )
 # Longest first; the rest follows in the order of collection.
 LONGEST = (

@@ -13,7 +13,7 @@ from tidelog.kernel.plugins.discovery import find_candidates
 
 def test_find_candidates_finds_the_default_bundle_by_entry_points() -> None:
     bundle = {name: candidate.module for name, candidate in find_candidates().items()}
-    for name in ("protocol_kafka", "storage_file", "storage_memory", "topic_commands"):
+    for name in ("protocol_kafka", "storage_file", "storage_memory", "client_commands"):
         assert bundle[name] == f"tidelog.plugins.{name}.plugin"
 
 

@@ -15,7 +15,7 @@ HEAVY = {"asyncio", "click", "cramjam", "lz4", "pytest", "rich", "trio", "zstand
     [
         ("import tidelog.plugins.client", set[str]()),
         ("from tidelog.plugins.client import BlockingClient; BlockingClient('a:1')", set[str]()),
-        ("import tidelog.plugins.topic_commands", set[str]()),
+        ("import tidelog.plugins.client_commands", set[str]()),
         ("from tidelog.plugins.client import TrioClient", {"trio"}),
     ],
 )

@@ -9,8 +9,8 @@ import click
 from tidelog.kernel.cli.tables import print_json
 from tidelog.plugins.client import BlockingClient, ConfigChange
 from tidelog.plugins.client.errors import BrokerClosed, ClientError, ErrorResponse, RequestTimedOut
-from tidelog.plugins.topic_commands.failures import alteration_failed, in_doubt
-from tidelog.plugins.topic_commands.options import json_option, key_values, with_broker
+from tidelog.plugins.client_commands.options import json_option, key_values, with_broker
+from tidelog.plugins.client_commands.topics.failures import alteration_failed, in_doubt
 
 _EPILOG = """\b
 Examples:

@@ -12,10 +12,10 @@ from tidelog.kernel.cli.tables import print_json
 from tidelog.plugins.client import BlockingClient, ConfigValue, FoundOffset, TopicPartition
 from tidelog.plugins.client.cluster import PartitionMetadata, TopicMetadata
 from tidelog.plugins.client.errors import ClientError, UnsupportedByBroker
+from tidelog.plugins.client_commands.options import json_option, with_broker
+from tidelog.plugins.client_commands.output import kafka_uuid, show_table
+from tidelog.plugins.client_commands.topics.failures import not_found, raise_all
 from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from tidelog.plugins.topic_commands.failures import not_found, raise_all
-from tidelog.plugins.topic_commands.options import json_option, with_broker
-from tidelog.plugins.topic_commands.output import kafka_uuid, show_table
 
 _EPILOG = """\b
 Examples:

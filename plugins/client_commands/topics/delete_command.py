@@ -10,9 +10,9 @@ import click
 from tidelog.kernel.cli.tables import print_json
 from tidelog.plugins.client import BlockingClient
 from tidelog.plugins.client.errors import BrokerClosed, ClientError, ErrorResponse, RequestTimedOut
+from tidelog.plugins.client_commands.options import CommandFailed, json_option, with_broker
+from tidelog.plugins.client_commands.topics.failures import deletion_failed, in_doubt, raise_all
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.plugins.topic_commands.failures import deletion_failed, in_doubt, raise_all
-from tidelog.plugins.topic_commands.options import CommandFailed, json_option, with_broker
 
 _EPILOG = """\b
 Examples:

@@ -6,8 +6,7 @@ import pytest
 
 from tests.tables import for_each
 from tidelog.plugins.client.errors import BrokerClosed, ErrorResponse
-from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.plugins.topic_commands.failures import (
+from tidelog.plugins.client_commands.topics.failures import (
     NAME_RULE,
     alteration_failed,
     creation_failed,
@@ -15,6 +14,7 @@ from tidelog.plugins.topic_commands.failures import (
     not_found,
     raise_all,
 )
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 ILLEGAL = ErrorCode.INVALID_TOPIC_EXCEPTION
 

@@ -12,10 +12,10 @@ from tidelog.plugins.client import BlockingClient, CreatedTopic, NewTopic
 from tidelog.plugins.client.cluster import TopicMetadata
 from tidelog.plugins.client.errors import BrokerClosed, ClientError, ErrorResponse, RequestTimedOut
 from tidelog.plugins.client.operations.topics import BROKER_DEFAULT
+from tidelog.plugins.client_commands.options import json_option, key_values, with_broker
+from tidelog.plugins.client_commands.output import kafka_uuid
+from tidelog.plugins.client_commands.topics.failures import creation_failed, in_doubt
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.plugins.topic_commands.failures import creation_failed, in_doubt
-from tidelog.plugins.topic_commands.options import json_option, key_values, with_broker
-from tidelog.plugins.topic_commands.output import kafka_uuid
 
 _EPILOG = """\b
 Examples:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from tidelog.kernel.config.types import nearest_name
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.client_commands.options import CommandFailed
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.plugins.topic_commands.options import CommandFailed
 
 NAME_RULE = (
     "A name has 1 to 249 characters, each one of a-z, A-Z, 0-9, '.', '_' and '-', and is neither '.' "

@@ -13,7 +13,7 @@ from tests.deadlines import DEADLINE_S
 from tests.peers import free_port
 from tests.plugins.client.driven import Part, after_versions, honest, receive_request, saying, server
 from tests.plugins.client.fakes import ALL_VERSIONS, FakeBroker, metadata_message
-from tests.plugins.topic_commands.running import topics
+from tests.plugins.client_commands.topics.running import topics
 from tidelog.plugins.protocol_kafka.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from tidelog.plugins.protocol_kafka.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.deadlines import wait_until
-from tests.plugins.topic_commands.running import on_terminal, tidelog, topics
+from tests.plugins.client_commands.topics.running import on_terminal, tidelog, topics
 from tidelog.kernel.cli import main
 from tidelog.plugins.client import BlockingClient, NewRecord, NewTopic, TopicPartition, or_raise
-from tidelog.plugins.topic_commands.failures import NAME_RULE
+from tidelog.plugins.client_commands.topics.failures import NAME_RULE
 
 KAFKA_ID = r"[A-Za-z0-9_-]{22}"
 

@@ -22,7 +22,7 @@ from tidelog.plugins.client.errors import (
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 10.0
-CLIENT_ID = "tidelog-topics"
+CLIENT_ID = "tidelog-commands"
 
 P = ParamSpec("P")
 

@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 @hookimpl
 def tidelog_commands() -> Iterable[click.Command]:
     """Return the command group `topics`."""
-    from tidelog.plugins.topic_commands.group import topics
+    from tidelog.plugins.client_commands.topics.command_group import topics
 
     return [topics]

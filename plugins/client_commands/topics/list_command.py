@@ -7,8 +7,8 @@ import click
 from tidelog.kernel.cli.tables import print_json
 from tidelog.plugins.client import BlockingClient
 from tidelog.plugins.client.cluster import TopicMetadata
-from tidelog.plugins.topic_commands.options import json_option, with_broker
-from tidelog.plugins.topic_commands.output import kafka_uuid, show_table
+from tidelog.plugins.client_commands.options import json_option, with_broker
+from tidelog.plugins.client_commands.output import kafka_uuid, show_table
 
 _EPILOG = """\b
 Examples:

@@ -1,0 +1,1 @@
+"""Commands for a running cluster, of tidelog or of Apache Kafka."""

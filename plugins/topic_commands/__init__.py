@@ -1,1 +1,0 @@
-"""The command `tidelog topics`: list, create, describe, alter and delete topics, over the client core."""
