@@ -21,7 +21,7 @@ from tidelog.kernel.config.sources import (
     Sources,
     settings_from_mapping,
 )
-from tidelog.kernel.config.topic_config import resolve_topic_defaults
+from tidelog.kernel.config.topic_config import TopicDefaults, resolve_topic_defaults
 
 T = TypeVar("T")
 
@@ -50,19 +50,23 @@ class Config:
         self._use(sources)
 
     def _use(self, sources: Sources) -> None:
-        resolved = resolve(sources, self.keys)
-        topic_defaults = resolve_topic_defaults(resolved, self.keys)
-        sinks = self._sinks(resolved)
-        of_sinks = tuple(problem for sink in sinks for problem in sink.problems(resolved.invalid))
         # Before anything is assigned: a dynamic change that is refused leaves the configuration as it was.
-        refuse(resolved.problems + topic_defaults.problems + of_sinks)
-        self.sinks = sinks
+        resolved, topic_defaults, self.sinks = self._check(sources)
         self.warnings: tuple[str, ...] = resolved.warnings + topic_defaults.warnings
         self.topic_defaults = topic_defaults.by_name
         self.default_topic_config = topic_defaults.config
         self._values = resolved.values
         self._origins = resolved.origins
         self._sources = sources
+
+    def _check(self, sources: Sources) -> tuple[Resolved, TopicDefaults, tuple[SinkConfig, ...]]:
+        """Resolve everything, or refuse it with all its problems."""
+        resolved = resolve(sources, self.keys)
+        topic_defaults = resolve_topic_defaults(resolved, self.keys)
+        sinks = self._sinks(resolved)
+        of_sinks = tuple(problem for sink in sinks for problem in sink.problems(resolved.invalid))
+        refuse(resolved.problems + topic_defaults.problems + of_sinks)
+        return resolved, topic_defaults, sinks
 
     def _sinks(self, resolved: Resolved) -> tuple[SinkConfig, ...]:
         """Return the sinks of known kinds; others are problems already."""
@@ -107,8 +111,7 @@ class Config:
         Raises:
             ConfigError: as `set_dynamic`.
         """
-        resolved = resolve(self._with_dynamic(of_broker, of_cluster), self.keys)
-        refuse(resolved.problems + resolve_topic_defaults(resolved, self.keys).problems)
+        self._check(self._with_dynamic(of_broker, of_cluster))
 
     def _with_dynamic(self, of_broker: Mapping[str, str], of_cluster: Mapping[str, str]) -> Sources:
         for_all = self._static_sources.over(_layer(of_cluster, OriginKind.DYNAMIC_CLUSTER))

@@ -127,6 +127,15 @@ def test_the_configuration_that_a_client_changes_keeps_its_sinks(tmp_path: Path)
     assert config.with_overrides({"num.partitions": 4}).sinks[0][PATH] == "/data/flights"
 
 
+def test_check_dynamic_refuses_for_a_sink_what_set_dynamic_refuses(tmp_path: Path) -> None:
+    config = from_toml(tmp_path, FLIGHTS)
+    change = {"sinks.files.flights.retry.backoff.ms": "90000"}
+    for use in (config.check_dynamic, config.set_dynamic):
+        with pytest.raises(ConfigError, match=r"is above retry\.backoff\.max\.ms"):
+            use(change, {})
+    assert config.sinks[0][RETRY_BACKOFF_MS] == 1000
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
