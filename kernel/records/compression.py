@@ -128,8 +128,8 @@ def _offered(offers: tuple[Callable[[], Iterable[CompressionCodec]], ...]) -> di
     return {codec.id: codec for offer in reversed(offers) for codec in offer()}
 
 
-def _all_codecs() -> dict[int, CompressionCodec]:
-    return {**_offered(tuple(_offers)), **_codecs}
+def _find_offered(codec_id: int) -> CompressionCodec | None:
+    return _offered(tuple(_offers)).get(codec_id)
 
 
 def register_codecs(codecs: Iterable[CompressionCodec], *, replace: bool = True) -> None:
@@ -137,17 +137,19 @@ def register_codecs(codecs: Iterable[CompressionCodec], *, replace: bool = True)
     for codec in codecs:
         if replace or codec.id not in _codecs:
             _codecs[codec.id] = codec
+            # Its library is another one than that of the codec which it replaces.
+            _imported.discard(codec.id)
 
 
 def registered_codecs() -> tuple[CompressionCodec, ...]:
     """Return the codecs of this process in the order of their ids."""
-    codecs = _all_codecs()
+    codecs = {**_offered(tuple(_offers)), **_codecs}
     return tuple(codecs[codec_id] for codec_id in sorted(codecs))
 
 
 def is_registered(codec_id: int) -> bool:
     """Return whether this process has a codec of that id."""
-    return codec_id in _codecs or codec_id in _all_codecs()
+    return codec_id in _codecs or _find_offered(codec_id) is not None
 
 
 def codec_of(codec_id: int) -> CompressionCodec:
@@ -156,7 +158,7 @@ def codec_of(codec_id: int) -> CompressionCodec:
     Raises:
         UnsupportedCompression: no plugin offers it.
     """
-    codec = _codecs.get(codec_id) or _all_codecs().get(codec_id)
+    codec = _codecs.get(codec_id) or _find_offered(codec_id)
     if codec is None:
         installed = ", ".join(f"{each.id} {each.name}" for each in registered_codecs()) or "none"
         raise UnsupportedCompression(f"compression codec {codec_id} is unknown; installed are: {installed}")
@@ -164,11 +166,14 @@ def codec_of(codec_id: int) -> CompressionCodec:
 
 
 def is_imported(codec_id: int) -> bool:
-    """Return whether the library of that codec is imported, or it needs none."""
+    """Return whether the library of that codec is imported, or it needs none, as one that nothing offers."""
     if not codec_id or codec_id in _imported:
         return True
-    codec = _all_codecs().get(codec_id)
-    if codec is not None and codec.library:
+    codec = _codecs.get(codec_id) or _find_offered(codec_id)
+    if codec is None:
+        # Not noted: one of that id may be registered later.
+        return True
+    if codec.library:
         module = sys.modules.get(codec.library)
         # While another thread imports it, it is there already.
         if module is None or getattr(module.__spec__, "_initializing", False):
@@ -249,14 +254,17 @@ def decompress(codec_id: int, data: Buffer, max_bytes: int) -> bytes:
 
 
 def memory_for(codec_id: int, data: Buffer) -> int:
-    """Return how much memory `unpack` takes at most for `data`; see `CompressionCodec.memory_for`."""
-    codec = _codecs.get(codec_id)
+    """Return how much memory `unpack` takes at most for `data`; see `CompressionCodec.memory_for`.
+
+    For a codec that nothing offers it is any number: `unpack` refuses the data.
+    """
+    codec = _codecs.get(codec_id) or _find_offered(codec_id)
     return LEAST_MEMORY_BYTES if codec is None else codec.memory_for(data)
 
 
 def packs_quickly(codec_id: int, level: int | None) -> bool:
     """Return whether compressing 16 KB takes a fraction of a millisecond; codec 0 only copies."""
-    codec = _codecs.get(codec_id)
+    codec = _codecs.get(codec_id) or _find_offered(codec_id)
     return not codec_id or (codec is not None and codec.packs_quickly(level))
 
 

@@ -16,8 +16,11 @@ from tidelog.kernel.records.compression import (
     codec_named,
     compress,
     decompress,
+    import_library,
+    is_imported,
     is_registered,
     memory_for,
+    offer_codecs,
     packs_quickly,
     register_codecs,
     registered_codecs,
@@ -52,6 +55,7 @@ def own_codecs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The registry of this test alone."""
     monkeypatch.setattr(compression, "_codecs", {})
     monkeypatch.setattr(compression, "_offers", [])
+    monkeypatch.setattr(compression, "_imported", set())
     register_codecs([TwiceCodec()])
 
 
@@ -83,6 +87,39 @@ def test_unpack_counts_for_the_codec() -> None:
 def test_unpack_names_the_codec_whose_library_raises() -> None:
     with pytest.raises(CorruptBatch, match="not valid twice: nothing to divide"):
         list(unpack(TWICE, b"broken", 100))
+
+
+class RoomyCodec(TwiceCodec):
+    """Takes much memory, and a library."""
+
+    id = 6
+    name = "roomy"
+    library = "no_such_library"
+
+    def packs_quickly(self, level: int | None) -> bool:
+        return True
+
+    def memory_for(self, data: Buffer) -> int:
+        return 5 * len(data)
+
+
+def test_a_codec_that_is_only_offered_says_how_much_memory_it_takes() -> None:
+    offer_codecs(lambda: [RoomyCodec()])
+    assert memory_for(RoomyCodec.id, b"data") == 20
+    assert packs_quickly(RoomyCodec.id, None)
+    assert not is_imported(RoomyCodec.id)
+
+
+def test_is_imported_looks_again_once_a_codec_is_registered() -> None:
+    assert is_imported(RoomyCodec.id)
+    with pytest.raises(UnsupportedCompression):
+        import_library(RoomyCodec.id)
+    codec = TwiceCodec()
+    codec.id = RoomyCodec.id
+    register_codecs([codec])
+    assert is_imported(RoomyCodec.id)
+    register_codecs([RoomyCodec()])
+    assert not is_imported(RoomyCodec.id)
 
 
 @pytest.mark.parametrize("codec", [-1, 0, 1, 6])
