@@ -26,7 +26,8 @@ class Durability:
         "_durable_offset",
         "_failure",
         "_flushing",
-        "_parent_changed",
+        "_parent_changes",
+        "_parent_changes_synced",
         "_retired",
     )
 
@@ -38,7 +39,10 @@ class Durability:
         self._durable_offset = durable_offset
         self._flushing = threading.Lock()
         self._directory_changed = not names_durable
-        self._parent_changed = not names_durable
+        # Two numbers and no flag: a rename while the parent is flushed must not count as durable, nor may a
+        # second thread return before the flush has ended. Only the event loop raises the first one.
+        self._parent_changes = int(not names_durable)
+        self._parent_changes_synced = 0
         self._retired = False
         self._failure: OSError | None = None
 
@@ -72,7 +76,7 @@ class Durability:
 
     def parent_changed(self) -> None:
         """Note that the directory itself was renamed."""
-        self._parent_changed = True
+        self._parent_changes += 1
 
     def files_created(self) -> None:
         """Note that the directory has new files, whose names have to be made durable too."""
@@ -138,7 +142,7 @@ class Durability:
         return True
 
     def _sync(self, segments: Sequence[Segment], directory: str, growing: bool) -> None:
-        if self._parent_changed:
+        if self._parent_changes != self._parent_changes_synced:
             # Before any record: a log must not survive without the id of its topic.
             self._sync_topic_id(directory)
         for segment in segments:
@@ -158,7 +162,7 @@ class Durability:
         # Nothing counts as durable before its name is.
         if self._directory_changed:
             self._sync_names(directory)
-        if self._parent_changed:
+        if self._parent_changes != self._parent_changes_synced:
             self._sync_parent(directory)
 
     def sync_parent(self, directory: str) -> None:
@@ -167,13 +171,14 @@ class Durability:
         Raises:
             OSError: the disk refused.
         """
-        if self._parent_changed:
+        if self._parent_changes != self._parent_changes_synced:
             self._sync_topic_id(directory)
             self._sync_parent(directory)
 
     def _sync_parent(self, directory: str) -> None:
+        changes = self._parent_changes
         self._sync_path(str(Path(directory).parent), disk.fsync)
-        self._parent_changed = False
+        self._parent_changes_synced = changes
 
     def _sync_topic_id(self, directory: str) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -47,8 +47,9 @@ class ReadableSegment:
         """Create an empty segment over existing files."""
         base_offset = place.base_offset
         self.place = place
-        # Offset and position at which a reader at the end of the log continues.
-        self._boundary = (base_offset, 0)
+        # Offset and position at which a reader at the end of the log continues. A list, which a truncation
+        # replaces: what a reader that began before it notes afterwards goes into the old one.
+        self._boundary = [base_offset, 0]
         self.base_offset = base_offset
         self.next_offset = base_offset
         self.size = 0
@@ -95,10 +96,13 @@ class ReadableSegment:
         Raises:
             WouldBlock: the position cannot be found without waiting (never with `wait`).
         """
+        # Before the size, which `truncate_to` cuts first: one from before is not noted in a new boundary.
+        to_note = self._boundary
         # In this order, see the class: a `next_offset` that is newer only makes `whole` false.
         size = self.size
         whole = limit_offset >= self.next_offset
         self.touched = True
+        # Read again, after the size: if that is of a log which was cut, this is not from before the cut.
         boundary_offset, position = self._boundary
         first_size = 0
         if offset != boundary_offset:
@@ -121,8 +125,8 @@ class ReadableSegment:
         else:
             bound = self.next_offset
             if whole:
-                # One assignment of a pair: a reader in another thread never sees one half of it.
-                self._boundary = (limit_offset, end)
+                # One assignment of both: a reader in another thread never sees one half of it.
+                to_note[:] = limit_offset, end
         return LogSlice((FileRegion(log, position, count),), count, min(bound, limit_offset))
 
     def find(self, offset: int, size: int, wait: bool) -> BatchPlace | None:

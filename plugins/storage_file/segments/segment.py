@@ -252,13 +252,15 @@ class Segment(ReadableSegment):
         # From now on it is the active one.
         self.unfinished = False
         self.sleep()
-        # It may lie behind the cut, where no batch needs to begin afterwards.
-        self._boundary = (self.base_offset, 0)
         self.aborted.truncate_to(offset)
         if place is not None:
             self.index.truncate_to(offset)
             # Before the file is cut: readers must not look behind its end.
             self.size = place.position
+        # It may lie behind the cut, where no batch needs to begin afterwards. A new one, and behind the size,
+        # see `read_from_segment`.
+        self._boundary = [self.base_offset, 0]
+        if place is not None:
             disk.truncate(self.path(), self.size)
         self.load_tail()
         self.load_first_timestamp()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -56,6 +58,28 @@ async def test_recovery_point_moves_only_after_the_device_has_everything(
     assert store.flush() == 2
     assert set(seen) == {(1, 1)}
     assert (store.recovery_point, store.durable_offset) == (2, 2)
+
+
+async def test_flush_makes_a_rename_durable_that_comes_while_the_parent_is_flushed(
+    harness: LogDirectoryHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await open_file_store(harness)
+    fsync, flushed = disk.fsync, list[str]()
+
+    def watched(fd: int) -> None:
+        path = Path(f"/proc/self/fd/{fd}").readlink()
+        fsync(fd)
+        if path == harness.log_dir:
+            flushed.append(store.log.directory)
+            if len(flushed) == 1:
+                store.log.rename(f"{store.log.directory}.new")
+
+    monkeypatch.setattr(disk, "fsync", watched)
+    append_many(store, 1, 600)
+    store.flush()
+    store.flush()
+    store.flush()
+    assert flushed == [f"{harness.log_dir}/topic-0", f"{harness.log_dir}/topic-0.new"]
 
 
 async def test_recovery_point_moves_when_a_rolled_segment_was_flushed_in_the_background(

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+import pytest
+
 from tests.plugins.storage_file.files import LogDirectoryHarness
+from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import verify_crc
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.storage.harness import append, append_many, headers_of, read_all, slice_bytes
 
 APPENDING = ("segments/segment.py", "indexes/sparse_index.py", "indexes/offset_index.py", "log/local_log.py")
 READING = ("partition_store.py", "segments/readable_segment.py", "indexes/offset_index.py")
+CUTTING = ("segments/segment.py",)
 LISTING = ("segments/log_segments.py",)
 
 
@@ -110,3 +114,70 @@ def read_each(store: PartitionStore) -> None:
     for offset in range(store.log_end_offset):
         found = store.read_batches(offset, 1, store.log_end_offset)
         assert headers_of(slice_bytes(found))[0].base_offset == offset
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+async def test_truncate_to_between_any_two_lines_of_a_read_leaves_later_reads_right(
+    harness: LogDirectoryHarness, at_end: bool
+) -> None:
+    store = await harness.open_store(index_interval_bytes=300)
+    passed, chosen = 0, 1
+
+    def cut_at_chosen() -> None:
+        nonlocal passed
+        passed += 1
+        if passed == chosen:
+            store.truncate_to(5)
+            # Others than before: where the old log ended, no batch of the new one begins.
+            append_many(store, 12, 333)
+
+    while chosen == 1 or passed >= chosen - 1:
+        passed = 0
+        store.truncate_to(0)
+        append_many(store, 10, 200)
+        if at_end:
+            # It finds the place that this one notes.
+            store.read_batches(7, 1 << 20, 10, wait=True)
+            with between_lines(READING, cut_at_chosen):
+                found = store.read_batches(10, 1 << 20, 17, wait=True)
+            if found.size:
+                check_content(slice_bytes(found), 10, 17)
+        else:
+            with between_lines(READING, cut_at_chosen), suppress(CorruptBatch):
+                # What this one gets, the log does not have any more; a reader is held back before the cut.
+                store.read_batches(7, 1 << 20, 10, wait=True)
+        if passed >= chosen:
+            check_each(store)
+        chosen += 1
+    assert chosen > 8
+
+
+async def test_read_between_any_two_lines_of_truncate_to_leaves_later_reads_right(
+    harness: LogDirectoryHarness,
+) -> None:
+    store = await harness.open_store(index_interval_bytes=300)
+    passed, chosen = 0, 1
+
+    def read_at_chosen() -> None:
+        nonlocal passed
+        passed += 1
+        if passed == chosen:
+            with suppress(CorruptBatch):
+                store.read_batches(7, 1 << 20, 10, wait=True)
+
+    while chosen == 1 or passed >= chosen - 1:
+        passed = 0
+        store.truncate_to(0)
+        append_many(store, 10, 200)
+        with between_lines(CUTTING, read_at_chosen):
+            store.truncate_to(5)
+        append_many(store, 12, 333)
+        check_each(store)
+        chosen += 1
+    assert chosen > 20
+
+
+def check_each(store: PartitionStore) -> None:
+    # First where the log ended before: each read notes where the next one may continue.
+    for offset in (10, *range(store.log_end_offset)):
+        check_content(slice_bytes(store.read_batches(offset, 1 << 20, store.log_end_offset)), offset, 1 << 20)
