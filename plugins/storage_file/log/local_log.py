@@ -6,6 +6,7 @@ Source: Apache Kafka's `LocalLog`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -310,14 +311,21 @@ class LocalLog:
         # renamed before the indexes, which a start removes where there is no `.log`.
         segment.removed = True
         renamed: list[str] = []
-        for suffix in segment.suffixes:
-            path = segment.path(suffix)
-            try:
-                disk.rename(path, path + DELETED_SUFFIX)
-            except FileNotFoundError:
-                continue
-            renamed.append(path + DELETED_SUFFIX)
-        self.services.delete_later(renamed, self.config.file_delete_delay_ms)
+        try:
+            for suffix in segment.suffixes:
+                path = segment.path(suffix)
+                with contextlib.suppress(FileNotFoundError):
+                    disk.rename(path, path + DELETED_SUFFIX)
+                    renamed.append(path)
+        except OSError:
+            # Without its `.log` the segment could be neither read nor deleted again. That comes back last, so
+            # that a crash in between leaves the segment deleted.
+            for path in reversed(renamed):
+                disk.rename(path + DELETED_SUFFIX, path)
+            raise
+        self.services.delete_later(
+            [path + DELETED_SUFFIX for path in renamed], self.config.file_delete_delay_ms
+        )
 
     @reports_disk_errors
     def replace_segments(self, replacement: Replacement) -> None:

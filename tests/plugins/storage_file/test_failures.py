@@ -14,6 +14,8 @@ from tidelog.kernel.errors import StorageError
 from tidelog.kernel.records.batch import Buffer
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.storage.harness import append, append_many, read_all, read_bytes
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+from tidelog.plugins.storage_file.testing import FailingDisk
 
 SETTINGS = {"segment_bytes": 20_000, "index_interval_bytes": 0}
 
@@ -218,6 +220,33 @@ async def test_segments_that_cannot_be_deleted_stay(
     assert read_all(store) == b"".join(content)
     monkeypatch.undo()
     assert len(store.delete_segments_before(5)) == 5
+    assert read_all(store) == b"".join(content[5:])
+
+
+@pytest.mark.parametrize("after", range(20))
+async def test_segments_of_which_some_files_cannot_be_renamed_stay_and_can_be_deleted_later(
+    harness: LogDirectoryHarness, after: int
+) -> None:
+    store = await harness.open_store(segment_bytes=1000)
+    assert isinstance(store, FilePartitionStore)
+    content = append_many(store, 10, 600)
+    full = FailingDisk()
+    full.refuse(errno.ENOSPC, ["rename"], after=after, times=1)
+    with full.installed(), pytest.raises(OSError, match="No space left"):
+        store.delete_segments_before(5)
+    gone = after // 4
+    assert [view.base_offset for view in store.segments()] == [*range(gone, 10)]
+    for offset in range(gone, 10):
+        assert read_bytes(store, offset) == content[offset]
+    # The descriptors are released, so that reading opens the files.
+    for _ in range(2):
+        store.release_idle()
+    for offset in range(gone, 10):
+        assert read_bytes(store, offset) == content[offset]
+    assert {int(path.name[:20]) for path in harness.log_dir.glob("topic-0/*.deleted")} <= {*range(gone)}
+    assert len(store.delete_segments_before(5)) == 5 - gone
+    await harness.reopen()
+    store = await harness.open_store(segment_bytes=1000)
     assert read_all(store) == b"".join(content[5:])
 
 
