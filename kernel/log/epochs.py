@@ -67,8 +67,10 @@ class LeaderEpochFileCache(LeaderEpochLineage):
         Raises:
             OSError: there is still no room for the checkpoint.
         """
-        # The write is tried again in the background as long as the disk is full; once it has succeeded
-        # nothing waits under that name.
+        # The write is tried again in the background as long as the disk is full, and after another error by
+        # the next append; once it has succeeded nothing waits under that name.
+        if self._side_writes.has_given_up(CHECKPOINT_NAME):
+            self._write_soon()
         self.is_owed = self._side_writes.is_waiting(CHECKPOINT_NAME)
         if self.is_owed:
             raise disk.full_error(f"there was no room for {CHECKPOINT_NAME} yet")

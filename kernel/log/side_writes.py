@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
+from tidelog.kernel import disk
 from tidelog.kernel.seams.storage import PartitionStore
 
 T = TypeVar("T")
@@ -24,7 +25,17 @@ class SideWrites:
     Nothing is written unless it is `wanted` when its time comes.
     """
 
-    __slots__ = ("_closed", "_in_thread", "_naming", "_newest", "_numbers", "_store", "_writing", "wanted")
+    __slots__ = (
+        "_closed",
+        "_given_up",
+        "_in_thread",
+        "_naming",
+        "_newest",
+        "_numbers",
+        "_store",
+        "_writing",
+        "wanted",
+    )
 
     def __init__(
         self,
@@ -41,6 +52,7 @@ class SideWrites:
         self._naming = threading.Lock()
         self._numbers = itertools.count()
         self._newest: dict[str, int] = {}
+        self._given_up: set[str] = set()
         self._closed = False
 
     def soon(self, job: str, name: str, content: bytes) -> None:
@@ -48,6 +60,7 @@ class SideWrites:
         number = next(self._numbers)
         with self._naming:
             self._newest[name] = number
+            self._given_up.discard(name)
         self._in_thread(job, lambda: self._write(name, content, number))
 
     def run_soon(self, job: str, change: Callable[[], object]) -> None:
@@ -66,23 +79,39 @@ class SideWrites:
             # truncation forgot this one.
             if self._newest.get(name) != number:
                 return
-            # If the disk is full it stays the newest, and the job comes again.
+            # After an error it stays the newest: a truncation has to know that the file lacks it.
             if not self._closed and self.wanted:
-                self._store.write_side_file(name, content)
+                self._write_or_give_up(name, content, number)
             with self._naming:
                 # A newer content may have come while this one was being written: its job needs the entry.
                 if self._newest.get(name) == number:
                     del self._newest[name]
 
+    def _write_or_give_up(self, name: str, content: bytes, number: int) -> None:
+        try:
+            self._store.write_side_file(name, content)
+        except Exception as error:
+            # If the disk is full the job comes again, after any other error it does not.
+            if not disk.is_full(error):
+                with self._naming:
+                    if self._newest.get(name) == number:
+                        self._given_up.add(name)
+            raise
+
     def is_waiting(self, name: str) -> bool:
         """Return whether the newest content of a file is not written yet."""
         return name in self._newest
+
+    def has_given_up(self, name: str) -> bool:
+        """Return whether the newest content of a file was refused, and no job will write it."""
+        return name in self._given_up
 
     def forget(self) -> Collection[str]:
         """Blocking: drop what waits to be written, after the write under way; return the files' names."""
         # In this order in all places, as two threads that took them crosswise would wait forever.
         with self._writing, self._naming:
             waiting, self._newest = self._newest, {}
+            self._given_up.clear()
         return waiting
 
     def close(self) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from uuid import uuid4
 
 import pytest
 
 from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.errors import StorageError
 from tidelog.kernel.leader_epochs import CHECKPOINT_NAME, LeaderEpochLineage
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.log.flush_threads import FlushThreads
@@ -118,6 +120,53 @@ def test_side_writes_keep_the_newest_leader_epochs_in_any_order_of_jobs(
     tasks.run_jobs()
     content = partition.store.read_side_file(CHECKPOINT_NAME)
     assert LeaderEpochLineage.decode(content or b"").entries() == [(epoch, epoch) for epoch in range(4)]
+
+
+def test_an_epoch_that_is_owed_is_written_once_the_disk_takes_it_after_any_error(
+    partition: UnifiedLog, tasks: ManualTasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse_with(number: int) -> None:
+        def refuse(name: str, content: bytes) -> None:
+            raise OSError(number, "refused")
+
+        monkeypatch.setattr(partition.store, "write_side_file", refuse)
+
+    append(partition, 1)
+    tasks.run_jobs()
+    refuse_with(errno.ENOSPC)
+    partition.epochs.begin_durably(5, 1)
+    partition.epochs.pay_soon()
+    for number in (errno.EMFILE, errno.ENOMEM):
+        refuse_with(number)
+        with pytest.raises(OSError, match="refused"):
+            tasks.run_jobs()
+        with pytest.raises(StorageError, match="there was no room"):
+            append(partition, 1)
+    assert len(tasks.jobs) == 1
+    with pytest.raises(StorageError, match="there was no room"):
+        append(partition, 1)
+    # Not once more for each append that is refused.
+    assert len(tasks.jobs) == 1
+    monkeypatch.undo()
+    tasks.run_jobs()
+    append(partition, 1)
+    content = partition.store.read_side_file(CHECKPOINT_NAME)
+    assert LeaderEpochLineage.decode(content or b"").entries() == [(0, 0), (5, 1)]
+
+
+def test_truncate_to_writes_the_lineage_that_an_error_has_kept_from_the_disk(
+    partition: UnifiedLog, tasks: ManualTasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(name: str, content: bytes) -> None:
+        raise OSError(errno.EMFILE, "refused")
+
+    append(partition, 2)
+    monkeypatch.setattr(partition.store, "write_side_file", refuse)
+    with pytest.raises(OSError, match="refused"):
+        tasks.run_jobs()
+    monkeypatch.undo()
+    partition.truncate_to(1)
+    assert partition.store.read_side_file(CHECKPOINT_NAME) == b"0\n1\n0 0\n"
 
 
 def test_side_writes_write_nothing_beside_a_partition_that_is_gone(
