@@ -16,6 +16,21 @@ from tests.kernel.cli.running import clean_environment
 DOCS = Path(__file__).parents[2] / "docs"
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _IN_FOREGROUND = re.compile(r"tidelog serve[^&|\n]*\n")
+_FAIL_AT_ONCE = r"""
+ended_in_background() {
+  [ -n "${!-}" ] && ! kill -0 $! 2> /dev/null || return 0
+  local code=0
+  wait $! || code=$?
+  if [ $code != 0 ] && [ $code -lt 128 ]; then
+    echo "what runs in the background ended with $code" >&2
+    exit $code
+  fi
+}
+trap ended_in_background CHLD
+trap '[ $? = 0 ] || kill $(jobs -p) 2> /dev/null || true' EXIT
+"""
+"""Without this, a broker in the background that has ended by itself is waited for as long as a test may take;
+and one that is left there holds the output open as long."""
 _FILE_NAME = re.compile(r"# (?P<name>[\w.-]+\.\w+)\n")
 
 
@@ -75,7 +90,7 @@ def run_example(example: Example, folder: Path) -> None:
     elif _IN_FOREGROUND.fullmatch(example.text):
         check(_serve(example, folder), example)
     elif example.language == "sh":
-        check(_run(["bash", "-eu", "-c", example.text], folder), example)
+        check(_run(["bash", "-eu", "-c", _FAIL_AT_ONCE + example.text], folder), example)
     else:
         raise AssertionError(f"nothing is known to do with {example}")
 

@@ -29,8 +29,16 @@ BATCH_BYTES = 600_000
 
 @pytest.fixture
 def values(tmp_path: Path) -> dict[str, object]:
-    """Configuration of a broker with files."""
-    return {"storage": "file", "log.dirs": str(tmp_path / "data"), "log.segment.delete.delay.ms": 0}
+    """Configuration of a broker with files.
+
+    It warns of work that fails, and not of a machine on which the event loop has to wait for its turn.
+    """
+    return {
+        "storage": "file",
+        "log.dirs": str(tmp_path / "data"),
+        "log.segment.delete.delay.ms": 0,
+        "event.loop.stall.ms": 0,
+    }
 
 
 async def create(broker: Broker, count: int = 0) -> UnifiedLog:
