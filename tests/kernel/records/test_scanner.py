@@ -77,7 +77,8 @@ def test_a_process_says_which_build_it_runs(pure: str, shown: str) -> None:
             text=True,
             check=True,
         )
-        assert f"({shown})" in done.stdout.splitlines()[-1]
+        # Other modules may be compiled, too.
+        assert f"({shown}" in done.stdout.splitlines()[-1]
 
 
 @given(
