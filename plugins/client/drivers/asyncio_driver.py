@@ -136,6 +136,13 @@ class AsyncioDriver:
             self._is_woken = True
             self._loop.call_soon(self._wake_up)
 
+    def run_now(self, call: Callable[[], None]) -> None:
+        """Let the engine process an event: what it sends is on its way then."""
+        if self._is_processing:
+            call()
+        else:
+            self._process(call)
+
     def _wake_up(self) -> None:
         self._is_woken = False
         self._process(_nothing)

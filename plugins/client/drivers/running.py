@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import sniffio
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelog.plugins.client.engine import Engine, EngineIo
     from tidelog.plugins.client.steps import Steps
 
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 
         def stop(self) -> None:
             """Close the engine."""
+            ...
+
+        def run_now(self, call: Callable[[], None]) -> None:
+            """Let the engine process an event."""
             ...
 
         def new_event(self) -> Any:

@@ -7,6 +7,7 @@ those that call the client while they spawn operations or queue records. Nothing
 from __future__ import annotations
 
 import logging
+import math
 import os
 import selectors
 import socket
@@ -45,6 +46,7 @@ class ThreadDriver:
         self._watched: dict[Channel, socket.socket] = {}
         self._inbox: deque[Callable[[], None]] = deque()
         self._is_woken = False
+        self._sleeps_until = math.inf
         self._is_stopped = False
         self._thread: threading.Thread | None = None
         self._engine: Engine | None = None
@@ -133,6 +135,25 @@ class ThreadDriver:
             self._is_woken = True
             os.write(self._wake_write, b"\0")
 
+    def run_now(self, call: Callable[[], None]) -> None:
+        """Let the engine process an event in the calling thread, which holds the lock.
+
+        What it sends is on its way then, without waiting for another thread.
+        """
+        engine, is_woken = self._engine, self._is_woken
+        if engine is None or self._is_stopped:
+            return
+        self._is_woken = True
+        try:
+            call()
+            due = engine.run_due()
+        except Exception:
+            _LOG.exception("an event of a client could not be processed")
+            due = engine.clock()
+        self._is_woken = is_woken
+        if due is not None and due < self._sleeps_until:
+            self.wake()
+
     def _post(self, call: Callable[[], None]) -> None:
         """Have the thread call something; for threads that do not hold the lock."""
         with self.lock:
@@ -172,6 +193,7 @@ class ThreadDriver:
                     due = engine.clock()
                 # With the lock, and after the pipe was emptied: who comes next writes to it.
                 self._is_woken = False
+                self._sleeps_until = math.inf if due is None else due
                 if self._is_stopped:
                     break
         self._free()

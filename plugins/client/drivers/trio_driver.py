@@ -126,6 +126,13 @@ class TrioDriver:
         if not self._is_processing:
             self._woken.set()
 
+    def run_now(self, call: Callable[[], None]) -> None:
+        """Let the engine process an event: what it sends is on its way then."""
+        if self._is_processing:
+            call()
+        else:
+            self._process(call)
+
     def _process(self, call: Callable[[], None]) -> None:
         """Let the engine process one event and what follows from it."""
         engine = self._engine

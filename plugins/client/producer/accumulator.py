@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.errors import ClientError, QueueFull, RecordTooLarge
 from tidelog.plugins.client.producer.delivery import Batch
+from tidelog.plugins.client.producer.partitioners import STICKY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -203,6 +204,7 @@ class Accumulator(Generic[D]):
         self._most_bytes = settings.buffer_memory
         self._most_records = settings.queue_buffering_max_messages
         self._most_record_bytes = min(settings.max_request_size, settings.buffer_memory)
+        self._is_sticky = settings.partitioner in STICKY
         self._drops_oldest = settings.when_full == "drop_oldest"
         self._now_ns = time.time_ns
 
@@ -242,9 +244,14 @@ class Accumulator(Generic[D]):
         if queues is None or not queues.queues:
             return self._append_waiting(topic, (key, value, timestamp_ms, headers), partition, size)
         if partition is None:
-            partition = self._choose(queues, key)
-            if partition == queues.sticky:
+            if key is None and self._is_sticky and queues.sticky_left > 0:
+                # As the partitioner would choose, without calling it.
+                partition = queues.sticky
                 queues.sticky_left -= size
+            else:
+                partition = self._choose(queues, key)
+                if partition == queues.sticky:
+                    queues.sticky_left -= size
         elif not 0 <= partition < len(queues.queues):
             raise ValueError(f"topic {topic!r} has {len(queues.queues)} partitions, there is no {partition}")
         queue = queues.queues[partition]

@@ -139,8 +139,9 @@ class AsyncProducer:
             self._add_callbacks(delivery, on_delivery)
         if self._accumulator.needs_pump:
             self._pump()
-            # Only here, once per batch: else a loop that sends would keep the loop from sending.
-            await self._driver.checkpoint()
+            # Once per batch: else a loop that sends would keep the event loop from receiving.
+            if self._accumulator.queued_records > 1:
+                await self._driver.checkpoint()
         return delivery
 
     async def send_and_wait(
@@ -259,7 +260,7 @@ class AsyncProducer:
         if not self._is_started:
             self._is_started = True
             self._driver.start(self._engine)
-        self._core.request_pump()
+        self._driver.run_now(self._core.pump)
 
     def _add_callbacks(
         self, delivery: AsyncDelivery, on_delivery: Callable[[AsyncDelivery], object] | None

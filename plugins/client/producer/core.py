@@ -154,7 +154,7 @@ class ProducerCore(Generic[D]):
         """Have the sender look at the queue once the driver is there."""
         if not self._is_pump_due:
             self._is_pump_due = True
-            self._engine.soon(self._pump)
+            self._engine.soon(self.pump)
 
     def add_callback(self, pending: PendingRecord, callback: Callable[[Any], object]) -> None:
         """Call back with a delivery when it has its result, which may be now."""
@@ -200,7 +200,8 @@ class ProducerCore(Generic[D]):
             self._calls.append((interceptor.close, ()))
         self._calls_due()
 
-    def _pump(self) -> None:
+    def pump(self) -> None:
+        """Send what can be sent."""
         self._is_pump_due = False
         self.sender.pump()
         if self.accumulator.calls:

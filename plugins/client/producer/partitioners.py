@@ -83,6 +83,10 @@ of the key, and records without one stick to a partition for a batch. `sticky`, 
 ignore the key."""
 
 
+STICKY: Final = ("murmur2", "consistent_random", "sticky")
+"""Those by which records without a key stick to a partition."""
+
+
 def chooser(partitioner: AnyPartitioner) -> Choose:
     """Return the function that chooses the partition among those of a topic.
 

@@ -285,7 +285,12 @@ class Producer:
         if not self._is_started:
             self._is_started = True
             self._driver.start(self._engine)
-        self._core.request_pump()
+        if self._accumulator.queued_records == 1:
+            # One record alone is on its way sooner without another thread; with many it is the other thread
+            # that encodes and sends while this one queues more.
+            self._driver.run_now(self._core.pump)
+        else:
+            self._core.request_pump()
 
     def _add_callbacks(self, delivery: Delivery, on_delivery: Callable[[Delivery], object] | None) -> None:
         interceptors = self._core.settings.interceptors

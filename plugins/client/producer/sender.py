@@ -17,6 +17,7 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.kernel.records import compression
 from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.batches import EncodedBatch, codec_of
 from tidelog.plugins.client.cluster import NO_TOPIC_ID, Address, ClusterMetadata
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
 
 COMPRESSED_IN_THREAD_BYTES: Final = 64 * 1024
 """Smaller batches are compressed at once: to hand them to a thread takes about as long."""
+QUICKLY_COMPRESSED_IN_THREAD_BYTES: Final = 256 * 1024
+"""The same with codecs that compress so much in a fraction of a millisecond."""
 _MOST_METADATA_S: Final = 30.0
 
 Sent = list[tuple["PartitionQueue", "Batch"]]
@@ -91,6 +94,9 @@ class BatchSender:
         self._retry = settings.retry
         self._acks = settings.required_acks
         self._codec = codec_of(settings.compression_type)
+        codec = compression.codec_of(self._codec) if self._codec else None
+        is_quick = codec is not None and codec.packs_quickly(settings.compression_level)
+        self._in_thread_bytes = QUICKLY_COMPRESSED_IN_THREAD_BYTES if is_quick else COMPRESSED_IN_THREAD_BYTES
         self._linger_s = settings.linger_ms / 1000
         self._delivery_timeout_s = settings.delivery_timeout_ms / 1000
         self._most_in_flight = settings.max_in_flight_requests_per_connection
@@ -250,7 +256,7 @@ class BatchSender:
         if batch is queue.open:
             queue.close_open()
         work = partial(encode, batch.records, self._codec, self._settings.compression_level)
-        if self._codec and batch.size >= COMPRESSED_IN_THREAD_BYTES:
+        if self._codec and batch.size >= self._in_thread_bytes:
             queue.is_encoding = True
             self._engine.io.run_in_thread(
                 work, lambda outcome: self._encoded_in_thread(queue, batch, outcome)
