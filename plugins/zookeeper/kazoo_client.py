@@ -25,7 +25,7 @@ from tidelog.plugins.zookeeper.errors import (
     Unavailable,
     ZooKeeperError,
 )
-from tidelog.plugins.zookeeper.session import NodeContent
+from tidelog.plugins.zookeeper.session import NodeContent, Watch
 
 if TYPE_CHECKING:
     from tidelog.plugins.zookeeper.connect_string import ConnectString
@@ -66,6 +66,7 @@ class KazooZooKeeper:
         self._limiter = trio.CapacityLimiter(parallel)
         self._changed = trio.Event()
         self._client: Any = None
+        self._watches: dict[Watch, Callable[[object], None]] = {}
         self._retry_s = FIRST_RETRY_S
         self.session_id = 0
         self.problem = ""
@@ -113,10 +114,10 @@ class KazooZooKeeper:
         )
         return created.removeprefix(self._connect.chroot)
 
-    async def read(self, path: str) -> NodeContent:
+    async def read(self, path: str, watch: Watch | None = None) -> NodeContent:
         """Return a node."""
-        full = self._full(path)
-        value, stat = await self._ask(full, lambda client: client.get_async(full))
+        full, handed_over = self._full(path), self._handed_over(watch)
+        value, stat = await self._ask(full, lambda client: client.get_async(full, handed_over))
         return NodeContent(value or b"", stat.ephemeralOwner, stat.ctime)
 
     async def write(self, path: str, value: bytes) -> None:
@@ -124,11 +125,21 @@ class KazooZooKeeper:
         full = self._full(path, value)
         await self._ask(full, lambda client: client.set_async(full, value))
 
-    async def children(self, path: str) -> Sequence[str]:
+    async def children(self, path: str, watch: Watch | None = None) -> Sequence[str]:
         """Return the names of the nodes below a node."""
-        full = self._full(path)
-        names: list[str] = await self._ask(full, lambda client: client.get_children_async(full))
+        full, handed_over = self._full(path), self._handed_over(watch)
+        names: list[str] = await self._ask(full, lambda client: client.get_children_async(full, handed_over))
         return names
+
+    def _handed_over(self, watch: Watch | None) -> Callable[[object], None] | None:
+        """Return what kazoo calls in a thread: the same for the same function, so that kazoo has it once."""
+        if watch is None:
+            return None
+        if watch not in self._watches:
+            # `idempotent`: a storm of changes before the loop's next turn is one call.
+            call = partial(self._token.run_sync_soon, watch, idempotent=True)
+            self._watches[watch] = lambda _: _unless_finished(call)
+        return self._watches[watch]
 
     async def delete(self, path: str) -> None:
         """Remove a node."""
@@ -289,8 +300,12 @@ def _described(msg: object, args: tuple[object, ...], exc_info: object) -> str:
 
 
 def _run_soon(token: trio.lowlevel.TrioToken, function: Callable[..., object], *args: object) -> None:
+    _unless_finished(partial(token.run_sync_soon, function, *args))
+
+
+def _unless_finished(call: Callable[[], object]) -> None:
     with suppress(trio.RunFinishedError):
-        token.run_sync_soon(function, *args)
+        call()
 
 
 def _translated(error: Exception, path: str) -> ZooKeeperError:

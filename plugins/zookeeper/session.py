@@ -5,9 +5,13 @@ Paths are absolute and below the chroot. An operation returns when ZooKeeper has
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
+
+Watch: TypeAlias = Callable[[], None]
+"""Called once after a change, on the event loop. One function that watches many nodes, or one twice, may be
+called once for several changes; also when the session ends."""
 
 
 class NodeContent(NamedTuple):
@@ -63,8 +67,8 @@ class ZooKeeper(Protocol):
         """
         ...
 
-    async def read(self, path: str) -> NodeContent:
-        """Return a node.
+    async def read(self, path: str, watch: Watch | None = None) -> NodeContent:
+        """Return a node; with `watch` its next change calls that.
 
         Raises:
             NoNode: there is none.
@@ -79,8 +83,8 @@ class ZooKeeper(Protocol):
         """
         ...
 
-    async def children(self, path: str) -> Sequence[str]:
-        """Return the names of the nodes below a node.
+    async def children(self, path: str, watch: Watch | None = None) -> Sequence[str]:
+        """Return the names of the nodes below a node; with `watch` the next one to come or go calls that.
 
         Raises:
             NoNode: there is none.

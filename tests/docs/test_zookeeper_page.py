@@ -16,7 +16,7 @@ PAGE = (DOCS / "zookeeper.md").read_text()
 
 
 def test_the_example_works(tmp_path: Path) -> None:
-    (example,) = examples_of("zookeeper.md")
+    example, _ = examples_of("zookeeper.md")
     with running_zookeeper(tmp_path / "zookeeper") as zookeeper:
         broker = f"127.0.0.1:{free_port()}"
         text = example.text.replace("127.0.0.1:2181", zookeeper.connect).replace("127.0.0.1:9092", broker)
@@ -25,6 +25,11 @@ def test_the_example_works(tmp_path: Path) -> None:
         prints = re.sub(r"127\.0\.0\.1:2181/kafka +", f"{zookeeper.connect}/kafka  ", example.prints)
         prints = prints.replace("ZOOKEEPER           ", "ZOOKEEPER...")
         run_example(attrs.evolve(example, text=text, prints=prints), tmp_path)
+
+
+def test_the_example_of_an_assignment_works(tmp_path: Path) -> None:
+    _, example = examples_of("zookeeper.md")
+    run_example(example, tmp_path)
 
 
 def test_the_table_of_settings_has_keys_of_the_plugin() -> None:

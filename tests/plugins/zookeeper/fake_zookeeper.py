@@ -16,7 +16,7 @@ from tidelog.plugins.zookeeper.errors import (
     SessionExpired,
     Unavailable,
 )
-from tidelog.plugins.zookeeper.session import NodeContent
+from tidelog.plugins.zookeeper.session import NodeContent, Watch
 
 
 @attrs.define
@@ -30,6 +30,7 @@ class Ensemble:
     writes: list[tuple[str, str]] = attrs.field(factory=list[tuple[str, str]])
     _last_session: int = 0
     _last_number: int = -1
+    _watches: dict[str, set[Watch]] = attrs.field(factory=dict[str, set[Watch]])
 
     def new_session(self) -> int:
         self._last_session += 1
@@ -38,7 +39,20 @@ class Ensemble:
 
     def expire(self, session_id: int) -> None:
         self.sessions.discard(session_id)
-        self.nodes = {path: node for path, node in self.nodes.items() if node.owner != session_id}
+        for path in [path for path, node in self.nodes.items() if node.owner == session_id]:
+            del self.nodes[path]
+            self._changed(path)
+
+    def add_watch(self, path: str, watch: Watch | None) -> None:
+        """Call `watch` once after the next change of a node, or with a slash at its end of its children."""
+        if watch is not None:
+            self._watches.setdefault(path, set()).add(watch)
+
+    def _changed(self, path: str, *, children: bool = True) -> None:
+        parent = path.rpartition("/")[0] + "/"
+        for each in (path, parent) if children else (path,):
+            for watch in self._watches.pop(each, ()):
+                watch()
 
     def put(self, path: str, value: bytes, owner: int = 0) -> None:
         """Have a node and all above it, as some other client left them."""
@@ -46,6 +60,7 @@ class Ensemble:
             if letter == "/" and end:
                 self.nodes.setdefault(path[:end], NodeContent(b""))
         self.nodes[path] = NodeContent(value, owner, self.now_ms)
+        self._changed(path)
 
     def below(self, path: str) -> list[str]:
         """The names of the children of a node."""
@@ -65,6 +80,7 @@ class Ensemble:
             raise NodeExists(path)
         self.nodes[path] = NodeContent(value, owner, self.now_ms)
         self.writes.append(("create", path))
+        self._changed(path)
         return path
 
     def write(self, path: str, value: bytes) -> None:
@@ -72,6 +88,7 @@ class Ensemble:
         there = self.read(path)
         self.nodes[path] = there._replace(value=value)
         self.writes.append(("write", path))
+        self._changed(path, children=False)
 
     def read(self, path: str) -> NodeContent:
         if path not in self.nodes:
@@ -85,6 +102,7 @@ class Ensemble:
             raise NotEmpty(path)
         del self.nodes[path]
         self.writes.append(("delete", path))
+        self._changed(path)
 
     def _check(self, path: str) -> None:
         if path in self.refusing:
@@ -150,18 +168,21 @@ class FakeZooKeeper:
         self._answer()
         return path
 
-    async def read(self, path: str) -> NodeContent:
+    async def read(self, path: str, watch: Watch | None = None) -> NodeContent:
         await self._begin()
-        return self.ensemble.read(path)
+        found = self.ensemble.read(path)
+        self.ensemble.add_watch(path, watch)
+        return found
 
     async def write(self, path: str, value: bytes) -> None:
         await self._begin()
         self.ensemble.write(path, value)
         self._answer()
 
-    async def children(self, path: str) -> Sequence[str]:
+    async def children(self, path: str, watch: Watch | None = None) -> Sequence[str]:
         await self._begin()
         self.ensemble.read(path)
+        self.ensemble.add_watch(f"{path}/", watch)
         return self.ensemble.below(path)
 
     async def delete(self, path: str) -> None:

@@ -71,8 +71,10 @@ def console_consumer(
     words = ["--zookeeper", cluster.connect, "--from-beginning", "--consumer.config", str(file), *arguments]
     command = zookeeper_age_command(release, "kafka.tools.ConsoleConsumer", words)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as consumer:
-        yield consumer
-        consumer.kill()
+        try:
+            yield consumer
+        finally:
+            consumer.kill()
 
 
 def read_all(consumer: subprocess.Popen[str]) -> list[int]:
