@@ -208,8 +208,9 @@ class RegisteredConsumerGroup(ClassicMembership):
         self._timers.stop(member.member_id, Timer.JOIN)
         self._restart_session(member)
         self._timers.start(member, Timer.SYNC, request.rebalance_timeout_ms)
-        await wait_for(durable)
+        # Before the wait, in which the request ends if its client leaves.
         self.assign_if_due()
+        await wait_for(durable)
         return answer
 
     async def _make_classic(self, request: JoinRequest) -> bool:
@@ -238,6 +239,10 @@ class RegisteredConsumerGroup(ClassicMembership):
         """Extend the session of a member that speaks the classic protocol."""
         member, error = classic_requests.heartbeat(self.state, member_id, generation, group_instance_id)
         self._restart_session(member)
+        if self.state.epoch > self.state.assignment_epoch:
+            # A member may have left a large group that has no member of the consumer protocol, with whose
+            # heartbeats an assignment would begin.
+            self.assign_if_due()
         if error is not None:
             raise self._expect_rejoin(member, error)
 
@@ -302,8 +307,11 @@ class RegisteredConsumerGroup(ClassicMembership):
     def _update_timers(self, changes: Sequence[ConsumerGroupChange]) -> None:
         members = self.state.members
         for change in changes:
-            if isinstance(change, MemberChange) and change.metadata is None:
-                self._timers.stop_all(change.member_id)
+            if isinstance(change, MemberChange):
+                if change.metadata is None:
+                    self._timers.stop_all(change.member_id)
+                elif change.member_id in members:
+                    self._timers.follow_protocol(members[change.member_id])
             elif isinstance(change, CurrentChange) and change.current and change.member_id in members:
                 self._timers.follow_revocation(members[change.member_id])
 

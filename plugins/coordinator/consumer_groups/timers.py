@@ -84,6 +84,17 @@ class Timers:
         else:
             self.stop(member.member_id, Timer.REVOKE)
 
+    def follow_protocol(self, member: ConsumerGroupMember) -> None:
+        """Stop what only members of the other protocol have, as this one may have changed its protocol."""
+        if member.is_classic:
+            self.stop(member.member_id, Timer.REVOKE)
+            return
+        self.stop(member.member_id, Timer.JOIN)
+        self.stop(member.member_id, Timer.SYNC)
+        if member.current.state is MemberState.UNREVOKED_PARTITIONS:
+            # As a member of the classic protocol it had none, and its assignment need not change again.
+            self.start_unless_running(member, Timer.REVOKE, member.metadata.rebalance_timeout_ms)
+
     def _deadline(
         self, member: ConsumerGroupMember, timer: Timer, duration_ms: int
     ) -> tuple[tuple[str, str, Timer], int, Callable[[], None]]:

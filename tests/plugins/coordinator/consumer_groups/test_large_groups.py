@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import attrs
@@ -22,7 +23,7 @@ from tests.plugins.coordinator.consumer_groups.test_service import (
     new_consumer_coordinator,
 )
 from tests.plugins.coordinator.groups.group_coordinator import partition_for
-from tidelog.kernel.errors import CoordinatorLoadInProgress, UnknownMemberId
+from tidelog.kernel.errors import CoordinatorLoadInProgress, RebalanceInProgress, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import LeavingMember
 from tidelog.plugins.coordinator.assignors import UniformAssignor
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
@@ -265,6 +266,47 @@ async def test_a_static_member_that_is_replaced_while_a_group_is_assigned_has_th
         assert group.state.targets.keys() == {"newest", "other"}
         ((first,), (second,)) = (target.values() for target in group.state.targets.values())
         assert (len(first & second), len(first | second)) == (0, LARGE + 1)
+
+
+async def test_a_classic_join_whose_client_leaves_during_the_flush_begins_the_assignment() -> None:
+    async with trio.open_nursery() as nursery:
+        coordinator = coordinator_of(nursery, 1, LARGE + 1)
+        member = Member("m", frozenset(("t00000",)))
+        await settle(coordinator, [member])
+        group = coordinator.base.registry.get("g")
+        assert isinstance(group, RegisteredConsumerGroup)
+        coordinator.base.log.flush_due = True
+        with trio.CancelScope() as client:
+            nursery.start_soon(cancel_when_all_wait, client)
+            await coordinator.classic_join(subscription("t00000"))
+        assert client.cancelled_caught
+        coordinator.base.log.flushed.set()
+        await wait_all_tasks_blocked()
+    assert group.state.targets.keys() == {"m", "old"}
+
+
+async def cancel_when_all_wait(scope: trio.CancelScope) -> None:
+    """Cancel once no task can continue."""
+    await wait_all_tasks_blocked()
+    scope.cancel()
+
+
+async def test_a_large_group_of_classic_members_is_assigned_after_one_has_left() -> None:
+    """They have no heartbeats of the consumer protocol, which would begin it."""
+    async with trio.open_nursery() as nursery:
+        coordinator = coordinator_of(nursery, 1, LARGE + 1)
+        change_settings(coordinator, downgrades=False)
+        await settle(coordinator, [Member("m", frozenset(("t00000",)))])
+        generation = (await coordinator.classic_join(subscription("t00000"))).generation
+        await wait_all_tasks_blocked()
+        await coordinator.heartbeat("m", -1)
+        group = coordinator.base.registry.get("g")
+        assert isinstance(group, RegisteredConsumerGroup)
+        assert group.state.assignment_epoch < group.state.epoch
+        with suppress(RebalanceInProgress):
+            coordinator.base.groups.heartbeat("g", "old", generation)
+    assert group.state.assignment_epoch == group.state.epoch
+    assert group.state.targets.keys() == {"old"}
 
 
 async def test_an_assignment_of_a_group_that_is_gone_is_dropped() -> None:

@@ -37,7 +37,13 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
     DescribedPartitions,
     HeartbeatAnswer,
 )
-from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest, LeavingMember
+from tidelog.kernel.seams.coordination.groups import (
+    GroupProtocol,
+    Joined,
+    JoinRequest,
+    LeavingMember,
+    SyncRequest,
+)
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit
 from tidelog.kernel.testing.broker import new_broker, running_broker
 from tidelog.plugins.coordinator.consumer_groups import service
@@ -48,6 +54,7 @@ from tidelog.plugins.coordinator.lazy import LazyCoordinator
 
 GROUP = "g"
 SUBSCRIPTION = bytes.fromhex("0001 00000001 0001 74 ffffffff 00000000")
+OWNS_BOTH = bytes.fromhex("0001 00000001 0001 74 ffffffff 00000001 0001 74 00000002 00000000 00000001")
 CLASSIC_JOIN = JoinRequest(GROUP, "old", "consumer", [GroupProtocol("range", SUBSCRIPTION)], 10_000, 20_000)
 
 
@@ -94,9 +101,10 @@ class ConsumerGroupCoordinator:
         }
         return await self.heartbeat(member_id, 0, **(given | rest))
 
-    async def classic_join(self) -> Joined:
+    async def classic_join(self, subscription: bytes = SUBSCRIPTION, member_id: str = "old") -> Joined:
         """A member of the classic protocol joins."""
-        joined = self.base.groups.join(CLASSIC_JOIN)
+        protocols = [GroupProtocol("range", subscription)]
+        joined = self.base.groups.join(attrs.evolve(CLASSIC_JOIN, member_id=member_id, protocols=protocols))
         return joined if isinstance(joined, Joined) else await joined
 
     def described(self) -> DescribedConsumerGroup:
@@ -440,6 +448,58 @@ async def test_sync_group_missing_until_the_rebalance_timeout_removes_a_classic_
         coordinator.base.groups.heartbeat(GROUP, "old", generation)
         await trio.sleep(9)
     assert coordinator.members == ["a"]
+
+
+async def test_join_group_of_a_member_that_has_to_revoke_stops_the_timer_of_its_former_protocol(
+    coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
+) -> None:
+    await coordinator.join("old")
+    await coordinator.join("waits")
+    await coordinator.heartbeat("old", 1)
+    await trio.sleep(9)
+    await coordinator.classic_join(OWNS_BOTH)
+    groups = coordinator.base.groups
+    groups.sync(SyncRequest(GROUP, "old", 1))
+    for _ in range(3):
+        with pytest.raises(RebalanceInProgress):
+            groups.heartbeat(GROUP, "old", 1)
+        await coordinator.heartbeat("waits", 2)
+        await trio.sleep(6)
+    # As a member of the classic protocol it has its rebalance timeout from the first error on.
+    assert coordinator.members == ["old", "waits"]
+    await trio.sleep(3)
+    assert coordinator.members == ["waits"]
+
+
+async def test_heartbeat_of_a_classic_member_stops_the_timers_of_its_former_protocol(
+    coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
+) -> None:
+    await coordinator.join("a")
+    await coordinator.classic_join()
+    epoch = (await coordinator.join("old")).member_epoch
+    for _ in range(3):
+        await coordinator.heartbeat("a", 1)
+        await coordinator.heartbeat("old", epoch)
+        await trio.sleep(6)
+    await coordinator.heartbeat("old", epoch)
+    await trio.sleep(6)
+    assert "old" in coordinator.members
+
+
+async def test_heartbeat_of_a_classic_member_that_has_to_revoke_gives_it_its_rebalance_timeout(
+    coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
+) -> None:
+    await coordinator.join("old")
+    await coordinator.join("waits")
+    await coordinator.heartbeat("old", 1)
+    await coordinator.classic_join(OWNS_BOTH)
+    await coordinator.heartbeat("old", 1)
+    for _ in range(4):
+        await coordinator.heartbeat("old", 1)
+        await coordinator.heartbeat("waits", 2)
+        assert "old" in coordinator.members
+        await trio.sleep(6)
+    assert coordinator.members == ["waits"]
 
 
 async def test_leave_group_removes_members_of_both_protocols(coordinator: ConsumerGroupCoordinator) -> None:
