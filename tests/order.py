@@ -40,6 +40,7 @@ KAFKA = (
     "tests/plugins/spark_sink/writer/test_producing.py",
     "tests/plugins/spark_sink/writer/test_transactions.py",
     "tests/plugins/client_commands/topics/test_commands.py",
+    "tests/plugins/client_commands/groups/test_group_commands.py",
 )
 # Longest first; the rest follows in the order of collection.
 LONGEST = (

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def tidelog_commands() -> Iterable[click.Command]:
-    """Return the command group `topics`."""
+    """Return the groups of commands."""
+    from tidelog.plugins.client_commands.groups.command_group import groups
     from tidelog.plugins.client_commands.topics.command_group import topics
 
-    return [topics]
+    return [groups, topics]

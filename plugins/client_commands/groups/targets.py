@@ -1,0 +1,117 @@
+"""Where the offsets of a group are reset to: what the options mean, without a broker."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal
+
+import attrs
+import click
+
+from tidelog.kernel.topic_partition import TopicPartition
+from tidelog.plugins.client_commands.options import CommandFailed
+
+Kind = Literal["earliest", "latest", "offset", "time", "shift"]
+
+_ISO_DURATION: Final = re.compile(
+    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?"
+)
+_SHORT_DURATION: Final = re.compile(r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?")
+_SECONDS: Final[Mapping[str, int]] = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_COLUMNS: Final = (3, 4)
+"""Of a file: topic, partition and offset, or the group before them."""
+
+
+@attrs.frozen
+class Target:
+    """Where to: `value` is an offset, a time in milliseconds since the epoch, or a number of records."""
+
+    kind: Kind
+    value: int = 0
+
+
+@attrs.frozen
+class KnownOffsets:
+    """Offsets of a partition: committed (or None), the first, the next, at the time asked for (or None)."""
+
+    committed: int | None
+    earliest: int
+    latest: int
+    at_time: int | None = None
+
+
+def offset_for(target: Target, known: KnownOffsets) -> int | None:
+    """Return the new offset, within the log; None if it cannot be said: nothing is committed to shift."""
+    match target.kind:
+        case "earliest":
+            wanted = known.earliest
+        case "latest":
+            wanted = known.latest
+        case "offset":
+            wanted = target.value
+        case "time":
+            wanted = known.latest if known.at_time is None else known.at_time
+        case "shift":
+            if known.committed is None:
+                return None
+            wanted = known.committed + target.value
+    return min(max(wanted, known.earliest), known.latest)
+
+
+def parse_time(_context: click.Context, _option: click.Parameter, given: str | None) -> int | None:
+    """Parse a time such as 2026-11-01T12:00:00Z into milliseconds; the `callback` of an option."""
+    if given is None:
+        return None
+    try:
+        found = datetime.fromisoformat(given)
+    except ValueError:
+        raise click.BadParameter(f"{given!r} is no time such as 2026-11-01T12:00:00Z.") from None
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    return int(found.timestamp() * 1000)
+
+
+def parse_duration(_context: click.Context, _option: click.Parameter, given: str | None) -> int | None:
+    """Parse a duration such as 2h30m or PT2H30M into milliseconds; the `callback` of an option."""
+    if given is None:
+        return None
+    found = _SHORT_DURATION.fullmatch(given) or _ISO_DURATION.fullmatch(given)
+    parts = {} if found is None else {unit: text for unit, text in found.groupdict().items() if text}
+    if not parts:
+        raise click.BadParameter(f"{given!r} is no duration such as 2h30m, 7d or PT2H30M.")
+    return int(sum(float(text) * _SECONDS[unit] for unit, text in parts.items()) * 1000)
+
+
+def read_offsets(path: Path, group: str) -> dict[TopicPartition, int]:
+    """Return the offsets of a group in a file that `tidelog groups export` has written.
+
+    Lines without a group (topic, partition, offset) are for any.
+
+    Raises:
+        CommandFailed: a line has another form, or there is none for the group.
+    """
+    with path.open(newline="", encoding="utf-8") as file:
+        found = _offsets_of(file, path, group)
+    if not found:
+        raise CommandFailed(f"{path} has no offset for group {group!r}.")
+    return found
+
+
+def _offsets_of(lines: Iterable[str], path: Path, group: str) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for number, row in enumerate(csv.reader(lines), start=1):
+        if not row:
+            continue
+        *named, topic, partition, offset = row if len(row) in _COLUMNS else ("", "", "", "")
+        if not (topic and partition.isdecimal() and offset.isdecimal()):
+            raise CommandFailed(
+                f"Line {number} of {path} is {','.join(row)!r}: it has to be group, topic, partition and "
+                "offset."
+            )
+        if not named or named == [group]:
+            found[TopicPartition(topic, int(partition))] = int(offset)
+    return found
