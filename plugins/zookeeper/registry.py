@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
@@ -223,11 +224,12 @@ class Registry:
             if wanted is None:
                 await self._remove(name)
                 return
-            if await self._is_replaced(wanted, known):
+            is_there, is_replaced = await self._find(wanted, known)
+            if is_replaced:
                 # Those who watch it see that it has gone, and nothing is left of more partitions.
                 await self._remove(name)
-                known = None
-            await self._write(wanted, known)
+                known, is_there = None, False
+            await self._write(wanted, known, is_there=is_there)
             if known is not None and known.config != wanted.config and self._layout.has_cluster:
                 await self._announce(name)
         except Refused as error:
@@ -236,27 +238,36 @@ class Registry:
             return
         self._known[name] = wanted
 
-    async def _is_replaced(self, wanted: TopicImage, known: TopicImage | None) -> bool:
+    async def _find(self, wanted: TopicImage, known: TopicImage | None) -> tuple[bool, bool]:
+        """Return whether nodes of the topic may be there, and whether they are those of another topic."""
         if known is not None:
-            return known.topic_id != wanted.topic_id
+            return True, known.topic_id != wanted.topic_id
         if not self._layout.has_cluster:
-            return False
+            return True, False
         there = await self._read(f"{TOPICS}/{wanted.name}")
-        return there is not None and nodes.is_of_another_topic(there.value, wanted)
+        return there is not None, there is not None and nodes.is_of_another_topic(there.value, wanted)
 
-    async def _write(self, wanted: TopicImage, known: TopicImage | None) -> None:
+    async def _write(self, wanted: TopicImage, known: TopicImage | None, *, is_there: bool) -> None:
+        there = {} if known is None else {node.path: node for node in self._all_nodes(known)}
+
+        async def write(nodes_in_order: Chain) -> None:
+            for node in nodes_in_order:
+                if there.get(node.path) == node:
+                    continue
+                # Of a topic or a partition that is new: to look for it first would take as long again.
+                is_new = not is_there or (known is not None and node.path not in there)
+                if not is_new or not await self._create_if_missing(
+                    node.path, node.value, ephemeral=node.ephemeral
+                ):
+                    await self._ensure(node)
+
         head, rest = self._layout.topic(wanted, self._controller_epoch)
-        there: set[Node] = set()
-        if known is not None:
-            known_head, known_rest = self._layout.topic(known, self._controller_epoch)
-            there = {*known_head, *(node for chain in known_rest for node in chain)}
-        await self._write_chain([node for node in head if node not in there])
-        changed = [[node for node in chain if node not in there] for chain in rest]
-        await self._each([chain for chain in changed if chain], self._write_chain)
+        await write(head)
+        await self._each(rest, write)
 
-    async def _write_chain(self, chain: Chain) -> None:
-        for node in chain:
-            await self._ensure(node)
+    def _all_nodes(self, topic: TopicImage) -> Iterator[Node]:
+        head, rest = self._layout.topic(topic, self._controller_epoch)
+        return chain(head, *rest)
 
     async def _ensure(self, node: Node) -> None:
         """Have a node with this value; one that has it is not written, which would wake its watchers."""
@@ -351,9 +362,13 @@ class Registry:
         except NoNode:
             return ()
 
-    async def _create_if_missing(self, path: str, value: bytes = b"", *, ephemeral: bool = False) -> None:
-        with suppress(NodeExists):
+    async def _create_if_missing(self, path: str, value: bytes = b"", *, ephemeral: bool = False) -> bool:
+        """Create a node; return False if there is one already."""
+        try:
             await self._zookeeper.create(path, value, ephemeral=ephemeral)
+        except NodeExists:
+            return False
+        return True
 
     async def _delete_if_there(self, path: str) -> None:
         with suppress(NoNode):

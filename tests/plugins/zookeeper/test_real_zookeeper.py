@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import struct
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, closing
 from itertools import count
@@ -210,6 +211,33 @@ async def test_client_of_a_server_that_is_no_zookeeper_tries_again(answer: bytes
             await until(lambda: connections >= 3)
             assert zookeeper.session_id == 0
             await until(lambda: zookeeper.problem)
+        nursery.cancel_scope.cancel()
+
+
+async def test_client_of_a_server_that_answers_another_request_is_replaced() -> None:
+    """Kazoo's thread ends then."""
+    connections = 0
+
+    async def answer_wrongly(stream: trio.SocketStream) -> None:
+        nonlocal connections
+        connections += 1
+        await stream.receive_some(1000)
+        # Protocol 0, timeout, session, password, not read-only; then an answer to request 99.
+        connected = struct.pack(">iiqi16sb", 0, SESSION_MS, 77, 16, bytes(16), 0)
+        await stream.send_all(struct.pack(">i", len(connected)) + connected)
+        with trio.move_on_after(DEADLINE_S):
+            await stream.receive_some(1000)
+        await stream.send_all(struct.pack(">iiqi", 16, 99, 1, 0))
+        await stream.aclose()
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(trio.serve_tcp, answer_wrongly, 0)
+        async with client(f"127.0.0.1:{listeners[0].socket.getsockname()[1]}") as zookeeper:
+            for expected in (1, 2):
+                await until_connected(zookeeper)
+                with pytest.raises(Unavailable):
+                    await zookeeper.read("/")
+                await until(lambda expected=expected: connections > expected)  # type: ignore[misc]
         nursery.cancel_scope.cancel()
 
 

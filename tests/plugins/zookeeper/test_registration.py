@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, cast
 
 import pytest
 import trio
@@ -16,6 +17,7 @@ from tests.plugins.zookeeper.fake_zookeeper import Ensemble, FakeZooKeeper
 from tests.plugins.zookeeper.registered import CLUSTER, Registered, broker_info
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.seams.controller import TopicSpec
+from tidelog.kernel.seams.events import TopicCreated
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.zookeeper import nodes
@@ -27,6 +29,9 @@ from tidelog.plugins.zookeeper.registration import (
     RegistrationTimes,
 )
 from tidelog.plugins.zookeeper.service import registration_of
+
+if TYPE_CHECKING:
+    from tidelog.kernel.topics import Topic
 
 CONNECT = parse_connect_string("zoo:2181/k")
 SESSION_S = 6.0
@@ -160,6 +165,8 @@ async def test_registration_says_so_when_the_session_of_an_earlier_run_does_not_
 
 async def test_registration_follows_an_expired_session(autojump_clock: MockClock) -> None:
     async with running(not_running()) as broker:
+        await settled()
+        # A change of which no event comes: it is found when everything is compared.
         broker.put("orders", 2)
         broker.zookeeper.expire()
         await settled()
@@ -169,6 +176,18 @@ async def test_registration_follows_an_expired_session(autojump_clock: MockClock
         assert broker.ensemble.read("/brokers/ids/1").owner == broker.zookeeper.session_id
         assert broker.below("/brokers/topics/orders/partitions") == ["0", "1"]
         assert broker.registration.status.state == "registered"
+
+
+async def test_registration_repeats_a_change_whose_answer_was_lost(autojump_clock: MockClock) -> None:
+    async with running(not_running()) as broker:
+        await settled()
+        topic = broker.put("orders", 2)
+        broker.zookeeper.lose_answer = 1
+        # As an event does, whose topic is all that is known of it here.
+        broker.registration.on_event(TopicCreated(cast("Topic", topic)))
+        await trio.sleep(2)
+        assert broker.below("/brokers/topics/orders/partitions") == ["0", "1"]
+        assert broker.registration.status.failures == 1
 
 
 async def test_registration_keeps_its_nodes_through_a_lost_connection(autojump_clock: MockClock) -> None:

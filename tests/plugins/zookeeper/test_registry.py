@@ -13,6 +13,7 @@ from tidelog.plugins.zookeeper import nodes
 from tidelog.plugins.zookeeper.errors import Conflict, Refused, StaleRegistration, Unavailable
 from tidelog.plugins.zookeeper.layouts import KafkaLayout, Layout07
 from tidelog.plugins.zookeeper.registry import CHANGE_EXPIRATION_MS
+from tidelog.plugins.zookeeper.session import NodeContent
 
 ONE_BROKER = {
     "features": {},
@@ -263,6 +264,28 @@ async def test_registry_sync_all_mends_values_that_are_no_json(path: str, value:
     await broker.registry.sync_all()
     wanted = broker.value(path)
     broker.ensemble.put(path, value)
+    await broker.registry.sync_all()
+    assert broker.value(path) == wanted
+
+
+async def test_registry_writes_a_node_that_is_removed_between_two_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = await registered()
+    broker.put("orders")
+    await broker.registry.sync_all()
+    path = "/brokers/topics/orders/partitions/0/state"
+    wanted = broker.value(path)
+    broker.ensemble.put(path, b"other")
+    read = broker.zookeeper.read
+
+    async def read_and_remove(read_path: str) -> NodeContent:
+        found = await read(read_path)
+        if found.value == b"other":
+            broker.ensemble.delete(path)
+        return found
+
+    monkeypatch.setattr(broker.zookeeper, "read", read_and_remove)
     await broker.registry.sync_all()
     assert broker.value(path) == wanted
 
