@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .acknowledge import LatencyResult, LatencySpec, acknowledge
+from .client_producers import ClientProducerResult, ClientProducerSpec, client_produce
 from .commit import CommitResult, CommitSpec, commit
 from .consume import ConsumeResult, ConsumeSpec, consume
 from .end_to_end import end_to_end
@@ -40,6 +41,7 @@ from .spark_batches import SmallBatchesResult, SmallBatchesSpec, small_batches
 from .waiting_consumers import WaitingConsumersResult, WaitingConsumersSpec, waiting_consumers
 
 PRODUCE = Load("produce", produce, ProduceSpec, ProduceResult)
+CLIENT_PRODUCE = Load("client-produce", client_produce, ClientProducerSpec, ClientProducerResult)
 CONSUME = Load("consume", consume, ConsumeSpec, ConsumeResult)
 ACKNOWLEDGE = Load("acknowledge", acknowledge, LatencySpec, LatencyResult)
 END_TO_END = Load("end-to-end", end_to_end, LatencySpec, LatencyResult)

@@ -1,6 +1,7 @@
 """What is measured: each scenario fills the rows that it declares."""
 
 from .client_limits import LatencyLimit, ProduceLimit
+from .client_producers import client_producers
 from .codecs import codecs
 from .comfort import Comfort
 from .compaction import compactions
@@ -57,6 +58,7 @@ __all__ = [
     "Throughput",
     "TimeToReady",
     "WaitingConsumers",
+    "client_producers",
     "codecs",
     "compactions",
     "durability",
