@@ -150,8 +150,8 @@ class SegmentedLog(ReadableLog):
         """
         await self.commit.flush_all()
 
-    def truncate_to(self, offset: int) -> None:
-        """Blocking, for a thread: drop every batch that holds `offset` or a later one, and what it caused.
+    async def truncate_to(self, offset: int) -> None:
+        """Drop every batch that holds `offset` or a later one, and what it caused.
 
         Producers are restored from the newest remaining snapshot and the log above it; open transactions,
         epochs and watermarks are those of the truncated log. Nothing is appended meanwhile.
@@ -159,12 +159,28 @@ class SegmentedLog(ReadableLog):
         Raises:
             OSError: the disk refused.
         """
-        store, watermarks = self.store, self.watermarks
+        watermarks = self.watermarks
         if offset >= watermarks.log_end_offset:
             return
-        # Before anything goes, so that no reader is shown what is about to.
+        # Before anything goes, so that no reader is shown what is about to, neither by a flush that ends
+        # meanwhile: it counts up to here.
         high_watermark = min(watermarks.high_watermark, offset)
+        watermarks.log_end_offset = offset
+        self.commit.truncated(offset)
         watermarks.hold_back(high_watermark)
+        try:
+            # Once readers are held back it is done to its end. Watchers and waiters, which belong to the
+            # event loop, are notified before and after it, and not by the thread.
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(self._truncate_files, offset, high_watermark)
+        finally:
+            # Not `offset`: the batch that holds it is dropped as a whole, or nothing is after a refusal.
+            end = watermarks.log_end_offset = self.store.log_end_offset
+        self.commit.truncated(end)
+        watermarks.reset(self.store.log_start_offset, min(high_watermark, end), end)
+
+    def _truncate_files(self, offset: int, high_watermark: int) -> None:
+        store = self.store
         # Snapshots and epochs that wait to be written are of the history that goes. One that is being written
         # is waited for, so that it is removed below and does not come back.
         dropped_writes = self.side_writes.forget()
@@ -173,15 +189,12 @@ class SegmentedLog(ReadableLog):
         finally:
             # Also after a refusal, which may have removed some of the segments already.
             self.revise()
-        # Not `offset`: the batch that holds it is dropped as a whole.
-        end = watermarks.log_end_offset = store.log_end_offset
-        self.commit.truncated(end)
+        end = store.log_end_offset
         self.producers.remove_snapshots(above=end)
         # Before `reload`, which adds the epochs of the batches that it reads to what is left.
         self.epochs.truncate_to(end, rewrite=CHECKPOINT_NAME in dropped_writes)
         # Transactions that end above the high watermark hold readers back: no snapshot has these.
         self.producers.reload(self.epochs, newest_snapshot=min(high_watermark, end), whole_log=False)
-        watermarks.reset(store.log_start_offset, min(high_watermark, end), end)
 
     def raise_log_start(self, offset: int) -> None:
         """Raise the log start offset (DeleteRecords); do nothing if it is at `offset` or above it.

@@ -123,7 +123,7 @@ async def test_a_cut_is_written_down_before_anything_is_appended_behind_it(core:
     await partition.log.flush()
     await core.tasks.run("checkpoint recovery points")
     checkpoint = core.data / "recovery-point-offset-checkpoint"
-    partition.log.truncate_to(12)
+    await partition.log.truncate_to(12)
     written = int(checkpoint.read_text().split()[-1])
     assert written <= partition.log.log_end_offset == 12
     core.abandon()

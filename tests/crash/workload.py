@@ -290,7 +290,7 @@ class Workload:
     async def truncate_in_a_segment(self) -> None:
         """The last batch or two go."""
         partition = self.log(CUT)
-        self.truncate(
+        await self.truncate(
             partition, max(partition.log_end_offset - 2, partition.store.segments()[-1].base_offset)
         )
 
@@ -299,13 +299,13 @@ class Workload:
         partition = self.log(CUT)
         segments = partition.store.segments()
         last_kept = segments[max(len(segments) - 2, 0)]
-        self.truncate(partition, (last_kept.base_offset + last_kept.next_offset + 1) // 2)
+        await self.truncate(partition, (last_kept.base_offset + last_kept.next_offset + 1) // 2)
 
-    def truncate(self, partition: UnifiedLog, offset: int) -> None:
+    async def truncate(self, partition: UnifiedLog, offset: int) -> None:
         """As a follower does that learns of a new leader; its producers find another log."""
         key = key_of(partition)
         self.history.note(Expected.truncating, key, max(offset, partition.log_start_offset))
-        partition.truncate_to(max(offset, partition.log_start_offset))
+        await partition.truncate_to(max(offset, partition.log_start_offset))
         self.producers.pop(key, None)
 
     async def be_killed(self) -> None:

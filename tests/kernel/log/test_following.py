@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from threading import get_ident
 
 import pytest
+import trio
 
 from tests.kernel.log.parts import (
     batch_of,
@@ -225,7 +227,7 @@ def test_advance_high_watermark_wakes_waiters() -> None:
 def test_truncate_to_leaves_a_log_as_if_the_rest_had_never_come(config: TopicConfig, offset: int) -> None:
     leading = leader(config)
     data = all_of(leading)
-    leading.truncate_to(offset)
+    trio.run(leading.truncate_to, offset)
     end = leading.log_end_offset
     assert end <= offset
     assert leading.high_watermark == end
@@ -244,8 +246,8 @@ def test_truncate_to_leaves_a_log_as_if_the_rest_had_never_come(config: TopicCon
 def test_truncate_to_an_offset_behind_the_end_changes_nothing() -> None:
     leading = leader()
     before = state(leading)
-    leading.truncate_to(END)
-    leading.truncate_to(1000)
+    trio.run(leading.truncate_to, END)
+    trio.run(leading.truncate_to, 1000)
     assert state(leading) == before
 
 
@@ -259,10 +261,62 @@ def test_truncate_to_holds_readers_back_before_anything_is_dropped() -> None:
         truncate(offset)
 
     leading.store.truncate_to = noted  # type: ignore[method-assign]
-    leading.truncate_to(5)
+    trio.run(leading.truncate_to, 5)
     # The transaction that began at 3 is undecided again, which nobody knows before producers are back.
-    assert seen == [(0, 5, END)]
+    assert seen == [(0, 5, 5)]
     assert ends(leading) == (3, 5, 5)
+
+
+class ThreadsOfWatcher:
+    """A watcher that notes the threads which notify it."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def moved(self, uncommitted_bytes: int, committed_bytes: int) -> None:
+        self.seen.append(get_ident())
+
+    def abandon(self) -> None:
+        self.seen.append(get_ident())
+
+
+async def test_truncate_to_notifies_watchers_on_the_event_loop_alone() -> None:
+    leading = leader()
+    truncate, watcher, threads = leading.store.truncate_to, ThreadsOfWatcher(), list[int]()
+
+    def noted(offset: int) -> None:
+        threads.append(get_ident())
+        truncate(offset)
+
+    leading.store.truncate_to = noted  # type: ignore[method-assign]
+    leading.add_watcher(watcher)
+    await leading.truncate_to(5)
+    assert get_ident() not in threads
+    assert len(watcher.seen) > 1
+    assert {*watcher.seen} == {get_ident()}
+
+
+async def test_truncate_to_is_done_to_its_end_when_it_is_cancelled() -> None:
+    leading = leader()
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await leading.truncate_to(5)
+    assert ends(leading) == (3, 5, 5)
+
+
+async def test_truncate_to_shows_nothing_that_a_flush_makes_durable_meanwhile() -> None:
+    leading = leader()
+    truncate, seen = leading.store.truncate_to, list[tuple[int, int, int]]()
+
+    def flushed(offset: int) -> None:
+        trio.from_thread.run_sync(leading.commit._ended, END)  # pyright: ignore[reportPrivateUsage]
+        seen.append(ends(leading))
+        truncate(offset)
+
+    leading.store.truncate_to = flushed  # type: ignore[method-assign]
+    await leading.truncate_to(5)
+    assert [bounds[1:] for bounds in seen] == [(5, 5)]
+    assert leading.commit.durable_offset == 5
 
 
 def test_truncate_to_an_offset_below_the_log_start_begins_there() -> None:
@@ -270,7 +324,7 @@ def test_truncate_to_an_offset_below_the_log_start_begins_there() -> None:
     for _ in range(10):
         partition.append_nowait(batch_of(1))
     partition.raise_log_start(7)
-    partition.truncate_to(3)
+    trio.run(partition.truncate_to, 3)
     assert (partition.log_start_offset, partition.log_end_offset) == (3, 3)
     write(partition, 1, 0)
     partition.append_nowait(batch_of(5))
@@ -281,7 +335,7 @@ async def test_truncate_to_makes_what_replaces_durable_records_not_durable() -> 
     partition = open_partition()
     partition.append_nowait(batch_of(5))
     await partition.flush()
-    partition.truncate_to(0)
+    await partition.truncate_to(0)
     partition.append_nowait(batch_of(2))
     assert (partition.commit.durable_offset, partition.has_unflushed) == (0, True)
 
@@ -307,7 +361,7 @@ def test_truncate_to_restores_producers_from_the_newest_snapshot_that_is_left() 
     partition = open_partition(new_store(SMALL_SEGMENTS), SMALL_SEGMENTS)
     for sequence in range(20):
         partition.append_nowait(sent(1, 0, sequence))
-    partition.truncate_to(11)
+    trio.run(partition.truncate_to, 11)
     assert partition.producers.entries[1].last_sequence == 10
     assert partition.append_nowait(sent(1, 0, 11)).base_offset == 11
 
@@ -407,5 +461,5 @@ def test_truncate_to_keeps_what_ended_above_the_high_watermark_undecided() -> No
     following = follower_of(all_of(leader()), SMALL_SEGMENTS, 4)
     assert max(snapshot_offsets(following.store.side_files())) > 6
     stable = following.last_stable_offset
-    following.truncate_to(END - 1)
+    trio.run(following.truncate_to, END - 1)
     assert (following.last_stable_offset, following.high_watermark) == (stable, 4)

@@ -240,7 +240,7 @@ async def test_a_flush_that_a_truncation_overlaps_makes_nothing_durable_that_was
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partition.commit.flush)
         await disk.wait_begun()
-        partition.truncate_to(2)
+        await partition.truncate_to(2)
         # What takes the place of what was dropped is not flushed.
         for _ in range(6):
             partition.append_nowait(batch_of(1))
@@ -256,7 +256,7 @@ async def test_truncate_to_ends_the_wait_for_the_flush_of_what_it_dropped() -> N
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partition.flush)
         await disk.wait_begun()
-        partition.truncate_to(0)
+        await partition.truncate_to(0)
         partition.append_as_follower(batch_of(2))
         disk.may_end.release(3)
     assert disk.flushes <= 2

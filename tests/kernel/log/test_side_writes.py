@@ -6,6 +6,7 @@ import errno
 from uuid import uuid4
 
 import pytest
+import trio
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
@@ -51,7 +52,7 @@ def test_truncate_to_drops_snapshots_that_wait_to_be_written(
 ) -> None:
     append(partition, 5)
     assert [view.base_offset for view in partition.store.segments()] == [0, 3]
-    partition.truncate_to(1)
+    trio.run(partition.truncate_to, 1)
     append(partition, 5, size=400)
     tasks.run_jobs()
     assert [view.base_offset for view in partition.store.segments()] == [0, 2, 4]
@@ -67,7 +68,7 @@ def test_truncate_to_an_offset_behind_the_end_drops_no_side_write(
     partition: UnifiedLog, tasks: ManualTasks
 ) -> None:
     append(partition, 5)
-    partition.truncate_to(5)
+    trio.run(partition.truncate_to, 5)
     tasks.run_jobs()
     assert list(partition.store.side_files()) == ["00000000000000000003.snapshot", CHECKPOINT_NAME]
 
@@ -81,7 +82,7 @@ def test_truncate_to_leaves_the_lineage_of_the_shorter_log_on_the_disk(
         append(partition, 1)
     if written_before:
         tasks.run_jobs()
-    partition.truncate_to(2)
+    trio.run(partition.truncate_to, 2)
     content = partition.store.read_side_file(CHECKPOINT_NAME)
     assert content == b"0\n2\n0 0\n1 1\n"
 
@@ -103,7 +104,7 @@ def test_truncate_to_removes_the_snapshots_above_it_from_the_disk(
 ) -> None:
     append(partition, 10)
     tasks.run_jobs()
-    partition.truncate_to(5)
+    trio.run(partition.truncate_to, 5)
     snapshots = [name for name in partition.store.side_files() if name != CHECKPOINT_NAME]
     assert snapshots == ["00000000000000000003.snapshot"]
 
@@ -165,7 +166,7 @@ def test_truncate_to_writes_the_lineage_that_an_error_has_kept_from_the_disk(
     with pytest.raises(OSError, match="refused"):
         tasks.run_jobs()
     monkeypatch.undo()
-    partition.truncate_to(1)
+    trio.run(partition.truncate_to, 1)
     assert partition.store.read_side_file(CHECKPOINT_NAME) == b"0\n1\n0 0\n"
 
 

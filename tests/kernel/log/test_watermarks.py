@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -239,7 +240,7 @@ def test_advance_high_watermark_that_changes_nothing_wakes_no_waiter() -> None:
 def test_add_waiter_does_not_count_bytes_truncated_before_they_were_committed() -> None:
     partition = open_partition()
     partition.append_as_follower(make_batch([b"value"] * 50))
-    partition.truncate_to(0)
+    trio.run(partition.truncate_to, 0)
     waiting = Waiting(BATCH_BYTES + 1, partition)
     partition.append_as_follower(make_batch([b"value"]))
     partition.advance_high_watermark(1)
@@ -308,7 +309,7 @@ def test_add_watcher_notifies_of_each_change_until_it_is_removed() -> None:
     partition.add_watcher(watching)
     partition.raise_log_start(1)
     assert watching.taken() == [(0, 0)]
-    partition.truncate_to(2)
+    trio.run(partition.truncate_to, 2)
     assert set(watching.taken()) == {(0, 0)}
     partition.leader_epoch = 4
     assert watching.taken() == [(0, 0)]

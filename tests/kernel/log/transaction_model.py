@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 import pytest
+import trio
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -234,7 +235,7 @@ class TransactionalLog(RuleBasedStateMachine):
     @rule(back=st.integers(0, 12))
     def truncate(self, back: int) -> None:
         offset = max(self.partition.log_end_offset - back, self.decided)
-        self.partition.truncate_to(offset)
+        trio.run(self.partition.truncate_to, offset)
         self.model.log = [batch for batch in self.model.log if batch.last_offset < offset]
         if self.model.log:
             assert self.partition.log_end_offset >= self.model.log[-1].last_offset + 1

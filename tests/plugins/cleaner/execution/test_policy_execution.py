@@ -129,7 +129,7 @@ async def test_run_counts_no_roll_of_an_active_segment_that_was_emptied_since() 
         partition = await filled(broker)
 
         def make(log: LogView) -> Plan:
-            partition.truncate_to(log.active.base_offset)
+            trio.from_thread.run(partition.truncate_to, log.active.base_offset)
             return Plan(roll=True)
 
         statistics = await cleanup_of(broker, Policy(make))()
@@ -390,7 +390,7 @@ async def test_run_asks_nothing_before_the_promised_time_of_a_log_that_stays_as_
         run = cleanup_of(broker, policy)
 
         async def truncate() -> None:
-            await trio.to_thread.run_sync(partition.truncate_to, partition.log_end_offset - 1)
+            await partition.truncate_to(partition.log_end_offset - 1)
 
         async def replace() -> None:
             draft = partition.store.draft_segment(0)

@@ -478,7 +478,7 @@ async def test_rewrite_is_given_up_at_once_when_the_log_is_truncated(storage: st
         partition = await filled(broker)
 
         async def truncate() -> None:
-            await trio.to_thread.run_sync(partition.truncate_to, 9)
+            await partition.truncate_to(9)
 
         with pytest.raises(RewriteAborted, match="truncate"):
             await rewrite_meanwhile(broker, truncate, surveys=False)
@@ -495,7 +495,7 @@ async def test_rewrite_of_a_log_that_is_truncated_in_the_survey_is_given_up(
         partition = await filled(broker)
 
         async def truncate() -> None:
-            await trio.to_thread.run_sync(partition.truncate_to, offset)
+            await partition.truncate_to(offset)
             broker.config.set_dynamic(NO_THROTTLE, {})
 
         with pytest.raises(RewriteAborted):
@@ -511,7 +511,7 @@ async def test_run_says_that_a_rewrite_was_given_up_and_tries_it_again(
         partition = await filled(broker)
 
         def truncate_and_make() -> EvenOffsets:
-            partition.truncate_to(9)
+            trio.from_thread.run(partition.truncate_to, 9)
             return EvenOffsets()
 
         policy = Rewriting(truncate_and_make)
@@ -532,7 +532,7 @@ async def test_rewrite_of_a_log_that_has_grown_again_after_a_truncation_is_given
         partition = await filled(broker)
 
         async def truncate_and_append() -> None:
-            await trio.to_thread.run_sync(partition.truncate_to, 3)
+            await partition.truncate_to(3)
             for _ in range(4):
                 partition.append_nowait(make_batch([b"d", b"e", b"f"]))
             await partition.roll()
@@ -548,7 +548,7 @@ async def test_rewrite_goes_on_when_only_the_active_segment_is_truncated(tmp_pat
         partition = await filled(broker)
 
         async def truncate() -> None:
-            await trio.to_thread.run_sync(partition.truncate_to, 14)
+            await partition.truncate_to(14)
             broker.config.set_dynamic(NO_THROTTLE, {})
 
         assert await rewrite_meanwhile(broker, truncate, surveys=True)
@@ -621,7 +621,7 @@ async def test_rewrite_counts_no_further_than_a_log_that_was_truncated_after_it(
             self: UnifiedLog, drafts: Sequence[SegmentDraft], replaced: Sequence[int]
         ) -> None:
             await replace(self, drafts, replaced)
-            await trio.to_thread.run_sync(self.truncate_to, 4)
+            await self.truncate_to(4)
 
         monkeypatch.setattr(UnifiedLog, "replace_segments", replace_and_truncate)
         cleanup = Cleanup(broker, Rewriting(EvenOffsets))

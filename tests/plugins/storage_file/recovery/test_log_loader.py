@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import trio
 from confluent_kafka import TopicPartition as Place
 
 from tests.crash.core import Core
@@ -120,7 +119,7 @@ async def with_transactions(broker: Broker, partition: UnifiedLog) -> None:
 
 async def truncated(broker: Broker, partition: UnifiedLog) -> None:
     await rolled(broker, partition)
-    await trio.to_thread.run_sync(partition.truncate_to, 3)
+    await partition.truncate_to(3)
 
 
 async def moved_to_another_directory(broker: Broker, partition: UnifiedLog) -> None:
