@@ -237,7 +237,7 @@ async def test_client_of_a_server_that_answers_another_request_is_replaced() -> 
                 await until_connected(zookeeper)
                 with pytest.raises(Unavailable):
                     await zookeeper.read("/")
-                await until(lambda expected=expected: connections > expected)  # type: ignore[misc]
+                await until(lambda expected=expected: connections > expected)
         nursery.cancel_scope.cancel()
 
 

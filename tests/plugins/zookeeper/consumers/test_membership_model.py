@@ -97,8 +97,8 @@ def test_membership_never_has_two_owners_and_ends_with_one(seed: int, steps: int
 
 
 @pytest.mark.long
-def test_membership_survives_thousands_of_scenarios() -> None:
-    for seed in range(4000):
+def test_membership_survives_many_long_scenarios() -> None:
+    for seed in range(1500):
         scenario = Scenario(seed)
         scenario.run(60)
         scenario.settle()
