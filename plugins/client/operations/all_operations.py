@@ -15,7 +15,8 @@ from tidelog.plugins.client.operations.fetching import (
 from tidelog.plugins.client.operations.group_offsets import GroupOffset, commit_offsets, committed_offsets
 from tidelog.plugins.client.operations.metadata import metadata
 from tidelog.plugins.client.operations.offsets import FoundOffset, list_offsets
-from tidelog.plugins.client.operations.producing import Produced, init_producer, produce, produce_batches
+from tidelog.plugins.client.operations.producer_ids import init_producer
+from tidelog.plugins.client.operations.producing import Produced, produce, produce_batches
 from tidelog.plugins.client.operations.reading import PartitionReader
 from tidelog.plugins.client.operations.sending import or_raise, send_request, send_requests
 from tidelog.plugins.client.operations.topics import (

@@ -1,4 +1,4 @@
-"""Produce: one batch to one partition, idempotent with a producer id from InitProducerId."""
+"""Produce: one batch to one partition, idempotent with a producer id of `init_producer`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from tidelog.plugins.client.batches import NO_PRODUCER, encode_batch
 from tidelog.plugins.client.cluster import NO_TOPIC_ID
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
 from tidelog.plugins.client.operations.metadata import LedPartitions, at_leaders, metadata
+from tidelog.plugins.client.operations.producer_ids import (
+    LAST_VERSION_BEFORE_TRANSACTION_V2,
+    LAST_VERSION_BY_NAME,
+)
 from tidelog.plugins.client.operations.sending import (
     Outcomes,
     or_raise,
     retry_each,
-    retrying,
     send_request,
 )
 from tidelog.plugins.client.operations.transactions import add_partitions
 from tidelog.plugins.client.producers import IdempotentProducer, TransactionalProducer
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.plugins.protocol_kafka.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
 from tidelog.plugins.protocol_kafka.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -39,12 +38,6 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.batches import EncodedBatch, NewRecord
     from tidelog.plugins.client.steps import Session, Steps
 
-LAST_VERSION_BY_NAME: Final = 12
-"""Last version of Produce that identifies topics by name."""
-LAST_VERSION_BEFORE_TRANSACTION_V2: Final = 11
-"""With later versions a client leaves it to the broker to add partitions to the transaction (KIP-890)."""
-NO_TRANSACTION_TIMEOUT_MS: Final = 0x7FFFFFFF
-"""Ignored without a transactional id; Kafka's own producer sends this value."""
 UNKNOWN_OFFSET: Final = -1
 
 _MAYBE_APPENDED: Final = (
@@ -71,25 +64,6 @@ class Produced:
     base_offset: int = UNKNOWN_OFFSET
     log_append_time_ms: int = -1
     log_start_offset: int = -1
-
-
-def init_producer(session: Session) -> Steps[IdempotentProducer]:
-    """Return a new producer id for `produce`, so that a batch that is sent again is not appended again.
-
-    Raises:
-        ClientError: no broker returned one.
-    """
-
-    def attempt() -> Steps[IdempotentProducer]:
-        request = InitProducerIdRequest(
-            transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS
-        )
-        answer: InitProducerIdResponse = yield from send_request(session, request)
-        if answer.error_code:
-            raise ErrorResponse(ErrorCode.of(answer.error_code), "producer id")
-        return IdempotentProducer(answer.producer_id, answer.producer_epoch)
-
-    return (yield from retrying(session, attempt))
 
 
 def produce(

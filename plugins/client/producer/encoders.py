@@ -5,7 +5,6 @@ None is a null key or value (a tombstone) for each of them.
 
 from __future__ import annotations
 
-import json as _json
 import struct
 from collections.abc import Callable
 from typing import Any, Final
@@ -28,7 +27,9 @@ def text(value: str | None) -> bytes | None:
 
 def json(value: Any) -> bytes | None:
     """Return a value as JSON in UTF-8, without spaces."""
-    return None if value is None else _json.dumps(value, separators=_COMPACT, ensure_ascii=False).encode()
+    import json as library
+
+    return None if value is None else library.dumps(value, separators=_COMPACT, ensure_ascii=False).encode()
 
 
 def _number(name: str) -> Callable[[float | None], bytes | None]:

@@ -33,7 +33,7 @@ from tidelog.kernel.clock import wall_clock_ms
 from tidelog.kernel.errors import TidelogError
 from tidelog.plugins.client.drivers.blocking_driver import BlockingDriver
 from tidelog.plugins.client.errors import ClientError
-from tidelog.plugins.client.operations.producing import init_producer
+from tidelog.plugins.client.operations.producer_ids import init_producer
 from tidelog.plugins.spark_sink.option_values import InvalidOption, warn_of_options
 from tidelog.plugins.spark_sink.writer.options import WriterOptions, parse_writer_options
 from tidelog.plugins.spark_sink.writer.producing import TaskProducer, Written, gather
