@@ -41,6 +41,8 @@ KAFKA = (
     "tests/plugins/spark_sink/writer/test_transactions.py",
     "tests/plugins/client_commands/topics/test_commands.py",
     "tests/plugins/client_commands/groups/test_group_commands.py",
+    "tests/plugins/client_commands/configs/test_config_commands.py",
+    "tests/plugins/client_commands/partitions/test_partition_commands.py",
 )
 # Longest first; the rest follows in the order of collection.
 LONGEST = (

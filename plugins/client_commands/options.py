@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import wraps
 from typing import Concatenate, ParamSpec
 
@@ -117,3 +118,17 @@ def key_values(context: click.Context, option: click.Parameter, given: tuple[str
             raise click.BadParameter(f"{name} is given more than once.")
         values[name] = value
     return values
+
+
+def parse_time(_context: click.Context, _option: click.Parameter, given: str | None) -> int | None:
+    """Parse a time such as 2026-11-01T12:00:00Z into milliseconds; the `callback` of an option."""
+    if given is None:
+        return None
+    try:
+        found = datetime.fromisoformat(given)
+    except ValueError:
+        raise click.BadParameter(f"{given!r} is no time such as 2026-11-01T12:00:00Z.") from None
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    # Negative times have another meaning for brokers, and no record is older than 1970.
+    return max(0, int(found.timestamp() * 1000))

@@ -1,4 +1,4 @@
-"""Hook of the command `tidelog topics`."""
+"""Hook of the commands for clusters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 @hookimpl
 def tidelog_commands() -> Iterable[click.Command]:
     """Return the groups of commands."""
+    from tidelog.plugins.client_commands.configs.command_group import configs
     from tidelog.plugins.client_commands.groups.command_group import groups
+    from tidelog.plugins.client_commands.partitions.command_group import partitions
     from tidelog.plugins.client_commands.topics.command_group import topics
 
-    return [groups, topics]
+    return [configs, groups, partitions, topics]

@@ -10,8 +10,8 @@ from tidelog.kernel.cli.tables import print_json
 from tidelog.plugins.client import BlockingClient
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
 from tidelog.plugins.client.operations.groups import delete_offsets
+from tidelog.plugins.client_commands.chosen_topics import ChosenTopic, chosen_topics, selected
 from tidelog.plugins.client_commands.groups.failures import described, group_failed
-from tidelog.plugins.client_commands.groups.selection import ChosenTopic, selected, topic_selections
 from tidelog.plugins.client_commands.options import CommandFailed, json_option, with_broker
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
@@ -30,7 +30,7 @@ Examples:
     multiple=True,
     required=True,
     metavar="TOPIC[:PARTITION,...]",
-    callback=topic_selections,
+    callback=chosen_topics,
     help="A topic, or some of its partitions; repeatable.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask; without a terminal nothing is asked anyway.")

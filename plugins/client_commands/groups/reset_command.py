@@ -22,17 +22,16 @@ from tidelog.plugins.client.operations.group_offsets import (
 )
 from tidelog.plugins.client.operations.groups import describe_groups
 from tidelog.plugins.client.operations.offsets import FoundOffset
+from tidelog.plugins.client_commands.chosen_topics import ChosenTopic, chosen_topics, selected
 from tidelog.plugins.client_commands.groups.failures import inactive
-from tidelog.plugins.client_commands.groups.selection import ChosenTopic, selected, topic_selections
 from tidelog.plugins.client_commands.groups.targets import (
     KnownOffsets,
     Target,
     offset_for,
     parse_duration,
-    parse_time,
     read_offsets,
 )
-from tidelog.plugins.client_commands.options import CommandFailed, json_option, with_broker
+from tidelog.plugins.client_commands.options import CommandFailed, json_option, parse_time, with_broker
 from tidelog.plugins.client_commands.output import show_table
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -64,7 +63,7 @@ class _Move:
     "selections",
     multiple=True,
     metavar="TOPIC[:PARTITION,...]",
-    callback=topic_selections,
+    callback=chosen_topics,
     help="A topic, or some of its partitions; repeatable.",
 )
 @click.option("--all-topics", is_flag=True, help="All partitions that have a committed offset.")
@@ -148,12 +147,10 @@ def command(
 
 def _target(kind: str, value: int) -> Target:
     match kind:
-        case "earliest" | "latest" | "offset" | "shift":
+        case "earliest" | "latest" | "offset" | "time" | "shift":
             return Target(kind, value)
-        # Of times before 1970 all records are newer, and negative ones have another meaning for brokers.
-        case "time":
-            return Target("time", max(0, value))
         case "since":
+            # Negative times have another meaning for brokers.
             return Target("time", max(0, time.time_ns() // 1_000_000 - value))
         case _:
             raise AssertionError(kind)

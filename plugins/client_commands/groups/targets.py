@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
@@ -60,19 +59,6 @@ def offset_for(target: Target, known: KnownOffsets) -> int | None:
                 return None
             wanted = known.committed + target.value
     return min(max(wanted, known.earliest), known.latest)
-
-
-def parse_time(_context: click.Context, _option: click.Parameter, given: str | None) -> int | None:
-    """Parse a time such as 2026-11-01T12:00:00Z into milliseconds; the `callback` of an option."""
-    if given is None:
-        return None
-    try:
-        found = datetime.fromisoformat(given)
-    except ValueError:
-        raise click.BadParameter(f"{given!r} is no time such as 2026-11-01T12:00:00Z.") from None
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
-    return int(found.timestamp() * 1000)
 
 
 def parse_duration(_context: click.Context, _option: click.Parameter, given: str | None) -> int | None:

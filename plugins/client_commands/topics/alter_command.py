@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import click
 
 from tidelog.kernel.cli.tables import print_json
-from tidelog.plugins.client import BlockingClient, ConfigChange
+from tidelog.plugins.client import BlockingClient
 from tidelog.plugins.client.errors import BrokerClosed, ClientError, ErrorResponse, RequestTimedOut
+from tidelog.plugins.client_commands.config_changes import config_changes
 from tidelog.plugins.client_commands.options import json_option, key_values, with_broker
 from tidelog.plugins.client_commands.topics.failures import alteration_failed, in_doubt
 
@@ -71,15 +70,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Change keys and the number of partitions of the topic NAME; what is not named stays."""
-    changes = [
-        *(ConfigChange(key, value) for key, value in settings.items()),
-        *(ConfigChange(key, operation="delete") for key in deleted),
-        *(ConfigChange(key, value, "append") for key, value in appended.items()),
-        *(ConfigChange(key, value, "subtract") for key, value in subtracted.items()),
-    ]
+    changes = config_changes(settings, deleted, appended, subtracted)
     if not changes and partitions is None:
         raise click.UsageError("Say what is to be changed: --config, --delete-config or --partitions.")
-    _refuse_twice(change.name for change in changes)
     try:
         if changes:
             _settle(client, name, client.alter_configs({name: changes}, validate_only=validate_only))
@@ -96,14 +89,6 @@ def command(
     else:
         verdict = "could be changed so; it was not" if validate_only else "was changed"
         click.echo(f"Topic {name} {verdict}.")
-
-
-def _refuse_twice(names: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise click.UsageError(f"{name} is to be changed in two ways at once.")
-        seen.add(name)
 
 
 def _settle(client: BlockingClient, name: str, outcomes: dict[str, ClientError | None]) -> None:

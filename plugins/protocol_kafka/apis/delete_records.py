@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import Final
 
-from tidelog.kernel.errors import BrokerError, InvalidTopic
+from tidelog.kernel.config.keys import CLEANUP_POLICY
+from tidelog.kernel.errors import BrokerError, InvalidTopic, PolicyViolation
 from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -18,6 +20,7 @@ from tidelog.plugins.protocol_kafka.messages.delete_records import (
 )
 
 NO_OFFSET = -1
+_COMPACT_ONLY: Final = frozenset(("compact",))
 
 
 @in_steps
@@ -68,6 +71,11 @@ def _low_watermark(context: RequestContext, name: str, asked: DeleteRecordsParti
             f"the broker keeps its own state in {name}; its records are not deleted by request"
         )
     log = context.broker.replicas.log_of(name, asked.partition_index)
+    if _COMPACT_ONLY.issuperset(topic.config[CLEANUP_POLICY]):
+        # A topic that keeps the last value of each key has to keep those that are never replaced.
+        raise PolicyViolation(
+            f"records of {name}-{asked.partition_index} cannot be deleted: its cleanup.policy is not delete"
+        )
     offset = log.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
     log.delete_records_before(offset)
     return log.log_start_offset

@@ -330,7 +330,7 @@ COMMANDING = """
 def test_a_plugin_adds_a_command(tmp_path: Path) -> None:
     environment = write_plugin(tmp_path, "greeter", COMMANDING.replace("NAME", "greet"))
     assert tidelog("greet", **environment).stdout == "hello\n"
-    assert "greet      Say hello." in tidelog("--help", **environment).stdout
+    assert "greet       Say hello." in tidelog("--help", **environment).stdout
     assert "Did you mean greet?" in tidelog("gret", **environment).stderr
 
 

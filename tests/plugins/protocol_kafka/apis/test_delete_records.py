@@ -7,6 +7,7 @@ import pytest
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import OffsetOutOfRange
 from tidelog.kernel.seams.partition import Isolation
+from tidelog.kernel.testing import make_batch
 from tidelog.plugins.protocol_kafka.messages.api import DELETE_RECORDS
 from tidelog.plugins.protocol_kafka.messages.delete_records import (
     HIGH_WATERMARK,
@@ -69,3 +70,20 @@ async def test_delete_records_of_unknown_and_internal_topics(client: Client, bro
     assert await delete(client, 2, "nope", (0, 0)) == [(0, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
     found = await delete(client, 2, "__consumer_offsets", (0, 0))
     assert found == [(0, -1, ErrorCode.INVALID_TOPIC_EXCEPTION)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"),
+    [("compact", ErrorCode.POLICY_VIOLATION), ("compact,delete", ErrorCode.NONE), ("delete", ErrorCode.NONE)],
+)
+async def test_delete_records_of_a_topic_that_is_only_compacted_is_refused_as_in_kafka(
+    client: Client, broker: Broker, policy: str, code: ErrorCode
+) -> None:
+    topic = await new_topic(broker, config={"cleanup.policy": policy})
+    topic.partitions[0].log.append_nowait(make_batch([b"value"] * 3, keys=[b"a", b"b", b"c"]))
+    ((_, begin, found),) = await delete(client, 2, "flights", (0, 2))
+    assert found == code
+    assert begin == (-1 if code else 2)
+    assert topic.partitions[0].log.log_start_offset == (0 if code else 2)
+    # A partition that does not exist comes first.
+    assert (await delete(client, 2, "flights", (1, 0)))[0][2] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,4 +1,4 @@
-"""Which partitions a command is about: `--topic orders` or `--topic orders:0,3`, repeatable."""
+"""Which partitions a command is about: `orders` or `orders:0,3`, as an option or an argument, repeatable."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class ChosenTopic:
     partitions: tuple[int, ...] | None
 
 
-def topic_selections(
+def chosen_topics(
     _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
 ) -> list[ChosenTopic]:
-    """Parse `TOPIC` or `TOPIC:PARTITION,...`; the `callback` of a repeatable option."""
+    """Parse `TOPIC` or `TOPIC:PARTITION,...`; the `callback` of a repeatable option or argument."""
     return [_parse(text) for text in given]
 
 
@@ -43,15 +43,15 @@ def _parse(text: str) -> ChosenTopic:
     return ChosenTopic(topic, partitions)
 
 
-def selected(client: BlockingClient, selections: Sequence[ChosenTopic]) -> list[TopicPartition]:
+def selected(client: BlockingClient, chosen: Sequence[ChosenTopic]) -> list[TopicPartition]:
     """Return the partitions, those of whole topics as the broker has them.
 
     Raises:
         CommandFailed: a topic or a partition does not exist.
     """
-    topics = client.metadata(sorted({each.topic for each in selections})).topics
+    topics = client.metadata(sorted({each.topic for each in chosen})).topics
     found: list[TopicPartition] = []
-    for each in selections:
+    for each in chosen:
         topic = topics.get(each.topic)
         if topic is None:
             raise CommandFailed(
@@ -62,12 +62,10 @@ def selected(client: BlockingClient, selections: Sequence[ChosenTopic]) -> list[
     return list(dict.fromkeys(found))
 
 
-def _partitions(selection: ChosenTopic, there: Iterable[int]) -> list[TopicPartition]:
+def _partitions(chosen: ChosenTopic, there: Iterable[int]) -> list[TopicPartition]:
     known = set(there)
-    wanted = sorted(known) if selection.partitions is None else selection.partitions
+    wanted = sorted(known) if chosen.partitions is None else chosen.partitions
     for index in wanted:
         if index not in known:
-            raise CommandFailed(
-                f"Topic {selection.topic!r} has {len(known)} partitions, there is no {index}."
-            )
-    return [TopicPartition(selection.topic, index) for index in wanted]
+            raise CommandFailed(f"Topic {chosen.topic!r} has {len(known)} partitions, there is no {index}.")
+    return [TopicPartition(chosen.topic, index) for index in wanted]
