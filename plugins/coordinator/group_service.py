@@ -53,7 +53,7 @@ class Groups:
     def join(self, request: JoinRequest) -> Joined | Awaitable[Joined]:
         """Join; the answer comes when the generation begins."""
         _check_group_id(request.group_id)
-        return self._for_join(request).join(request)
+        return self._for_join(request).classic_join(request)
 
     def sync(self, request: SyncRequest) -> Synced | Awaitable[Synced]:
         """Return the member's assignment, once it is known."""
@@ -61,7 +61,7 @@ class Groups:
         group = self._registry.find(request.group_id)
         if not isinstance(group, ClassicMembership):
             raise _no_group(request.group_id)
-        return group.sync(request)
+        return group.classic_sync(request)
 
     def heartbeat(
         self, group_id: str, member_id: str, generation: int, group_instance_id: str | None = None
@@ -78,7 +78,7 @@ class Groups:
             return
         if not isinstance(group, ClassicMembership):
             raise _no_group(group_id)
-        group.heartbeat(member_id, generation, group_instance_id)
+        group.classic_heartbeat(member_id, generation, group_instance_id)
 
     async def leave(self, group_id: str, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
         """Remove members, at once; one outcome for each, in order."""
@@ -87,7 +87,7 @@ class Groups:
         if not isinstance(group, ClassicMembership):
             error = _no_group(group_id)
             return [LeaveOutcome(member, error) for member in members]
-        return await group.leave(members)
+        return await group.classic_leave(members)
 
     def describe(self, group_id: str) -> DescribedGroup:
         """Return the description of a classic group."""

@@ -181,7 +181,9 @@ class ClassicGroup:
             return bool(protocol_type) and bool(protocols)
         return protocol_type == self.protocol_type and self.members.all_support_one_of(protocols)
 
-    def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None, now_ms: int) -> None:
+    def heartbeat_received(
+        self, member_id: str, generation: int, group_instance_id: str | None, now_ms: int
+    ) -> None:
         """Extend a member's session.
 
         Raises:

@@ -50,7 +50,9 @@ class _Join:
     protocols: Mapping[str, bytes]
 
 
-def join(group: ClassicGroup, request: JoinRequest, reply: Reply[Joined], now_ms: int) -> ClassicDecision:
+def decide_join(
+    group: ClassicGroup, request: JoinRequest, reply: Reply[Joined], now_ms: int
+) -> ClassicDecision:
     """Add a member, or let one rejoin. `reply` gets an error of `GroupService.join`, or has to wait.
 
     What waits is answered when the generation begins.
@@ -253,7 +255,9 @@ class StaticRejoin(GenerationWrite):
         return group.joined(self.member)._replace(leader=leader_before, members=())
 
 
-def sync(group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms: int) -> ClassicDecision:
+def decide_sync(
+    group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms: int
+) -> ClassicDecision:
     """Answer a member with its assignment once it is known; the leader's request brings it.
 
     `reply` may get an error of `GroupService.sync`.
@@ -262,7 +266,7 @@ def sync(group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms
     try:
         write = _sync(group, request, reply)
     except BrokerError as error:
-        group.members.answer(reply, error.with_traceback(None))  # as in `join`
+        group.members.answer(reply, error.with_traceback(None))  # as in `decide_join`
     return group.decided(write)
 
 
@@ -317,7 +321,7 @@ class NewAssignment(GenerationWrite):
         group.prepare(now_ms)
 
 
-def leave(
+def decide_leave(
     group: ClassicGroup, leaving: Sequence[LeavingMember], now_ms: int
 ) -> tuple[list[LeaveOutcome], ClassicDecision]:
     """Remove members, with one rebalance for all of them.

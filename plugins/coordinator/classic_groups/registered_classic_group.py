@@ -37,7 +37,7 @@ from tidelog.kernel.seams.coordination.groups import (
 )
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.plugins.coordinator.classic_groups.group import ClassicDecision, ClassicGroup, GenerationWrite
-from tidelog.plugins.coordinator.classic_groups.machine import join, leave, sync
+from tidelog.plugins.coordinator.classic_groups.machine import decide_join, decide_leave, decide_sync
 from tidelog.plugins.coordinator.classic_groups.members import ClassicGroupMember, GroupAnswer
 from tidelog.plugins.coordinator.classic_groups.records import GenerationChange, tombstone_of
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
@@ -103,20 +103,20 @@ class RegisteredClassicGroup(ClassicMembership):
         self._now_ms = context.runtime.deadlines.now_ms
         self._subscribed: _Subscribed | None = None
 
-    def join(self, request: JoinRequest) -> Joined | Awaitable[Joined]:
+    def classic_join(self, request: JoinRequest) -> Joined | Awaitable[Joined]:
         """Join; the answer comes when the generation begins."""
         _log.debug("%s joins group %r: %s", _name(request), self.group_id, _reason(request.reason))
         reply = WaitingReply[Joined](self._context.replies)
         try:
-            self._carry_out(join(self.group, request, reply, self._now_ms()))
+            self._carry_out(decide_join(self.group, request, reply, self._now_ms()))
             return reply.nowait() or reply.wait()
         finally:
             self._update_timer()
 
-    def sync(self, request: SyncRequest) -> Synced | Awaitable[Synced]:
+    def classic_sync(self, request: SyncRequest) -> Synced | Awaitable[Synced]:
         """Return the member's assignment, once the leader has sent it."""
         reply = WaitingReply[Synced](self._context.replies)
-        write, answers = sync(self.group, request, reply, self._now_ms())
+        write, answers = decide_sync(self.group, request, reply, self._now_ms())
         _hand_out(answers)
         if write is not None:
             return self._write_assignment(write, reply)
@@ -137,23 +137,23 @@ class RegisteredClassicGroup(ClassicMembership):
                 self._update_timer()
         return await reply.wait()
 
-    def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:
+    def classic_heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:
         """Extend a member's session."""
         group = self.group
         timer_ms = group.timer_ms
         try:
-            group.heartbeat(member_id, generation, group_instance_id, self._now_ms())
+            group.heartbeat_received(member_id, generation, group_instance_id, self._now_ms())
         finally:
             if group.timer_ms < timer_ms:
                 self._update_timer()
 
-    async def leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
+    async def classic_leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
         """Remove members; answered when that may be acknowledged."""
         if _log.isEnabledFor(logging.DEBUG):
             for member in members:
                 who = member.member_id or member.group_instance_id
                 _log.debug("%s leaves group %r: %s", who, self.group_id, _reason(member.reason))
-        outcomes, decision = leave(self.group, members, self._now_ms())
+        outcomes, decision = decide_leave(self.group, members, self._now_ms())
         durable = self._carry_out(decision)
         self._update_timer()
         if durable is not None:

@@ -193,17 +193,19 @@ class RegisteredConsumerGroup(ClassicMembership):
         """Compute an assignment in the background if one is due; see `BackgroundAssignment.start_if_due`."""
         return self._assignment.start_if_due(self._present, self._write)
 
-    def join(self, request: JoinRequest) -> Awaitable[Joined]:
+    def classic_join(self, request: JoinRequest) -> Awaitable[Joined]:
         """Join as a member of the classic protocol; an empty group becomes a classic one for that."""
         return self._join(request)
 
     async def _join(self, request: JoinRequest) -> Joined:
         if await self._make_classic(request):
             # That waited for the disk: it may be a consumer group again by now, or its log be gone.
-            joined = self._shared.classic.for_join(request).join(request)
+            joined = self._shared.classic.for_join(request).classic_join(request)
             return joined if isinstance(joined, Joined) else await joined
         context = self._shared.context(self.group_id)
-        answer, durable = await self.change(lambda state: classic_requests.join(state, request, context))
+        answer, durable = await self.change(
+            lambda state: classic_requests.decide_join(state, request, context)
+        )
         member = self.state.members[answer.member_id]
         self._timers.stop(member.member_id, Timer.JOIN)
         self._restart_session(member)
@@ -226,18 +228,20 @@ class RegisteredConsumerGroup(ClassicMembership):
         await wait_for(durable)
         return becomes_classic
 
-    def sync(self, request: SyncRequest) -> Synced:
+    def classic_sync(self, request: SyncRequest) -> Synced:
         """Return the partitions of a member that speaks the classic protocol."""
-        member, answer = classic_requests.sync(self.state, request, self._shared.topics)
+        member, answer = classic_requests.answer_sync(self.state, request, self._shared.topics)
         if isinstance(answer, RebalanceInProgress):
             raise self._expect_rejoin(member, answer)
         self._timers.stop(member.member_id, Timer.SYNC)
         self._restart_session(member)
         return answer
 
-    def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:
+    def classic_heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:
         """Extend the session of a member that speaks the classic protocol."""
-        member, error = classic_requests.heartbeat(self.state, member_id, generation, group_instance_id)
+        member, error = classic_requests.answer_heartbeat(
+            self.state, member_id, generation, group_instance_id
+        )
         self._restart_session(member)
         if self.state.epoch > self.state.assignment_epoch:
             # A member may have left a large group that has no member of the consumer protocol, with whose
@@ -251,7 +255,7 @@ class RegisteredConsumerGroup(ClassicMembership):
         self._timers.start_unless_running(member, Timer.JOIN, member.metadata.rebalance_timeout_ms)
         return error
 
-    async def leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
+    async def classic_leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
         """Remove members, which may speak either protocol."""
         context = self._shared.context(self.group_id)
         outcomes, durable = await self.change(lambda state: departures.leave_group(state, members, context))

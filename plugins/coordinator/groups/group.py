@@ -112,19 +112,19 @@ class ClassicMembership(Group):
     asynchronous.
     """
 
-    def join(self, request: JoinRequest) -> Joined | Awaitable[Joined]:
+    def classic_join(self, request: JoinRequest) -> Joined | Awaitable[Joined]:
         """Add a member, or let one rejoin; see `GroupService.join`."""
         raise NotImplementedError
 
-    def sync(self, request: SyncRequest) -> Synced | Awaitable[Synced]:
+    def classic_sync(self, request: SyncRequest) -> Synced | Awaitable[Synced]:
         """Return a member's assignment; see `GroupService.sync`."""
         raise NotImplementedError
 
-    def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:
+    def classic_heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:
         """Extend the session of a member; see `GroupService.heartbeat`."""
         raise NotImplementedError
 
-    async def leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
+    async def classic_leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
         """Remove members; see `GroupService.leave`."""
         raise NotImplementedError
 

@@ -18,7 +18,7 @@ import trio
 import tidelog.kernel
 import tidelog.plugins
 from tests.plugins.protocol_kafka.apis.client import Client, framed
-from tests.plugins.protocol_kafka.apis.groups import IMPATIENT, stable
+from tests.plugins.protocol_kafka.apis.groups import IMPATIENT, join_request, stable
 from tests.plugins.protocol_kafka.apis.topics import fill, new_topic
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.network import connection
@@ -28,6 +28,7 @@ from tidelog.plugins.protocol_kafka.messages.api import (
     CONSUMER_GROUP_HEARTBEAT,
     FETCH,
     HEARTBEAT,
+    JOIN_GROUP,
     PRODUCE,
 )
 from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -160,6 +161,13 @@ async def classic_heartbeat(broker: Broker) -> bytes:
     return framed(HEARTBEAT, 4, request)
 
 
+async def classic_join(broker: Broker) -> bytes:
+    """Its leader joins again, alone in the group, which begins a generation."""
+    await broker.coordinator.prepare_groups()
+    joined = await stable(Client(broker))
+    return framed(JOIN_GROUP, 9, join_request(joined.member_id, group_id=GROUP))
+
+
 async def consumer_heartbeat(broker: Broker) -> bytes:
     await broker.coordinator.prepare_groups()
     await new_topic(broker, TOPIC)
@@ -190,7 +198,7 @@ async def test_call_path_of_a_warm_request(
     assert path.files <= files, str(path)
 
 
-@pytest.mark.parametrize("prepare", [produce, fetch, consumer_heartbeat])
+@pytest.mark.parametrize("prepare", [produce, fetch, classic_heartbeat, classic_join, consumer_heartbeat])
 async def test_each_method_of_a_warm_request_has_a_name_of_its_own(
     broker: Broker, exchange: Exchange, prepare: Prepare
 ) -> None:

@@ -60,7 +60,7 @@ class ClassicAnswer(NamedTuple, Generic[AnswerT]):
     answer: AnswerT | RebalanceInProgress
 
 
-def join(
+def decide_join(
     group: ConsumerGroup, request: JoinRequest, context: Context
 ) -> Generator[None, None, Decision[Joined]]:
     """Decide about a JoinGroup request, in steps; `group` stays as it is.
@@ -105,7 +105,7 @@ def convert_for_join(
     return Decision(True, (yield from depart(group, [holder.member_id], context)))
 
 
-def sync(group: ConsumerGroup, request: SyncRequest, topics: TopicCatalogue) -> ClassicAnswer[Synced]:
+def answer_sync(group: ConsumerGroup, request: SyncRequest, topics: TopicCatalogue) -> ClassicAnswer[Synced]:
     """Return the member's partitions, encoded as an assignment of its assignor.
 
     Raises:
@@ -124,7 +124,7 @@ def sync(group: ConsumerGroup, request: SyncRequest, topics: TopicCatalogue) -> 
     return ClassicAnswer(member, Synced(request.protocol_type, request.protocol_name, assignment))
 
 
-def heartbeat(
+def answer_heartbeat(
     group: ConsumerGroup, member_id: str, generation: int, instance_id: str | None
 ) -> ClassicAnswer[None]:
     """Return the member, which is alive, and whether it has to rejoin, to revoke partitions or to get some.

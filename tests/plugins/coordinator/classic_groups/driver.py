@@ -18,7 +18,7 @@ from tidelog.kernel.seams.coordination.groups import (
     SyncRequest,
 )
 from tidelog.plugins.coordinator.classic_groups.group import ClassicDecision, ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.machine import join, leave, sync
+from tidelog.plugins.coordinator.classic_groups.machine import decide_join, decide_leave, decide_sync
 from tidelog.plugins.coordinator.classic_groups.records import (
     NO_TIMESTAMP,
     GenerationChange,
@@ -115,7 +115,7 @@ class ClassicGroupDriver:
             knows_member_id_required=id_required,
             knows_skip_assignment=skips,
         )
-        self.carry_out(join(self.group, request, answer, self.now_ms))
+        self.carry_out(decide_join(self.group, request, answer, self.now_ms))
         return answer
 
     def sync(
@@ -139,20 +139,20 @@ class ClassicGroupDriver:
             protocol_name,
             [Assignment(member_id, share) for member_id, share in (shares or {}).items()],
         )
-        self.carry_out(sync(self.group, request, answer, self.now_ms))
+        self.carry_out(decide_sync(self.group, request, answer, self.now_ms))
         return answer
 
     def heartbeat(self, member_id: str, generation: int, instance: str | None = None) -> BrokerError | None:
         """A member is alive; why not, if it is not."""
         try:
-            self.group.heartbeat(member_id, generation, instance, self.now_ms)
+            self.group.heartbeat_received(member_id, generation, instance, self.now_ms)
         except BrokerError as error:
             return error
         return None
 
     def leave(self, *members: LeavingMember) -> list[LeaveOutcome]:
         """Members go."""
-        outcomes, decision = leave(self.group, members, self.now_ms)
+        outcomes, decision = decide_leave(self.group, members, self.now_ms)
         self.carry_out(decision)
         return outcomes
 

@@ -83,7 +83,7 @@ class Members:
         """Let all that joined leave with one request."""
         leaving = [LeavingMember(joined.member_id) for joined in self.joined]
         await trio.lowlevel.checkpoint()
-        await self.coordinator.classic_group().leave(leaving)
+        await self.coordinator.classic_group().classic_leave(leaving)
 
     async def _join(self, member_id: str) -> None:
         self.joined.append(await self.coordinator.join(member_id=member_id))
@@ -152,7 +152,7 @@ async def test_an_assignment_of_many_members_is_dropped_if_a_rebalance_begins_wh
         for _ in range(3):
             await trio.lowlevel.checkpoint()
         assert members.state() is GroupState.COMPLETING_REBALANCE
-        await members.coordinator.classic_group().leave([LeavingMember(other.member_id)])
+        await members.coordinator.classic_group().classic_leave([LeavingMember(other.member_id)])
     assert (members.refused, members.synced) == (1, [])
     assert members.state() is GroupState.PREPARING_REBALANCE
     assert members.coordinator.log.batches == []

@@ -29,7 +29,7 @@ from tidelog.kernel.seams.coordination.groups import (
     JoinRequest,
     LeavingMember,
 )
-from tidelog.plugins.coordinator.classic_groups.machine import NEW_MEMBER_TIMEOUT_MS, join
+from tidelog.plugins.coordinator.classic_groups.machine import NEW_MEMBER_TIMEOUT_MS, decide_join
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 
@@ -415,7 +415,7 @@ class TestStaticMembers:
         before, answer = driver.group.snapshot(), Answer[Joined]()
         protocols = [GroupProtocol("range", b"new")]
         request = JoinRequest(GROUP, "", CONSUMER, protocols, 1, 1, group_instance_id="b")
-        decision = join(driver.group, request, answer, driver.now_ms)
+        decision = decide_join(driver.group, request, answer, driver.now_ms)
         assert driver.group.snapshot() == before
         assert driver.group.members.by_instance["b"] == old.member_id
         assert answer.waits

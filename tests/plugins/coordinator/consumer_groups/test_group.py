@@ -178,7 +178,7 @@ def test_change_of_one_member_reads_no_others(change: str) -> None:
     elif change == "joins as a classic one":
         protocols = [GroupProtocol("range", subscription("t"))]
         request = JoinRequest("g", "new", "consumer", protocols, 1, 1)
-        run_to_end(classic_requests.join(group, request, driver.context()))
+        run_to_end(classic_requests.decide_join(group, request, driver.context()))
     else:
         client_id = "c" if change == "has another client id" else ""
         driver.heartbeat("m0", 1, client_id=client_id)

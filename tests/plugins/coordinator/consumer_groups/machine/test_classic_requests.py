@@ -46,7 +46,7 @@ class ClassicMemberDriver(ConsumerGroupDriver):
     def classic_join(self, **rest: object) -> Joined:
         """Join, or join again; the fields are those of `JoinRequest`."""
         request = attrs.evolve(JOIN, **rest)  # type: ignore[arg-type]
-        answer, draft = run_to_end(classic_requests.join(self.group, request, self.context()))
+        answer, draft = run_to_end(classic_requests.decide_join(self.group, request, self.context()))
         assert draft is not None
         self.carry_out(draft)
         return answer
@@ -54,7 +54,7 @@ class ClassicMemberDriver(ConsumerGroupDriver):
     def sync(self, generation: int, **rest: object) -> list[int]:
         """The partitions of `t` that the member is given."""
         request = attrs.evolve(SyncRequest(GROUP, "old", generation), **rest)  # type: ignore[arg-type]
-        _, answer = classic_requests.sync(self.group, request, self.topics)
+        _, answer = classic_requests.answer_sync(self.group, request, self.topics)
         if isinstance(answer, RebalanceInProgress):
             raise answer
         return [
@@ -66,7 +66,7 @@ class ClassicMemberDriver(ConsumerGroupDriver):
     def check_settled(self) -> None:
         """What a heartbeat of the member would be told."""
         epoch = self.group.members["old"].current.epoch
-        _, error = classic_requests.heartbeat(self.group, "old", epoch, None)
+        _, error = classic_requests.answer_heartbeat(self.group, "old", epoch, None)
         if error is not None:
             raise error
 
