@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tidelog.plugins.client.producer.hashing import murmur2
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -22,7 +24,6 @@ Hashes = npt.NDArray[np.uint32]
 _SEED: Final = 0x9747B28C
 _MULTIPLIER: Final = 0x5BD1E995
 _SHIFT: Final = 24
-_MASK: Final = 0xFFFFFFFF
 _POSITIVE: Final = 0x7FFFFFFF
 _FEW_KEYS: Final = 32
 """From so few on, hashing each key on its own takes less time than one step in all of them."""
@@ -30,7 +31,7 @@ _FEW_KEYS: Final = 32
 
 def key_partitions(keys: pa.BinaryArray, partitions: int) -> Column:
     """Return the partition of each key; that of a null key has no meaning."""
-    return (murmur2(keys) & np.uint32(_POSITIVE)).astype(np.int64) % partitions
+    return (murmur2_of_each(keys) & np.uint32(_POSITIVE)).astype(np.int64) % partitions
 
 
 def sticky_partitions(sizes: Column, partitions: int, first: int, run_bytes: int) -> Column:
@@ -42,7 +43,7 @@ def sticky_partitions(sizes: Column, partitions: int, first: int, run_bytes: int
     return (runs + first) % partitions
 
 
-def murmur2(keys: pa.BinaryArray) -> Hashes:
+def murmur2_of_each(keys: pa.BinaryArray) -> Hashes:
     """Return the murmur2 hash of each value, with the seed of Kafka's producers."""
     data, starts, sizes = binary_layout(keys)
     hashes = (np.uint32(_SEED) ^ sizes.astype(np.uint32)).astype(np.uint32)
@@ -54,10 +55,11 @@ def murmur2(keys: pa.BinaryArray) -> Hashes:
         hashes[active] = hashes[active] * np.uint32(_MULTIPLIER) ^ _mixed(word)
         position += 4
         active = active[left[active] * 4 > position]
+    hashes = _finished(_add_rest(hashes, data, starts, sizes))
     for index in active.tolist():
-        first, last = int(starts[index]) + position, int(starts[index] + 4 * left[index])
-        hashes[index] = _hash_words(int(hashes[index]), words[first:last:4].tolist())
-    return _finished(_add_rest(hashes, data, starts, sizes))
+        first = int(starts[index])
+        hashes[index] = murmur2(data[first : first + int(sizes[index])].tobytes())
+    return hashes
 
 
 def binary_layout(keys: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], Column, Column]:
@@ -80,14 +82,6 @@ def _mixed(word: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     word = word * np.uint32(_MULTIPLIER)
     word ^= word >> np.uint32(_SHIFT)
     return word * np.uint32(_MULTIPLIER)
-
-
-def _hash_words(value: int, words: list[int]) -> int:
-    for word in words:
-        word = word * _MULTIPLIER & _MASK
-        word ^= word >> _SHIFT
-        value = (value * _MULTIPLIER & _MASK) ^ (word * _MULTIPLIER & _MASK)
-    return value
 
 
 def _add_rest(hashes: Hashes, data: npt.NDArray[np.uint8], starts: Column, sizes: Column) -> Hashes:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as murmur2_of_kafka_python
 
 from tests.tables import for_each
-from tidelog.plugins.spark_sink.writer.partitioning import key_partitions, murmur2, sticky_partitions
+from tidelog.plugins.spark_sink.writer.partitioning import key_partitions, murmur2_of_each, sticky_partitions
 
 KEYS = st.lists(st.none() | st.binary(max_size=40) | st.binary(min_size=100, max_size=300), max_size=80)
 
@@ -26,12 +26,12 @@ KEYS = st.lists(st.none() | st.binary(max_size=40) | st.binary(min_size=100, max
     ],
 )
 def test_murmur2_is_that_of_kafkas_producers(key: bytes, expected: int) -> None:
-    assert murmur2(pa.array([key])).astype(np.int32).tolist() == [expected]
+    assert murmur2_of_each(pa.array([key])).astype(np.int32).tolist() == [expected]
 
 
 @given(keys=KEYS, first=st.integers(0, 3))
 def test_murmur2_hashes_many_keys_of_any_size_at_once(keys: list[bytes | None], first: int) -> None:
-    hashes = murmur2(pa.array([*keys, b"last"], pa.binary()).slice(first))
+    hashes = murmur2_of_each(pa.array([*keys, b"last"], pa.binary()).slice(first))
     for key, found in zip([*keys, b"last"][first:], hashes.tolist(), strict=True):
         if key is not None:
             assert found == murmur2_of_kafka_python(key) & 0xFFFFFFFF
@@ -51,7 +51,7 @@ def test_sticky_partitions_change_after_so_many_bytes() -> None:
 @for_each(("count", "first"), [(1, 0), (32, 0), (33, 0), (34, 1), (400, 3)])
 def test_murmur2_hashes_more_keys_than_are_hashed_one_by_one(count: int, first: int) -> None:
     keys = [bytes((number * 31 + place * 7) % 256 for place in range(number % 90)) for number in range(count)]
-    hashes = murmur2(pa.array(keys, pa.binary()).slice(first)).tolist()
+    hashes = murmur2_of_each(pa.array(keys, pa.binary()).slice(first)).tolist()
     assert hashes == [murmur2_of_kafka_python(key) & 0xFFFFFFFF for key in keys[first:]]
 
 
@@ -59,4 +59,4 @@ def test_key_partitions_of_null_and_empty_keys_exist() -> None:
     keys = pa.array([None, b"", None], pa.binary())
     assert all(0 <= each < 7 for each in key_partitions(keys, 7).tolist())
     assert key_partitions(pa.array([b""]), 7).tolist() == [(murmur2_of_kafka_python(b"") & 0x7FFFFFFF) % 7]
-    assert murmur2(pa.array([], pa.binary())).tolist() == []
+    assert murmur2_of_each(pa.array([], pa.binary())).tolist() == []
