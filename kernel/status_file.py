@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tidelog.kernel import disk
-from tidelog.kernel.config.directories import data_directories
+from tidelog.kernel.config.paths import data_directories
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config

@@ -9,13 +9,31 @@ from typing import Any, TypeVar
 
 import click
 
-from tidelog.kernel.cli.paths import LocalPath
+from tidelog.kernel.config.paths import check_local_path
 from tidelog.kernel.config.sources import Sources, read_sources
 
 CONFIG_VARIABLE = "TIDELOG_CONFIG"
 DEBUG_VARIABLE = "TIDELOG_DEBUG"
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+class LocalPath(click.Path):
+    """A path of this machine: what has a scheme, such as `s3://bucket/x`, is refused."""
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Return the path.
+
+        Raises:
+            click.BadParameter: it has a scheme, or is not what `click.Path` expects.
+        """
+        try:
+            check_local_path(os.fspath(value))
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def config_options(command: CommandT) -> CommandT:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.kernel.cli.options import config_options, sources_of
-from tidelog.kernel.cli.paths import LocalPath
+from tidelog.kernel.cli.options import LocalPath, config_options, sources_of
 from tidelog.kernel.config import keys
 from tidelog.kernel.garbage_collection import rare_collections
 

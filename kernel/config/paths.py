@@ -1,16 +1,25 @@
-"""Paths of this machine, which a URI is not: `s3://bucket/x` would be a folder in the working directory."""
+"""Paths in the configuration: of this machine, which a URI is not, and where the storage has its files.
+
+`s3://bucket/x` would be a folder in the working directory.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Final, TypeVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import attrs
 
 from tidelog.kernel.config.types import ValueType
 
+if TYPE_CHECKING:
+    from tidelog.kernel.config.config import Config
+
 T = TypeVar("T")
 
+_DIRECTORY_KEYS: Final = ("log.dirs", "log.dir")
+"""The first one that is set counts, whichever plugin the storage is: its keys have the names of Kafka's."""
 _SCHEME: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
@@ -51,3 +60,13 @@ def _check_each(value: object) -> None:
     paths = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
     for path in paths:
         check_local_path(str(path))
+
+
+def data_directories(config: Config) -> tuple[Path, ...]:
+    """Return the data directories, absolute, in the order of the configuration; none without files."""
+    for name in _DIRECTORY_KEYS:
+        key = config.keys.find(name, "broker")
+        directories = cast("tuple[str, ...] | None", config[key]) if key is not None else None
+        if directories:
+            return tuple(Path(text).absolute() for text in directories)
+    return ()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from tidelog.kernel.cli.paths import LocalPath
+from tidelog.kernel.cli.options import LocalPath
 from tidelog.plugins.spark_sink.required import SparkNotUsable, require_spark
 
 _EPILOG = """\b

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tidelog.kernel.cli.paths import LocalPath
+from tidelog.kernel.cli.options import LocalPath
 from tidelog.plugins.spark_sink.load.times import timestamp_ms
 from tidelog.plugins.spark_sink.required import SparkNotUsable, require_spark
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import trio
 
-from tidelog.kernel.config.directories import data_directories
 from tidelog.kernel.config.listeners import format_address
+from tidelog.kernel.config.paths import data_directories
 from tidelog.kernel.errors import ConfigError, TidelogError
 from tidelog.kernel.seams.sinks import SinkContext, SinkFeed
 from tidelog.plugins.spark_sink.pipelines.checks import pipeline_of

@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.kernel.config.bundle import BUNDLE
+from tests.kernel.config.bundle import BUNDLE, bundle_config
 from tests.tables import for_each
 from tidelog.kernel.cli import serve
-from tidelog.kernel.config.paths import check_local_path, scheme_of
+from tidelog.kernel.config import Config
+from tidelog.kernel.config.paths import check_local_path, data_directories, scheme_of
 
 
 @for_each(
@@ -62,3 +63,22 @@ def test_options_of_serve_have_no_scheme(
         serve.command.main([option, "s3://bucket/x"], standalone_mode=False)
     assert "the scheme s3 cannot be served: name a path of this machine" in raised.value.format_message()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("settings", "directories"),
+    [
+        ({"log.dirs": "/a,b"}, ["/a", "b"]),
+        ({"log.dir": "c"}, ["c"]),
+        ({"log.dirs": "/a", "log.dir": "c"}, ["/a"]),
+    ],
+)
+def test_data_directories_are_absolute(
+    settings: dict[str, str], directories: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert data_directories(bundle_config(settings)) == tuple(tmp_path / each for each in directories)
+
+
+def test_there_are_no_data_directories_without_keys_for_them() -> None:
+    assert data_directories(Config.from_mapping({})) == ()
