@@ -47,19 +47,19 @@ class PartitionQueue:
         retry_at: nothing is sent before that time
         failures: attempts that failed since the last success
         is_encoding: a thread compresses the first batch
-        acked_sequence: the sequence number after the last batch that the broker has acknowledged
+        is_known: the broker has a batch with these numbers
         next_sequence: the one that the next new batch gets
         producer_id: whose sequence numbers they are, with `epoch`; -1 before the first batch
         needs_epoch: a batch failed, so that the numbers after it need a new epoch
     """
 
     __slots__ = (
-        "acked_sequence",
         "batches",
         "epoch",
         "failures",
         "in_flight",
         "is_encoding",
+        "is_known",
         "needs_epoch",
         "next_sequence",
         "open",
@@ -76,9 +76,9 @@ class PartitionQueue:
         self.retry_at = 0.0
         self.failures = 0
         self.is_encoding = False
+        self.is_known = False
         self.producer_id = -1
         self.epoch = -1
-        self.acked_sequence = 0
         self.next_sequence = 0
         self.needs_epoch = False
 

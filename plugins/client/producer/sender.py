@@ -219,7 +219,9 @@ class BatchSender:
             return False
         if not queue.in_flight or not self._acks:
             return True
-        if not self._numbers.is_enabled:
+        # A broker takes any number of a producer that it does not know: if the first batch of a partition is
+        # refused, as while a topic is new, it would append the second one in its place.
+        if not self._numbers.is_enabled or not queue.is_known:
             return False
         if len(queue.in_flight) >= self._most_in_flight:
             return False
@@ -401,7 +403,7 @@ class BatchSender:
             return
         queue.failures = 0
         queue.retry_at = 0.0
-        self._numbers.acknowledged(queue, batch)
+        self._numbers.acknowledged(queue)
         if batch.is_done:
             return
         self._accumulator.release(batch)

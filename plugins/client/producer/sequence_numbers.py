@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.plugins.client.batches import NO_PRODUCER, ProducerStamp
 from tidelog.plugins.client.errors import DeliveryInDoubt
+from tidelog.plugins.client.producer.accumulator import is_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,14 +70,14 @@ class SequenceNumbers:
             return NO_PRODUCER
         return ProducerStamp(queue.producer_id, queue.epoch, batch.sequence, self.is_transactional)
 
-    def acknowledged(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Record that the broker has a batch, and so all that were sent before."""
+    def acknowledged(self, queue: PartitionQueue) -> None:
+        """Record that the broker has a batch of the partition with these numbers."""
         if self.is_enabled:
-            queue.acked_sequence = (batch.sequence + batch.sent_records) & _SEQUENCE_MASK
+            queue.is_known = True
 
     def is_lowest(self, queue: PartitionQueue, batch: Batch) -> bool:
-        """Return whether all batches before this one are acknowledged."""
-        return batch.sequence == queue.acked_sequence
+        """Return whether no batch before this one is still to be acknowledged."""
+        return not any(is_before(each, batch) for each in (*queue.in_flight, *queue.batches))
 
     def failed(self, queue: PartitionQueue, batch: Batch) -> None:
         """Record that a batch failed for good: its number is not sent again, so those after it cannot be."""
@@ -104,6 +105,6 @@ class SequenceNumbers:
         """Begin a partition at 0, with the producer id and epoch at its next batch."""
         for batch in queue.batches:
             batch.sequence = _NONE
-        queue.needs_epoch = False
-        queue.acked_sequence = queue.next_sequence = 0
+        queue.needs_epoch = queue.is_known = False
+        queue.next_sequence = 0
         queue.producer_id = queue.epoch = _NONE

@@ -59,7 +59,9 @@ class FakePartition:
                         return ErrorCode.NONE, offset
             elif self.producer[0] == header.producer_id and header.producer_epoch < self.producer[1]:
                 return ErrorCode.INVALID_PRODUCER_EPOCH, -1
-            if header.base_sequence != (self.next_sequence if known else 0):
+            # As Kafka does, a producer that is not known may begin with any number.
+            is_first = self.producer[0] != header.producer_id
+            if not is_first and header.base_sequence != (self.next_sequence if known else 0):
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
             if not known:
                 self.recent.clear()
@@ -235,5 +237,8 @@ class FakeProducer:
     def flush(self) -> None:
         """Wait for everything that was sent."""
         batches = self.core.begin_flush()
-        self.run(lambda: all(batch.is_done for batch in batches))
+        # Records that waited for metadata have moved to other batches by then.
+        self.run(
+            lambda: all(batch.is_done and all(each.is_done for each in batch.moved_to) for batch in batches)
+        )
         self.core.end_flush()

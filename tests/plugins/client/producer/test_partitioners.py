@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer as LibrdkafkaProducer
 
+from tests.clients.java_programs import run_inside_kafka
 from tests.plugins.client.producer.fake_cluster import FakeCluster, FakeProducer
 from tests.plugins.client.producer.test_real_producers import new_topic
 from tests.tables import for_each
@@ -43,6 +44,12 @@ def test_partitions_of_keys_are_librdkafka_s(shared_tidelog: str, partitioner: s
     with Producer(shared_tidelog, partitioner=partitioner) as ours:
         sent = [(key, ours.send(topic, b"", key)) for key in keys()[:500]]
         assert {key: delivery.result().partition for key, delivery in sent}.items() <= theirs.items()
+
+
+def test_partitions_of_keys_are_those_of_the_java_client() -> None:
+    lines = "".join(f"{key.hex()}\n" for key in keys())
+    theirs = run_inside_kafka("Partitions", [str(PARTITIONS)], lines).split()
+    assert [str(murmur2_partition(key, PARTITIONS)) for key in keys()] == theirs
 
 
 def sent_to(partitioner: Any, count: int = 700, key: bytes | None = None) -> Counter[int]:

@@ -267,3 +267,14 @@ def test_a_batch_has_what_was_settled(clusters: list[FakeCluster]) -> None:
     header = parse_header(request.topic_data[0].partition_data[0].records or b"")
     assert (request.acks, request.timeout_ms, header.codec) == (-1, 30_000, 3)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (101, 0, 0)
+
+
+def test_the_first_batch_of_a_partition_is_acknowledged_before_the_next_is_sent(
+    clusters: list[FakeCluster],
+) -> None:
+    clusters.append(FakeCluster(1, ["refuse"]))
+    producer = FakeProducer(clusters[-1], batch_num_messages=2)
+    for number in range(6):
+        producer.send(b"%d" % number)
+    producer.flush()
+    assert values(producer) == [b"%d" % number for number in range(6)]
