@@ -99,14 +99,19 @@ class Scanner:
         self.is_stuck = True
         try:
             while index < stop and start < size and headers_left > 0:
+                # If the data ends within the length, or that is too long, no end is known.
                 end = 0
                 folded: i64 = data[start]
                 position = start + 1
                 if folded >= _MORE:
                     folded, position = _varint(data, start)
                 end = position + (folded >> 1)
+                # Folded, an odd number is a negative one. From here on only headers are compared with `end`
+                # on the way: a field that reaches beyond it shows in `position`, and one that reaches beyond
+                # the data in an IndexError.
                 if end > size or folded & 1 or end - position > most_bytes:
                     break
+                # Behind the attributes, of which Kafka uses no bit.
                 delta: i64 = data[position + 1]
                 if delta < _MORE:
                     delta, position = (delta >> 1) ^ -(delta & 1), position + 2
@@ -115,6 +120,8 @@ class Scanner:
                 if delta > newest:
                     if delta > most:
                         break
+                    # It counts even if the record fails below: it is scanned again then, or its batch is
+                    # refused.
                     newest = delta
                 if delta < least and delta != absent:
                     break
@@ -140,6 +147,8 @@ class Scanner:
                         headers, headers_start = _varint(data, position - 1)
                     position = self._after_headers(data, headers_start, headers, end)
                     headers_left -= headers >> 1
+                # The offset delta is still folded: as a number that is not negative it is twice what it
+                # stands for.
                 if position != end or (counts and offset != index << 1) or (needs_key and key & 1):
                     break
                 if fields is not None:
@@ -147,6 +156,7 @@ class Scanner:
                     _note(fields, key_start, _size(key), value_start, _size(value))
                     write_i64_le(fields, headers_start)
                     write_i64_le(fields, headers >> 1)
+                # Only a record that has passed: one that is cut is scanned again from its first byte on.
                 start, index = end, index + 1
             else:
                 self.is_stuck = False
@@ -165,6 +175,7 @@ class Scanner:
             position += 1
             if size >= _MORE:
                 size, position = _varint(data, position - 1)
+            # Of a header the key cannot be null, only the value.
             if size & 1:
                 return -1
             position += size >> 1
@@ -193,6 +204,7 @@ def scanner_of(
     """
     least, most = max(oldest_ms - base_timestamp, LEAST_DELTA), min(newest_ms - base_timestamp, MOST_DELTA)
     if least > MOST_DELTA or most < LEAST_DELTA:
+        # No delta of 64 bits leads to an allowed timestamp: these are bounds that none lies between.
         least, most = MOST_DELTA, LEAST_DELTA
     absent = as_java_adds(NO_TIMESTAMP, -base_timestamp)
     return Scanner(least, most, absent, keys_required, True, most_headers, most_bytes)
@@ -300,6 +312,7 @@ def _varint(data: bytes, position: i64) -> tuple[i64, i64]:
         position += 1
         byte = data[position]
         folded |= (byte & _BITS) << shift
+    # The fifth byte has bits that do not fit into Java's `int`, which drops them.
     return folded & _32_BITS, position + 1
 
 
@@ -319,5 +332,7 @@ def _varlong(data: bytes, position: i64) -> tuple[i64, i64]:
         position += 1
         if byte >= _MORE:
             raise IndexError("a varlong is too long")
+        # The 64th bit, which `folded` has no room for as a number that is not negative. Java's `long` drops
+        # the others of the tenth byte.
         magnitude |= (byte & 1) << 62
     return magnitude ^ -(folded & 1), position

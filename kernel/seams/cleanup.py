@@ -191,6 +191,7 @@ def _check_deletion(offset: int, log: LogView, *, roll: bool) -> None:
 
 def _check_rewrite(rewrite: Rewrite, log: LogView) -> None:
     until = rewrite.until
+    # At the first one nothing would lie below it; and the active one, which is the last, never does.
     if until not in [segment.base_offset for segment in log.segments[1:]]:
         raise BadPlan(f"it rewrites up to {until}, where no segment begins after the first")
     decided = min(log.last_stable_offset, log.high_watermark)

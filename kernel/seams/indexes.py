@@ -272,6 +272,7 @@ class SegmentIndexBase(ABC):
     def resize(self, max_bytes: int) -> None:
         """Count entries as Kafka's files would hold them."""
         self.max_positions = max_bytes // OFFSET_ENTRY_BYTES
+        # One less, as in Kafka: `close` adds the segment's largest timestamp, for which there has to be room.
         self.max_times = max_bytes // TIME_ENTRY_BYTES - 1
 
     def make_room(self) -> None:  # noqa: B027 - a default, not left out

@@ -60,7 +60,9 @@ class MetadataStoreBase:
         for name, title in _OPTIONAL.items():
             if getattr(delta, name) and name not in self.stored:
                 raise StorageError(f"the metadata store {type(self).__name__} stores no {title}")
+        # One at a time, and delivered in this order: each image is made of the one before.
         async with self._committing:
+            # What is durable has to become the image, whether or not the client that wants it is still there.
             with trio.CancelScope(shield=True):
                 if delta.features:
                     delta = attrs.evolve(delta, features_epoch=self.image.features_epoch + 1)

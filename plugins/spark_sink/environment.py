@@ -46,5 +46,6 @@ def prepare_spark() -> Java:
     java, variables = spark_environment()
     os.environ.update(variables)
     if "PYTHONPATH" in variables and str(_DISCOVERY) not in sys.path:
+        # The variable is for the processes that Spark starts: this one has read it at its own start.
         sys.path.append(str(_DISCOVERY))
     return java

@@ -49,6 +49,8 @@ class ForwardingStorage:
 
     def __init__(self, wrapped: Storage) -> None:
         self.wrapped = wrapped
+        # What `wrap` returns is unknown to the wrapped storage, which gets back the stores that it has
+        # opened.
         self._inner: dict[TopicPartition, PartitionStore] = {}
 
     def wrap(self, partition: TopicPartition, store: PartitionStore) -> PartitionStore:

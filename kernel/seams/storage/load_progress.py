@@ -25,6 +25,7 @@ class LogLoadProgress:
     @property
     def remaining_logs(self) -> Mapping[str, int]:
         """Log directory → logs of it that are not open yet."""
+        # A copy: threads count on while it is read.
         return dict(self._logs)
 
     @property

@@ -83,6 +83,8 @@ def _parts_of(region: FileRegion) -> list[bytes]:
     while position < end:
         part = os.pread(fd, end - position, position)
         if not part:
+            # Another program has truncated the file. Not EIO, by which a storage would take its directory for
+            # failed.
             raise OSError(errno.ENODATA, f"a file ended at byte {position}, {end - position} bytes too early")
         parts.append(part)
         position += len(part)

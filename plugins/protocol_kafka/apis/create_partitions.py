@@ -26,6 +26,7 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
     pace = Pace()
     wanted = 0
     for name in times:
+        # One that is repeated is refused below, and adds nothing.
         wanted += _wanted(context, first[name]) if times[name] == 1 else 0
         await pace.turn()
     too_many = _too_many(wanted) if wanted > MAX_PARTITIONS_PER_REQUEST else None
@@ -40,6 +41,7 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
     if not request.validate_only:
         growing = [(name, first[name].count) for name, refusal in outcomes.items() if refusal is None]
         grown = await context.broker.controller.create_partitions(growing)
+        # Other requests were served since the check, so that the controller may refuse what that did not.
         outcomes |= {name: error for (name, _), error in zip(growing, grown, strict=True)}
     results: list[CreatePartitionsTopicResult] = []
     for name, outcome in outcomes.items():

@@ -35,6 +35,7 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
     first: dict[object, DeleteTopicState] = {}
     pace = Pace()
     for topic in asked:
+        # A topic that is named by its name and by its id is repeated, too.
         meant = _meant(context, topic)
         times[meant] += 1
         first.setdefault(meant, topic)

@@ -55,6 +55,7 @@ def handle(
 
 
 def _every_partition(context: RequestContext) -> Iterator[ElectLeadersTopicPartitions]:
+    # Over a copy, see `Topics`: topics may come and go between the steps.
     for topic in context.broker.topics:
         yield ElectLeadersTopicPartitions(topic=topic.name, partitions=list(range(len(topic.partitions))))
 

@@ -94,6 +94,7 @@ def _refused(request: JoinGroupRequest, error: BrokerError, version: int) -> Joi
     if isinstance(error, MemberIdRequired):
         member_id = error.member_id
     elif isinstance(error, GroupMaxSizeReached):
+        # The group has removed it, if it was a member: as in Kafka it joins as a new one.
         member_id = NO_MEMBER_ID
     return JoinGroupResponse(
         error_code=error_code(error),

@@ -25,6 +25,7 @@ async def handle(context: RequestContext, request: LeaveGroupRequest) -> LeaveGr
     answers: list[MemberResponse] = []
     pace = Pace()
     try:
+        # At least once: the group's errors come without any member, too.
         for start in range(0, max(len(request.members), 1), LEAVING_AT_ONCE):
             leaving = [
                 LeavingMember(member.member_id, member.group_instance_id, member.reason)

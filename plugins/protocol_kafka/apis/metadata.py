@@ -82,6 +82,7 @@ def _topics(
     """Return the result for each topic, still without partitions, and the topic if it exists."""
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
     if everything:
+        # `Topics` iterates over a copy: topics may come and go between the steps.
         return ((_found(topic, operations), topic) for topic in context.broker.topics)
     creates = request.allow_auto_topic_creation and context.broker.config[keys.AUTO_CREATE_TOPICS_ENABLE]
     each_once: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}

@@ -128,6 +128,7 @@ async def _answer_when_durable(
         try:
             await outcome.wait()
         except BrokerError as error:
+            # What was refused before the write keeps its own error.
             errors = [refusal or error for refusal in errors]
     return _answer(request, refused, iter(errors))
 

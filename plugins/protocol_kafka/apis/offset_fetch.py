@@ -155,6 +155,7 @@ def _known_topics(
     ]
     known: dict[int, FetchedTopic] = {}
     if not topics:
+        # For its checks alone: the group's errors come without any topic, too.
         _some_known_topics(context, group, require_stable)
     for some in slices(topics, "partition_indexes"):
         part = copy.copy(group)

@@ -129,6 +129,8 @@ async def _commit(
     if version >= IMPLICIT_SINCE:
         await coordinator.prepare_groups()
         await coordinator.transactions.add_offsets(name, producer, group_id, version=EPOCH_PER_TRANSACTION)
+    # No trio checkpoint lies between this and the pending offsets: the transaction cannot end in between, and
+    # leave them behind.
     coordinator.transactions.verify_offsets(name, producer, group_id)
     commit = OffsetCommit(
         group_id=group_id,

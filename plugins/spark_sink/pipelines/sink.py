@@ -68,6 +68,7 @@ class PipelineSink:
         """Report news to the process once its query runs, and stop it with the broker."""
         await self._wait_started(feed)
         async for _ in feed:
+            # What the process has reported may be of partitions that the feed has added only now.
             self._note_delivered(feed)
             await driver.write(NEWS)
         await driver.write(STOP)
@@ -112,6 +113,7 @@ class PipelineSink:
         ids = self._position.get("$topics", {})
         for (topic, partition), log in feed.logs.items():
             offset = self._position.get(topic, {}).get(str(partition))
+            # The position may be that of an earlier topic of the name.
             if offset is not None and ids.get(topic, str(log.topic_id)) == str(log.topic_id):
                 log.delivered(offset)
 

@@ -48,6 +48,8 @@ def tasks_for(
     if min_partitions is None or len(bounded) >= min_partitions:
         return bounded
     total = sum(each.size for each in bounded)
+    # A range gets one task however small it is. The others share the tasks that are left, so that all
+    # together are about as many as are wanted.
     small = {each for each in bounded if _share(each.size, total, min_partitions) == 1}
     rest = total - sum(each.size for each in small)
     wanted = min_partitions - len(small)
@@ -68,6 +70,7 @@ def limited(limit: int, start: Positions, latest: Positions) -> dict[TopicPartit
     if total <= limit:
         return dict(latest)
     return {
+        # The end of a log that has become shorter goes on as it is: `ranges_between` finds the loss by it.
         part: start[part] + min(size, max(math.floor(limit * size / total), 1)) if size > 0 else latest[part]
         for part, size in sizes.items()
     }

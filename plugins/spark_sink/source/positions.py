@@ -53,6 +53,7 @@ def parse_positions(option: str, text: str, *, least: int) -> dict[TopicPartitio
         found = from_json(without_fields(json.loads(text)))
     except (AttributeError, TypeError, ValueError):
         found = {}
+    # Not `isinstance`: to Python `true` is an int.
     values_fit = all(type(value) is int and least <= value <= MOST_OFFSET for value in found.values())
     if not found or not values_fit or any(partition.partition < 0 for partition in found):
         raise InvalidOption(

@@ -56,6 +56,7 @@ def murmur2_of_each(keys: pa.BinaryArray) -> Hashes:
         position += 4
         active = active[left[active] * 4 > position]
     hashes = _finished(_add_rest(hashes, data, starts, sizes))
+    # From their first bytes on: what the steps have made of these keys is not used.
     for index in active.tolist():
         first = int(starts[index])
         hashes[index] = murmur2(data[first : first + int(sizes[index])].tobytes())

@@ -96,6 +96,7 @@ def _timestamps(batch: pa.RecordBatch) -> Column:
     if column is None:
         return np.full(batch.num_rows, ANY_TIMESTAMP, np.int64)
     if pa.types.is_floating(column.type):
+        # Not `safe`, which refuses fractions of a millisecond.
         in_ms = _compute.multiply(column, float(_MS_PER_S)).cast(pa.int64(), safe=False)
     else:
         in_us = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
