@@ -70,7 +70,7 @@ def limited(limit: int, start: Positions, latest: Positions) -> dict[TopicPartit
     if total <= limit:
         return dict(latest)
     return {
-        # The end of a log that has become shorter goes on as it is: `ranges_between` finds the loss by it.
+        # The end of a log that has become shorter stays as it is: `ranges_between` finds the loss by it.
         part: start[part] + min(size, max(math.floor(limit * size / total), 1)) if size > 0 else latest[part]
         for part, size in sizes.items()
     }
