@@ -237,7 +237,6 @@ class LogDirectory:
         except OSError as error:
             if not disk.is_full(error):
                 raise
-            self._forgetting_owed = True
             self.services.disk_failed(error)
 
     def write_owed(self) -> None:
@@ -248,10 +247,12 @@ class LogDirectory:
         """
         if self._forgetting_owed:
             self._write_forgotten()
-            self._forgetting_owed = False
 
     def _write_forgotten(self) -> None:
         with self._writing:
+            # Under the lock, and until all is written: what one thread is refused must not count as written
+            # by another one, nor what is still being written.
+            self._forgetting_owed = True
             for name, offsets in self._checkpoints():
                 gone = offsets.keys() - self.folders - self._arriving.keys()
                 if gone and not self._released:
@@ -259,6 +260,7 @@ class LogDirectory:
                     write_checkpoint(self.path / name, kept)
                     for partition in gone:
                         del offsets[partition]
+            self._forgetting_owed = False
 
     def _checkpoints(self) -> Sequence[tuple[str, dict[TopicPartition, int]]]:
         """Return the name and the content of each checkpoint."""

@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from tests.metadata_changes import topics_of
+from tests.plugins.storage_file.between_lines import between_lines
 from tests.plugins.storage_file.files import CLEAN_MARK, eventually
 from tidelog.kernel import disk
 from tidelog.kernel.broker import Broker
@@ -19,6 +20,7 @@ from tidelog.kernel.errors import StorageError
 from tidelog.kernel.leader_epochs import CHECKPOINT_NAME
 from tidelog.kernel.log import Isolation, UnifiedLog
 from tidelog.kernel.seams.controller import TopicSpec
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.storage_file.directories.checkpoints import RECOVERY_POINT_CHECKPOINT
@@ -231,6 +233,39 @@ async def test_write_forgotten_on_a_full_disk_is_owed_before_a_topic_gets_the_na
         failing.recover()
         await broker.topics.create(TopicSpec("t", 1))
         assert "t 0" not in checkpoint.read_text()
+
+
+async def test_write_forgotten_that_is_refused_while_another_ends_is_owed(
+    settings: dict[str, object], failing: FailingDisk, tmp_path: Path
+) -> None:
+    settings["log.flush.offset.checkpoint.interval.ms"] = 0
+    settings["log.flush.start.offset.checkpoint.interval.ms"] = 0
+    checkpoint = tmp_path / "d" / RECOVERY_POINT_CHECKPOINT
+    async with running_broker(settings) as broker:
+        for name in "tu":
+            await (await with_topic(broker, name)).flush()
+        (directory,) = broker.storage._directories  # type: ignore[attr-defined]
+        assert isinstance(directory, LogDirectory)
+        directory.write_recovery_points()
+        failing.refuse(errno.ENOSPC, ["open_file"], paths=lambda path: path.endswith(disk.TEMPORARY_SUFFIX))
+        await broker.topics.delete("t")
+        failing.recover()
+
+        def refuse_the_other() -> None:
+            """As another thread that comes between two lines."""
+            partition = TopicPartition("u", 0)
+            is_locked = directory._writing.locked()  # pyright: ignore[reportPrivateUsage]
+            if not is_locked and partition in directory.folders and "t 0" not in checkpoint.read_text():
+                directory.folders.remove(partition)
+                failing.refuse(errno.ENOSPC, ["open_file"])
+                directory.write_forgotten()
+                failing.recover()
+
+        with between_lines(("directories/log_directory.py",), refuse_the_other):
+            directory.write_owed()
+            directory.write_owed()
+        assert "t 0" not in checkpoint.read_text()
+        assert "u 0" not in checkpoint.read_text()
 
 
 async def test_a_flush_does_not_need_the_indexes_of_older_segments_to_be_completed(

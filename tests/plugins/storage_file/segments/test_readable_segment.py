@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
-from types import FrameType
-from typing import Any
+from contextlib import suppress
 
 import pytest
 
+from tests.plugins.storage_file.between_lines import between_lines
 from tests.plugins.storage_file.files import LogDirectoryHarness
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import verify_crc
@@ -20,26 +17,6 @@ APPENDING = ("segments/segment.py", "indexes/sparse_index.py", "indexes/offset_i
 READING = ("partition_store.py", "segments/readable_segment.py", "indexes/offset_index.py")
 CUTTING = ("segments/segment.py",)
 LISTING = ("segments/log_segments.py",)
-
-
-@contextmanager
-def between_lines(modules: tuple[str, ...], other: Callable[[], object]) -> Generator[None]:
-    """Run `other` before each line of these modules, as if this thread had lost its turn there."""
-    names = tuple(f"plugins/storage_file/{name}" for name in modules)
-
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        if not frame.f_code.co_filename.endswith(names):
-            return None
-        if event == "line":
-            other()
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
 
 
 def check_reads(store: PartitionStore) -> None:
