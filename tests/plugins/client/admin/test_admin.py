@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from tidelog.client import (
     AsyncAdmin,
     ConfigChange,
     ConfigResource,
+    ConfigValue,
     CreatedTopic,
     GroupOffset,
     NewTopic,
@@ -171,6 +172,17 @@ def test_configuration_of_topics_brokers_and_groups(run: Callable[[Body], None],
     group = ConfigResource("group", a_name())
     everyone = ConfigResource("broker", "")
 
+    def shows_all(found: Mapping[Any, Sequence[ConfigValue]]) -> bool:
+        """Apache Kafka shows one change after the other."""
+        values = {(key, each.name): each.value for key, some in found.items() for each in some}
+        broker = ConfigResource("broker", "1")
+        return (
+            values[name, "retention.ms"] == "5000"
+            and values.get((group, "consumer.session.timeout.ms")) == "50000"
+            and values[broker, "log.retention.ms"] == "777777"
+            and values.get((everyone, "log.retention.ms")) == "777777"
+        )
+
     async def body(connect: Any) -> None:
         async with connect(real_broker) as admin:
             await admin.create_topics([NewTopic(name)])
@@ -185,10 +197,7 @@ def test_configuration_of_topics_brokers_and_groups(run: Callable[[Body], None],
             try:
                 broker = ConfigResource("broker", "1")
                 resources = [name, group, everyone, broker]
-                described = await until(
-                    lambda: admin.describe_configs(resources),
-                    lambda found: "777777" in {value.value for value in found[broker]},
-                )
+                described = await until(lambda: admin.describe_configs(resources), shows_all)
             finally:
                 await admin.alter_configs({everyone: [ConfigChange("log.retention.ms", operation="delete")]})
             by_key = {key: {value.name: value for value in values} for key, values in described.items()}
