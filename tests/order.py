@@ -29,6 +29,8 @@ KAFKA = (
     "tests/plugins/protocol_kafka/against_kafka/test_quotas_and_credentials.py",
     "tests/plugins/protocol_kafka/against_kafka/test_resources.py",
     "tests/plugins/client/admin/test_admin.py",
+    "tests/plugins/client/consumer/test_real_consumers.py",
+    "tests/plugins/client/consumer/test_real_groups.py",
     "tests/plugins/client/consumer/test_simple_consumer.py",
     "tests/plugins/client/producer/test_real_producers.py",
     "tests/plugins/client/producer/test_producer_transactions.py",

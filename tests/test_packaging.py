@@ -38,6 +38,7 @@ HEAVY = {"pandas", "py4j", "pyarrow", "pyspark"}
 # Modules that run beside optional parts, and the optional parts they may import.
 OPTIONAL_IMPORTS = {
     "kernel/testing": {"hypothesis", "pytest", "pytest-trio"},
+    "plugins/client/consumer/arrow_tables.py": {"pyarrow"},
     "plugins/spark_sink": {"pyarrow", "pyspark"},
     "plugins/zookeeper": {"kazoo"},
 }

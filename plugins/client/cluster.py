@@ -177,6 +177,12 @@ class ClusterCache:
         found = topic.partition(partition.partition) if topic else None
         return found.leader if found and found.leader in self.brokers else None
 
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """Return the epoch of a partition's leader, -1 when it is unknown."""
+        topic = self._topics.get(partition.topic)
+        found = topic.partition(partition.partition) if topic else None
+        return found.leader_epoch if found else -1
+
     def lead(
         self, partition: TopicPartition, leader: int, leader_epoch: int, brokers: Mapping[int, Address]
     ) -> bool:

@@ -323,3 +323,56 @@ class DeliveryPending(ClientError):
 
     def __init__(self) -> None:
         super().__init__("the record is not acknowledged yet")
+
+
+class DecodingFailed(ClientError):
+    """A decoder of a consumer raised; its position is that of the record, which `seek` can pass over.
+
+    Attributes:
+        where: topic and partition
+        offset: of the record
+        part: "key" or "value"
+    """
+
+    def __init__(self, where: str, offset: int, part: str, error: Exception) -> None:
+        self.where = where
+        self.offset = offset
+        self.part = part
+        reason = f"{type(error).__name__}: {error}"
+        super().__init__(f"the decoder of the {part} raised at offset {offset} of {where}: {reason}")
+
+
+class NoOffset(ClientError):
+    """A partition has no offset to begin with, and `auto_offset_reset` is none.
+
+    Attributes:
+        where: topic and partition
+    """
+
+    def __init__(self, where: str, reason: str) -> None:
+        self.where = where
+        super().__init__(
+            f"{where} has no offset to begin with: {reason}; seek to one or set auto_offset_reset"
+        )
+
+
+class LogTruncated(ClientError):
+    """The log of a partition has lost records that were read, and `auto_offset_reset` is none (KIP-320).
+
+    Attributes:
+        where: topic and partition
+        position: the offset of the next record
+        end_offset: where the records end that were read and are still there, -1 when it is unknown
+    """
+
+    def __init__(self, where: str, position: int, end_offset: int) -> None:
+        self.where = where
+        self.position = position
+        self.end_offset = end_offset
+        super().__init__(f"{where} was truncated to {end_offset} while it was read up to {position}")
+
+
+class NotAssigned(ClientError):
+    """A partition was named that is not assigned to the consumer, or what was called needs a group."""
+
+    reached_broker = False

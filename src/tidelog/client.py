@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.admin.admin import Admin
     from tidelog.plugins.client.admin.async_admin import AsyncAdmin
     from tidelog.plugins.client.cluster import ClusterMetadata, TopicMetadata
+    from tidelog.plugins.client.consumer.async_consumer import AsyncConsumer
     from tidelog.plugins.client.consumer.async_simple_consumer import AsyncSimpleConsumer
-    from tidelog.plugins.client.consumer.settings import SimpleConsumerSettings
+    from tidelog.plugins.client.consumer.consumer import Consumer
+    from tidelog.plugins.client.consumer.consumer_record import ConsumerRecord
+    from tidelog.plugins.client.consumer.rebalance_listener import RebalanceListener
+    from tidelog.plugins.client.consumer.record_batch import RecordBatch
+    from tidelog.plugins.client.consumer.settings import ConsumerSettings, SimpleConsumerSettings
     from tidelog.plugins.client.consumer.simple_consumer import SimpleConsumer
     from tidelog.plugins.client.errors import ClientError, PartlyFailed
     from tidelog.plugins.client.fetched import Fetched
@@ -45,6 +50,7 @@ __all__ = [
     "LATEST_TIMESTAMP",
     "Admin",
     "AsyncAdmin",
+    "AsyncConsumer",
     "AsyncDelivery",
     "AsyncProducer",
     "AsyncSimpleConsumer",
@@ -53,6 +59,9 @@ __all__ = [
     "ConfigChange",
     "ConfigResource",
     "ConfigValue",
+    "Consumer",
+    "ConsumerRecord",
+    "ConsumerSettings",
     "CreatedTopic",
     "Delivery",
     "Feature",
@@ -70,6 +79,8 @@ __all__ = [
     "ProducerRecord",
     "ProducerSettings",
     "QuotaEntity",
+    "RebalanceListener",
+    "RecordBatch",
     "RecordMetadata",
     "SimpleConsumer",
     "SimpleConsumerSettings",
@@ -88,6 +99,7 @@ _HOMES: Final = {
     "LATEST_TIMESTAMP": _LIST_OFFSETS,
     "Admin": f"{_CLIENT}.admin.admin",
     "AsyncAdmin": f"{_CLIENT}.admin.async_admin",
+    "AsyncConsumer": f"{_CONSUMER}.async_consumer",
     "AsyncDelivery": f"{_PRODUCER}.delivery",
     "AsyncProducer": f"{_PRODUCER}.async_producer",
     "AsyncSimpleConsumer": f"{_CONSUMER}.async_simple_consumer",
@@ -96,6 +108,9 @@ _HOMES: Final = {
     "ConfigChange": f"{_CLIENT}.operations.configs",
     "ConfigResource": f"{_CLIENT}.operations.configs",
     "ConfigValue": f"{_CLIENT}.operations.configs",
+    "Consumer": f"{_CONSUMER}.consumer",
+    "ConsumerRecord": f"{_CONSUMER}.consumer_record",
+    "ConsumerSettings": f"{_CONSUMER}.settings",
     "CreatedTopic": f"{_CLIENT}.operations.topics",
     "Delivery": f"{_PRODUCER}.delivery",
     "Feature": f"{_CLIENT}.operations.features",
@@ -113,6 +128,8 @@ _HOMES: Final = {
     "ProducerRecord": f"{_PRODUCER}.interceptors",
     "ProducerSettings": f"{_PRODUCER}.settings",
     "QuotaEntity": f"{_CLIENT}.operations.quotas",
+    "RebalanceListener": f"{_CONSUMER}.rebalance_listener",
+    "RecordBatch": f"{_CONSUMER}.record_batch",
     "RecordMetadata": f"{_PRODUCER}.delivery",
     "SimpleConsumer": f"{_CONSUMER}.simple_consumer",
     "SimpleConsumerSettings": f"{_CONSUMER}.settings",

@@ -22,7 +22,7 @@ ROUNDS = 20
 """Heartbeats within which a group has to become stable."""
 
 
-class Consumer:
+class ConsumerMember:
     """A member that revokes partitions at once, and reports that with its next heartbeat."""
 
     def __init__(self, member_id: str, instance_id: str | None = None) -> None:
@@ -62,7 +62,7 @@ class ConsumerMembers:
         group = self.groups.describe(GROUP)
         return evolve(group, members=list(group.members))
 
-    async def send(self, consumer: Consumer, epoch: int, **rest: Any) -> HeartbeatAnswer:
+    async def send(self, consumer: ConsumerMember, epoch: int, **rest: Any) -> HeartbeatAnswer:
         """Send a heartbeat without applying the response; `rest` are fields of the request."""
         request = ConsumerGroupHeartbeat(
             GROUP,
@@ -76,13 +76,13 @@ class ConsumerMembers:
         answer = self.groups.heartbeat(request)
         return answer if isinstance(answer, HeartbeatAnswer) else await answer
 
-    async def join(self, member_id: str, instance_id: str | None = None) -> Consumer:
+    async def join(self, member_id: str, instance_id: str | None = None) -> ConsumerMember:
         """Add a new member."""
-        consumer = Consumer(member_id, instance_id)
+        consumer = ConsumerMember(member_id, instance_id)
         await self.join_again(consumer)
         return consumer
 
-    async def join_again(self, consumer: Consumer) -> None:
+    async def join_again(self, consumer: ConsumerMember) -> None:
         """Join again without partitions."""
         consumer.owned = {}
         answer = await self.send(
@@ -94,11 +94,11 @@ class ConsumerMembers:
         )
         consumer.apply(answer)
 
-    async def heartbeat(self, consumer: Consumer) -> None:
+    async def heartbeat(self, consumer: ConsumerMember) -> None:
         """Send a heartbeat with the partitions that the member owns."""
         consumer.apply(await self.send(consumer, consumer.epoch, owned=consumer.owned))
 
-    async def come_to_rest(self, *consumers: Consumer) -> None:
+    async def come_to_rest(self, *consumers: ConsumerMember) -> None:
         """Send heartbeats until each partition has an owner, and check that it never has two.
 
         The newest member is the first: if it gets a partition too early, the others have not revoked it yet.
@@ -113,7 +113,7 @@ class ConsumerMembers:
             await self.time.passes(max(consumer.interval_ms for consumer in consumers))
         raise AssertionError(f"{ROUNDS} heartbeats did not make the group stable: {self.described()}")
 
-    def at_rest(self, *consumers: Consumer) -> bool:
+    def at_rest(self, *consumers: ConsumerMember) -> bool:
         """Whether the group is stable, and these have all partitions in its epoch."""
         group = self.described()
         owned = {partition for consumer in consumers for partition in consumer.partitions}

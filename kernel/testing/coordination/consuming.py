@@ -23,7 +23,7 @@ from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch,
 from tidelog.kernel.testing.coordination.consumer_members import (
     LEAVE,
     LEAVE_FOR_A_WHILE,
-    Consumer,
+    ConsumerMember,
     ConsumerMembers,
 )
 from tidelog.kernel.testing.coordination.harness import GROUP, PARTITIONS, TOPIC, CoordinatorHarness
@@ -58,7 +58,7 @@ class Consuming:
     async def test_consumer_group_heartbeat_never_gives_a_partition_two_owners(
         self, consumers: ConsumerMembers, mock_clock: MockClock
     ) -> None:
-        members: list[Consumer] = []
+        members: list[ConsumerMember] = []
         for member_id in ("a", "b", "c"):
             members.append(await consumers.join(member_id))
             await consumers.come_to_rest(*members)
@@ -86,7 +86,7 @@ class Consuming:
             with pytest.raises(FencedMemberEpoch):
                 await consumers.send(member, epoch)
         with pytest.raises(UnknownMemberId):
-            await consumers.send(Consumer("unknown"), member.epoch)
+            await consumers.send(ConsumerMember("unknown"), member.epoch)
         await consumers.join_again(member)
         await consumers.come_to_rest(member, other)
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 
 import attrs
 
+from tidelog.plugins.client.consumer.assignors import ASSIGNORS
 from tidelog.plugins.client.operations.fetching import FetchLimits
 from tidelog.plugins.client.requests import SOFTWARE_NAME
 from tidelog.plugins.client.settings import ClientSettings, RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
 RecordDecoder: TypeAlias = "Callable[[bytes], Any]"
@@ -45,6 +46,11 @@ class ConsumerOptions(SimpleConsumerOptions, total=False):
     """Keyword arguments of a consumer; `ConsumerSettings` has what each means and its default."""
 
     group_id: str | None
+    group_instance_id: str | None
+    partition_assignment_strategy: str | Sequence[str]
+    session_timeout_ms: float
+    heartbeat_interval_ms: float
+    max_poll_interval_ms: float
     auto_offset_reset: str
     enable_auto_commit: bool
     auto_commit_interval_ms: float
@@ -137,12 +143,31 @@ def _check_reset(_settings: Any, _attribute: attrs.Attribute[Any], value: str) -
         reset_duration_ms(value)
 
 
+def _strategies_of(value: str | Sequence[str]) -> list[str]:
+    names = value.split(",") if isinstance(value, str) else value
+    return [name.strip() for name in names if name.strip()]
+
+
+def _check_strategies(_settings: Any, attribute: attrs.Attribute[Any], value: str | Sequence[str]) -> None:
+    names = _strategies_of(value)
+    unknown = [name for name in names if name not in ASSIGNORS]
+    if unknown or not names:
+        raise ValueError(f"{attribute.name} is {value!r}, and has to name some of {', '.join(ASSIGNORS)}")
+
+
 @attrs.frozen(kw_only=True)
 class ConsumerSettings(SimpleConsumerSettings):
     """Settings of a consumer, named as in Kafka's Java client, or else in librdkafka.
 
     Attributes:
-        group_id: the group whose offsets are committed; None commits nothing
+        group_id: the group that partitions are shared with and offsets are committed for; None for neither
+        group_instance_id: makes a static member (KIP-345), which keeps its partitions over a restart
+        partition_assignment_strategy: names of assignors, comma-separated or as a sequence, the preferred one
+            first: range, roundrobin, sticky, cooperative-sticky. With the last one alone a rebalance leaves
+            partitions where they are (KIP-429)
+        session_timeout_ms: without a heartbeat for so long the group drops the member
+        heartbeat_interval_ms: time between two heartbeats
+        max_poll_interval_ms: a member that does not poll for so long leaves the group until it polls again
         auto_offset_reset: where a partition without a committed offset, or with one that its log does not
             have, begins: earliest, latest, `by_duration:` with an ISO 8601 duration such as PT1H (KIP-1106),
             or none, which raises `NoOffset`
@@ -157,6 +182,13 @@ class ConsumerSettings(SimpleConsumerSettings):
     """
 
     group_id: str | None = None
+    group_instance_id: str | None = None
+    partition_assignment_strategy: str | Sequence[str] = attrs.field(
+        default=("range", "cooperative-sticky"), validator=_check_strategies
+    )
+    session_timeout_ms: float = attrs.field(default=45_000, validator=_at_least(1))
+    heartbeat_interval_ms: float = attrs.field(default=3000, validator=_at_least(1))
+    max_poll_interval_ms: float = attrs.field(default=300_000, validator=_at_least(1))
     auto_offset_reset: str = attrs.field(default="latest", validator=_check_reset)
     enable_auto_commit: bool = True
     auto_commit_interval_ms: float = attrs.field(default=5000, validator=_at_least(0))
@@ -166,6 +198,11 @@ class ConsumerSettings(SimpleConsumerSettings):
     metadata_max_age_ms: float = attrs.field(default=300_000, validator=_at_least(1))
     key_decoder: RecordDecoder | None = None
     value_decoder: RecordDecoder | None = None
+
+    @property
+    def strategies(self) -> list[str]:
+        """Return the names of the assignors, the preferred one first."""
+        return _strategies_of(self.partition_assignment_strategy)
 
 
 def reset_duration_ms(reset: str) -> int:

@@ -58,9 +58,14 @@ def ask_coordinator(
 
 
 def ask_coordinator_once(
-    session: Session, key: CoordinatorKey, request: object, *, at_most: int | None = None
+    session: Session,
+    key: CoordinatorKey,
+    request: object,
+    *,
+    at_most: int | None = None,
+    max_delay_s: float = 0.0,
 ) -> Steps[Any]:
-    """Return the coordinator's response, errors included; without a retry.
+    """Return the coordinator's response, errors included; without a retry. For `max_delay_s` see `Exchange`.
 
     Raises:
         ClientError: the coordinator is not known, or did not answer.
@@ -69,7 +74,9 @@ def ask_coordinator_once(
     if node is None:
         node = yield from _find(session, key)
     try:
-        return (yield from send_request(session, request, node=node, at_most=at_most))
+        return (
+            yield from send_request(session, request, node=node, at_most=at_most, max_delay_s=max_delay_s)
+        )
     except ClientError as error:
         forget_if_moved(session, key, error)
         raise

@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch: the committed offsets of a group, without membership."""
+"""OffsetCommit and OffsetFetch: the committed offsets of a group, with membership or without."""
 
 from __future__ import annotations
 
@@ -75,16 +75,17 @@ class GroupOffset:
 
 
 def commit_offsets(
-    session: Session, group: str, offsets: Mapping[TopicPartition, GroupOffset]
+    session: Session, group: str | GroupMetadata, offsets: Mapping[TopicPartition, GroupOffset]
 ) -> Steps[Outcomes[TopicPartition, None]]:
-    """Commit offsets of a group without membership; return the outcome of each partition, None for success.
+    """Commit offsets of a group, by a member or without; return each partition's outcome, None for success.
 
     A commit that is sent again has the same effect, so that retriable errors are always retried.
     """
-    key = CoordinatorKey.group(group)
+    member = GroupMetadata(group) if isinstance(group, str) else group
+    key = CoordinatorKey.group(member.group_id)
 
     def attempt(pending: list[TopicPartition]) -> Steps[Outcomes[TopicPartition, None]]:
-        request = _commit_request(group, {partition: offsets[partition] for partition in pending})
+        request = _commit_request(member, {partition: offsets[partition] for partition in pending})
         try:
             answer: OffsetCommitResponse = yield from ask_coordinator_once(
                 session, key, request, at_most=LAST_VERSION_BY_NAME
@@ -133,7 +134,9 @@ def committed_offsets(
     return {partition: found.get(partition, GroupOffset(NO_OFFSET)) for partition in wanted}
 
 
-def _commit_request(group: str, offsets: Mapping[TopicPartition, GroupOffset]) -> OffsetCommitRequest:
+def _commit_request(
+    member: GroupMetadata, offsets: Mapping[TopicPartition, GroupOffset]
+) -> OffsetCommitRequest:
     by_topic: defaultdict[str, list[OffsetCommitRequestPartition]] = defaultdict(list)
     for partition, offset in offsets.items():
         by_topic[partition.topic].append(
@@ -145,7 +148,13 @@ def _commit_request(group: str, offsets: Mapping[TopicPartition, GroupOffset]) -
             )
         )
     topics = [OffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in by_topic.items()]
-    return OffsetCommitRequest(group_id=group, topics=topics)
+    return OffsetCommitRequest(
+        group_id=member.group_id,
+        generation_id_or_member_epoch=member.generation,
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        topics=topics,
+    )
 
 
 def _commit_outcomes(

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import trio
 
 from tests.deadlines import DEADLINE_S
-from tidelog.client import AsyncSimpleConsumer, SimpleConsumer
+from tidelog.client import AsyncConsumer, AsyncSimpleConsumer, Consumer, SimpleConsumer
 
 
 class _Blocking:
     """A blocking consumer with the methods of an async one, none of which waits for an event loop."""
 
-    def __init__(self, consumer: Any) -> None:
+    def __init__(self, consumer: Any, like: type[Any]) -> None:
         self.consumer = consumer
+        self.like = like
 
     async def __aenter__(self) -> Any:
         return self
@@ -26,7 +28,7 @@ class _Blocking:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.consumer, name)
-        if not callable(method):
+        if not inspect.iscoroutinefunction(getattr(self.like, name)):
             return method
 
         async def call(*args: Any, **kwargs: Any) -> Any:
@@ -48,7 +50,14 @@ class Consumers:
     def simple(self, bootstrap: str, **options: Any) -> Any:
         if self._is_async:
             return AsyncSimpleConsumer(bootstrap, **options)
-        return _Blocking(SimpleConsumer(bootstrap, **options))
+        return _Blocking(SimpleConsumer(bootstrap, **options), AsyncSimpleConsumer)
+
+    def consumer(self, bootstrap: str, **options: Any) -> Any:
+        # A seek takes effect when the fetch has ended that waits for data.
+        options.setdefault("fetch_max_wait_ms", 20)
+        if self._is_async:
+            return AsyncConsumer(bootstrap, **options)
+        return _Blocking(Consumer(bootstrap, **options), AsyncConsumer)
 
 
 Body = Callable[[Consumers], Coroutine[Any, Any, None]]

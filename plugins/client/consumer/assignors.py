@@ -1,0 +1,246 @@
+"""Assignors of classic groups: the leader of a group divides the partitions of topics among its members.
+
+They know no network: members and numbers of partitions in, partitions of each member out. Names and user
+data are those of the Java client, so that members of other clients can share a group.
+
+Source: Apache Kafka 4.4, `RangeAssignor`, `RoundRobinAssignor`, `StickyAssignor` and
+`CooperativeStickyAssignor`; KIP-54, KIP-429.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import cycle
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+import attrs
+
+from tidelog.kernel.topic_partition import TopicPartition
+from tidelog.plugins.protocol_kafka.messages.consumer_protocol import TopicPartitions
+from tidelog.plugins.schema import decode, encode
+from tidelog.plugins.schema.declare import VersionSpan, array, int32, struct
+from tidelog.plugins.schema.errors import CodecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tidelog.plugins.protocol_kafka.messages.consumer_protocol import ConsumerProtocolSubscription
+
+_D = TypeVar("_D")
+
+NO_GENERATION: Final = -1
+
+
+@struct(VersionSpan(0, 0))
+class StickyUserData:
+    """User data of members with the sticky assignor: what they had, and since which generation."""
+
+    previous_assignment: list[TopicPartitions] = array(TopicPartitions)
+    generation: int = int32(default=NO_GENERATION)
+
+
+@struct(VersionSpan(0, 0))
+class CooperativeStickyUserData:
+    """User data of members with the cooperative sticky assignor."""
+
+    generation: int = int32(default=NO_GENERATION)
+
+
+@attrs.frozen
+class SubscribedMember:
+    """A member as its leader sees it; `owned` are its partitions in the generation, -1 for none."""
+
+    member_id: str
+    topics: frozenset[str]
+    instance_id: str | None = None
+    owned: tuple[TopicPartition, ...] = ()
+    generation: int = NO_GENERATION
+
+    @property
+    def order(self) -> tuple[bool, str]:
+        """Return the key by which members are sorted: static ones first."""
+        return (self.instance_id is None, self.instance_id or self.member_id)
+
+
+PartitionCounts: TypeAlias = "Mapping[str, int]"
+MemberAssignments: TypeAlias = dict[str, list[TopicPartition]]
+
+
+def assign_ranges(counts: PartitionCounts, members: Sequence[SubscribedMember]) -> MemberAssignments:
+    """Give each member consecutive partitions of each topic, the first ones one more."""
+    assigned: MemberAssignments = {member.member_id: [] for member in members}
+    for topic, count in sorted(counts.items()):
+        takers = sorted((each for each in members if topic in each.topics), key=lambda each: each.order)
+        start = 0
+        for index, member in enumerate(takers):
+            size = count // len(takers) + (index < count % len(takers))
+            assigned[member.member_id] += _partitions(topic, start, start + size)
+            start += size
+    return assigned
+
+
+def assign_round_robin(counts: PartitionCounts, members: Sequence[SubscribedMember]) -> MemberAssignments:
+    """Give the partitions of all topics to one member after the other."""
+    assigned: MemberAssignments = {member.member_id: [] for member in members}
+    turns = cycle(sorted(members, key=lambda each: each.order))
+    for topic, count in sorted(counts.items()):
+        if not any(topic in member.topics for member in members):
+            continue
+        for partition in _partitions(topic, 0, count):
+            member = next(each for each in turns if topic in each.topics)
+            assigned[member.member_id].append(partition)
+    return assigned
+
+
+def assign_sticky(counts: PartitionCounts, members: Sequence[SubscribedMember]) -> MemberAssignments:
+    """Divide the partitions as evenly as subscriptions allow, and move as few as that needs."""
+    by_id = {member.member_id: member for member in sorted(members, key=lambda each: each.order)}
+    assigned: MemberAssignments = {member_id: [] for member_id in by_id}
+    takers = {
+        topic: [member.member_id for member in by_id.values() if topic in member.topics] for topic in counts
+    }
+    owners = _owners(counts, by_id.values())
+    for partition, member_id in owners.items():
+        assigned[member_id].append(partition)
+    free = [
+        partition
+        for topic, count in sorted(counts.items(), key=lambda each: (len(takers[each[0]]), each[0]))
+        for partition in _partitions(topic, 0, count)
+        if takers[topic] and partition not in owners
+    ]
+    for partition in free:
+        least = min(takers[partition.topic], key=lambda each: len(assigned[each]))
+        assigned[least].append(partition)
+    _balance(assigned, takers)
+    return {member_id: sorted(partitions) for member_id, partitions in assigned.items()}
+
+
+def assign_cooperative_sticky(
+    counts: PartitionCounts, members: Sequence[SubscribedMember]
+) -> MemberAssignments:
+    """Divide as `assign_sticky`, but leave out what another member still owns.
+
+    That one revokes it after this generation and joins again: the next one gives it to its new owner.
+    """
+    owners = _owners(counts, members)
+    return {
+        member_id: [each for each in partitions if owners.get(each, member_id) == member_id]
+        for member_id, partitions in assign_sticky(counts, members).items()
+    }
+
+
+def _partitions(topic: str, start: int, stop: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, index) for index in range(start, stop)]
+
+
+def _owners(counts: PartitionCounts, members: Iterable[SubscribedMember]) -> dict[TopicPartition, str]:
+    """Return who owns each partition: of two that claim one the member of the later generation, else none."""
+    claims: defaultdict[TopicPartition, list[SubscribedMember]] = defaultdict(list)
+    for member in members:
+        for partition in member.owned:
+            if partition.topic in member.topics and partition.partition < counts.get(partition.topic, 0):
+                claims[partition].append(member)
+    owners: dict[TopicPartition, str] = {}
+    for partition, claimers in claims.items():
+        newest = max(member.generation for member in claimers)
+        ours = [member.member_id for member in claimers if member.generation == newest]
+        if len(ours) == 1:
+            owners[partition] = ours[0]
+    return owners
+
+
+def _balance(assigned: MemberAssignments, takers: Mapping[str, Sequence[str]]) -> None:
+    """Move partitions from members with more to those with at least two less, while there are any."""
+    is_moving = True
+    while is_moving:
+        is_moving = False
+        for member_id in sorted(assigned, key=lambda each: -len(assigned[each])):
+            for partition in reversed(assigned[member_id]):
+                least = min(takers[partition.topic], key=lambda each: len(assigned[each]))
+                if len(assigned[member_id]) > len(assigned[least]) + 1:
+                    assigned[member_id].remove(partition)
+                    assigned[least].append(partition)
+                    is_moving = True
+
+
+@attrs.frozen
+class Assignor:
+    """A strategy of the setting `partition_assignment_strategy`.
+
+    Attributes:
+        name: as in JoinGroup
+        assign: divides partitions among members
+        is_cooperative: members keep their partitions while they join again (KIP-429)
+        user_data: makes the user data of a member from what it owns and its generation
+    """
+
+    name: str
+    assign: Callable[[PartitionCounts, Sequence[SubscribedMember]], MemberAssignments]
+    is_cooperative: bool
+    user_data: Callable[[Iterable[TopicPartition], int], bytes | None]
+
+    def member(
+        self, member_id: str, instance_id: str | None, subscription: ConsumerProtocolSubscription
+    ) -> SubscribedMember:
+        """Return a member whose metadata is this subscription."""
+        owned, generation = subscription.owned_partitions, subscription.generation_id
+        data = subscription.user_data
+        if data and self.name == STICKY:
+            found = _decoded(StickyUserData, data)
+            if found is not None:
+                owned, generation = found.previous_assignment, found.generation
+        elif data and self.name == COOPERATIVE_STICKY and generation == NO_GENERATION:
+            found_generation = _decoded(CooperativeStickyUserData, data)
+            generation = NO_GENERATION if found_generation is None else found_generation.generation
+        return SubscribedMember(
+            member_id, frozenset(subscription.topics), instance_id, tuple(ungrouped(owned)), generation
+        )
+
+
+def grouped(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
+    """Return partitions by topic, as in messages."""
+    by_topic: defaultdict[str, list[int]] = defaultdict(list)
+    for partition in sorted(partitions):
+        by_topic[partition.topic].append(partition.partition)
+    return [TopicPartitions(topic=topic, partitions=indexes) for topic, indexes in by_topic.items()]
+
+
+def ungrouped(topics: Iterable[TopicPartitions]) -> list[TopicPartition]:
+    """Return the partitions in a part of a message."""
+    return [TopicPartition(each.topic, index) for each in topics for index in each.partitions]
+
+
+def _decoded(kind: type[_D], data: bytes) -> _D | None:
+    """Return user data of a member, None if it is of another version: then the member owns nothing."""
+    try:
+        return decode(kind, 0, memoryview(data))
+    except CodecError:
+        return None
+
+
+def _no_user_data(_owned: Iterable[TopicPartition], _generation: int) -> None:
+    """Return the user data of an assignor without memory."""
+
+
+def _sticky_user_data(owned: Iterable[TopicPartition], generation: int) -> bytes | None:
+    if generation == NO_GENERATION:
+        return None
+    return encode(StickyUserData(previous_assignment=grouped(owned), generation=generation), 0)
+
+
+def _cooperative_user_data(_owned: Iterable[TopicPartition], generation: int) -> bytes:
+    return encode(CooperativeStickyUserData(generation=generation), 0)
+
+
+STICKY: Final = "sticky"
+COOPERATIVE_STICKY: Final = "cooperative-sticky"
+ASSIGNORS: Final = {
+    each.name: each
+    for each in (
+        Assignor("range", assign_ranges, False, _no_user_data),
+        Assignor("roundrobin", assign_round_robin, False, _no_user_data),
+        Assignor(STICKY, assign_sticky, False, _sticky_user_data),
+        Assignor(COOPERATIVE_STICKY, assign_cooperative_sticky, True, _cooperative_user_data),
+    )
+}
+"""By the names that the setting has."""
