@@ -11,6 +11,7 @@ import pytest
 
 from tests.docs.examples import DOCS, Example, examples_of, run_example
 from tidelog.kernel.testing.broker import broker_in_thread
+from tidelog.plugins.client.consumer.settings import ConsumerOptions, ConsumerSettings
 from tidelog.plugins.client.producer.partitioners import PARTITIONERS
 from tidelog.plugins.client.producer.settings import ProducerOptions, ProducerSettings
 
@@ -36,13 +37,29 @@ def test_the_example_works(example: Example, folder: Path, bootstrap: str) -> No
     run_example(attrs.evolve(example, text=example.text.replace(ADDRESS, bootstrap)), folder)
 
 
-def test_the_page_has_every_option_with_its_default() -> None:
-    table = (DOCS / "client.md").read_text().partition("## Options of the producer")[2].partition("\n## ")[0]
+def options_of(heading: str) -> dict[str, str]:
+    """Options with their defaults in the table of a section."""
+    table = (DOCS / "client.md").read_text().partition(f"## {heading}")[2].partition("\n## ")[0]
     found: dict[str, str] = {}
     for names, defaults in re.findall(r"^\| (`.*?) \| (.*?) \|", table, re.MULTILINE):
         given = defaults.split(", ")
         for number, name in enumerate(re.findall(r"`(\w+)`", names)):
             found[name] = given[min(number, len(given) - 1)].strip("`")
+    return found
+
+
+def test_the_page_has_every_option_of_the_consumer_with_its_default() -> None:
+    found = options_of("Options of the consumer")
+    settings = ConsumerSettings()
+    known = {field.name: getattr(settings, field.name) for field in attrs.fields(ConsumerSettings)}
+    shown = {name: str(value) or "none" for name, value in known.items()}
+    shown["partition_assignment_strategy"] = " and ".join(settings.strategies)
+    assert found == shown
+    assert set(ConsumerOptions.__annotations__) == set(known)
+
+
+def test_the_page_has_every_option_with_its_default() -> None:
+    found = options_of("Options of the producer")
     settings = ProducerSettings()
     known = {field.name: getattr(settings, field.name) for field in attrs.fields(ProducerSettings)}
     assert found == {name: "none" if value == () else str(value) for name, value in known.items()}
