@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from tests.docs.examples import DOCS, Example, examples_of, run_example
+from tidelog.client import Admin
 from tidelog.kernel.testing.broker import broker_in_thread
 from tidelog.plugins.client.consumer.settings import ConsumerOptions, ConsumerSettings
 from tidelog.plugins.client.producer.partitioners import PARTITIONERS
@@ -71,3 +72,10 @@ def test_the_page_has_every_partitioner() -> None:
     rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
     names = {name for row in rows[1:] for name in re.findall(r"`(\w+)`", row)}
     assert names == set(PARTITIONERS)
+
+
+def test_the_page_has_every_method_of_the_admin_client() -> None:
+    section = (DOCS / "client.md").read_text().partition("## Administer a cluster")[2].partition("\n## ")[0]
+    table = section.partition("| methods |")[2].partition("\n\n")[0]
+    methods = {name for name in vars(Admin) if not name.startswith("_")}
+    assert set(re.findall(r"`(\w+)`", table)) - {"ConfigResource"} == methods - {"run", "close"}
