@@ -75,7 +75,9 @@ class SyncCalls:
         _, control, replies, _ = self._pipes
         with contextlib.suppress(BrokenPipeError):
             os.write(control, command)
-            if select.select([replies], [], [], _PATIENCE_S)[0]:
+            poller = select.poll()
+            poller.register(replies, select.POLLIN)
+            if poller.poll(_PATIENCE_S * 1000):
                 os.read(replies, 16)
 
 

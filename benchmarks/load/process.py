@@ -140,7 +140,9 @@ class _LoadProcess:
         """Return what the process prints next; empty when it has ended, None at the deadline."""
         assert self._process.stdout is not None
         output = self._process.stdout.fileno()
-        ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
+        poller = select.poll()
+        poller.register(output, select.POLLIN)
+        ready = poller.poll(max(0.0, deadline - time.monotonic()) * 1000)
         return os.read(output, _READ_BYTES) if ready else None
 
     def failed(self, what: str, spec: attrs.AttrsInstance) -> LoadFailedError:

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import attrs
 
 from tidelog.kernel.topic_partition import TopicPartition
-from tidelog.plugins.client.consumer.assignors import ASSIGNORS, Assignor, grouped, ungrouped
+from tidelog.plugins.client.consumer.assignors import (
+    ASSIGNORS,
+    Assignor,
+    SubscribedMember,
+    grouped,
+    ungrouped,
+)
 from tidelog.plugins.client.consumer.member_states import (
     BEATING,
     TRANSITIONS,
@@ -208,7 +214,7 @@ class GroupMembership:
         self.changes.clear()
         self._beat_later()
         kind: Literal["prepare", "revoked"] = "prepare" if self._is_cooperative else "revoked"
-        partitions = frozenset() if self._is_cooperative else frozenset(self.owned)
+        partitions = frozenset[TopicPartition](() if self._is_cooperative else self.owned)
         if self.owned:
             self.changes.append(AssignmentChange(kind, partitions, self._joins))
             self._changed()
@@ -299,7 +305,7 @@ class GroupMembership:
     ) -> Steps[tuple[dict[str, bytes], Mapping[str, int]]]:
         """Return the assignment of each member, and the numbers of partitions that they are based on."""
         assignor = ASSIGNORS[protocol]
-        members = []
+        members: list[SubscribedMember] = []
         versions: dict[str, int] = {}
         for each in answer.members:
             content = bytes(each.metadata)
@@ -416,8 +422,8 @@ class GroupMembership:
         before = self._topics
         is_other = self._subscribed(outcome) != before
         counts = {name: len(topic.partitions) for name, topic in outcome.topics.items()}
-        watched = set(self._counts) | (self._topics if self._is_leader else set())
         if self._is_leader:
+            watched = self._topics.union(self._counts)
             is_other |= any(counts.get(topic, 0) != self._counts.get(topic, 0) for topic in watched)
         if is_other:
             self._happen(_Event.REBALANCE)

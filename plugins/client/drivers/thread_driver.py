@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
 _WAKE_BYTES: Final = 4096
+_NOT_OPEN: Final = -1
 
 
 class ThreadDriver:
@@ -38,11 +39,9 @@ class ThreadDriver:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._selector = selectors.DefaultSelector()
-        self._wake_read, self._wake_write = os.pipe()
-        os.set_blocking(self._wake_read, False)
-        os.set_blocking(self._wake_write, False)
-        self._selector.register(self._wake_read, selectors.EVENT_READ)
+        # Opened by `start`: a client that was never used, or not even made whole, has nothing to close.
+        self._selector: selectors.BaseSelector
+        self._wake_read = self._wake_write = _NOT_OPEN
         self._watched: dict[Channel, socket.socket] = {}
         self._inbox: deque[Callable[[], None]] = deque()
         self._is_woken = False
@@ -54,6 +53,11 @@ class ThreadDriver:
     def start(self, engine: Engine) -> None:
         """Run the engine; the thread is a daemon, so that a program which forgets to stop it can end."""
         self._engine = engine
+        self._selector = selectors.DefaultSelector()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._selector.register(self._wake_read, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._run, args=(engine,), name="tidelog-client", daemon=True)
         self._thread.start()
 
@@ -66,9 +70,7 @@ class ThreadDriver:
             if self._engine is not None:
                 self._engine.close()
             self.wake()
-        if self._thread is None:
-            self._free()
-        elif self._thread is not threading.current_thread():
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def run(self, operation: Steps[T], timeout_s: float | None) -> T:
@@ -130,8 +132,8 @@ class ThreadDriver:
         threading.Thread(target=run, name="tidelog-work", daemon=True).start()
 
     def wake(self) -> None:
-        """Have the thread call `Engine.run_due`."""
-        if not self._is_woken:
+        """Have the thread call `Engine.run_due`, as it does when it starts."""
+        if not self._is_woken and self._wake_write != _NOT_OPEN:
             self._is_woken = True
             os.write(self._wake_write, b"\0")
 
@@ -215,6 +217,9 @@ class ThreadDriver:
             self._inbox.popleft()()
 
     def _free(self) -> None:
-        self._selector.close()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        with self.lock:
+            self._selector.close()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+            # Their numbers may belong to other files soon.
+            self._wake_read = self._wake_write = _NOT_OPEN

@@ -6,6 +6,7 @@ one or several mean that there is news. The last one, `STOP`, means that no furt
 
 from __future__ import annotations
 
+import math
 import os
 import select
 from contextlib import suppress
@@ -48,7 +49,10 @@ class NewsReceiver:
         """Wait for news; return whether there is any. The pipe is empty afterwards."""
         if self._descriptor < 0:
             self._descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
-        if not select.select([self._descriptor], [], [], 0 if self.stopping else timeout_s)[0]:
+        # Not `select`: it takes no descriptor above 1023, and a program on Spark may have that many.
+        poller = select.poll()
+        poller.register(self._descriptor, select.POLLIN)
+        if not poller.poll(0 if self.stopping else math.ceil(timeout_s * 1000)):
             return False
         received = b""
         with suppress(BlockingIOError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,3 +38,17 @@ def test_an_asyncio_program_imports_no_trio() -> None:
 def test_an_async_producer_needs_an_event_loop() -> None:
     with pytest.raises(RuntimeError, match="trio run or an asyncio event loop"):
         tidelog.client.AsyncProducer("127.0.0.1:9")
+
+
+def test_a_client_that_was_never_used_has_nothing_open() -> None:
+    def open_files() -> list[str]:
+        return [each.name for each in Path("/proc/self/fd").iterdir()]
+
+    before = len(open_files())
+    kept: list[object] = []
+    for _ in range(20):
+        kept += [tidelog.client.Producer("127.0.0.1:9"), tidelog.client.Admin("127.0.0.1:9")]
+        for wrong in (tidelog.client.Producer, tidelog.client.Consumer, tidelog.client.Admin):
+            with pytest.raises(tidelog.client.ClientError):
+                wrong("nowhere")
+    assert len(open_files()) == before

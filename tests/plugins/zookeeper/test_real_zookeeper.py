@@ -249,8 +249,10 @@ async def test_client_of_a_server_that_is_silent_gives_up_within_the_session_tim
 
 
 async def test_client_is_told_when_the_server_goes_and_when_it_is_back(place: Place, tmp_path: Path) -> None:
-    with running_zookeeper(tmp_path) as server:
-        async with client(server.connect, session_ms=6000) as zookeeper:
+    # Longer than a start of the server takes on a busy machine.
+    session_ms = round(1000 * DEADLINE_S)
+    with running_zookeeper(tmp_path, settings={"maxSessionTimeout": str(session_ms)}) as server:
+        async with client(server.connect, session_ms=session_ms) as zookeeper:
             await until_connected(zookeeper)
             session = zookeeper.session_id
             await trio.to_thread.run_sync(server.kill)

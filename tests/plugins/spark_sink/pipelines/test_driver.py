@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import shutil
 from pathlib import Path
 
@@ -35,6 +37,26 @@ def test_news_ends_with_the_process_that_sends_it(tmp_path: Path) -> None:
     assert receiver.wait(1000)
     assert receiver.stopping
     receiver.close()
+
+
+def test_news_reaches_a_program_with_thousands_of_open_files(tmp_path: Path) -> None:
+    """More than `select` takes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
+    sender, receiver = NewsSender(tmp_path / "news"), NewsReceiver(tmp_path / "news")
+    opened: list[int] = []
+    try:
+        while not opened or opened[-1] < 1024:
+            opened.append(os.open("/dev/null", os.O_RDONLY))
+        assert not receiver.wait(0)
+        sender.send()
+        assert receiver.wait(1000)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+        receiver.close()
+        sender.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_report_is_a_line_with_what_is_known() -> None:
