@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.procfs import OtherProcesses, cpu_seconds, family_cpu_seconds, share_of_machine
+from benchmarks.procfs import cpu_seconds, share_of_machine
 from tests.deadlines import wait_until
 
 if TYPE_CHECKING:
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 COUNT = "while True: pass"
 COUNT_FOR_A_WHILE = "import time\nwhile time.process_time() < 0.2: pass"
+
+
+def in_a_process(program: str) -> str:
+    """What a program prints in a process whose family has no other member, such as brokers of other tests."""
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 @contextmanager
@@ -53,25 +59,35 @@ def test_cpu_time_of_this_process_is_that_of_its_own_clock() -> None:
         "from benchmarks.procfs import cpu_seconds\n"
         "print(time.process_time() <= cpu_seconds(os.getpid()) <= time.process_time())"
     )
-    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert printed.stdout == "True\n"
+    assert in_a_process(program) == "True\n"
 
 
 def test_a_family_keeps_what_ended_processes_have_spent() -> None:
-    before = family_cpu_seconds(os.getpid())
-    subprocess.run([sys.executable, "-c", COUNT_FOR_A_WHILE], check=True)
-    assert family_cpu_seconds(os.getpid()) - before > 0.15
+    program = (
+        "import os, subprocess, sys\n"
+        "from benchmarks.procfs import family_cpu_seconds\n"
+        "before = family_cpu_seconds(os.getpid())\n"
+        f"subprocess.run([sys.executable, '-c', {COUNT_FOR_A_WHILE!r}], check=True)\n"
+        "print(family_cpu_seconds(os.getpid()) - before > 0.15)"
+    )
+    assert in_a_process(program) == "True\n"
 
 
 def test_others_are_the_processes_that_the_root_has_not_started() -> None:
-    with counting() as root, counting() as other:
-        own, others = OtherProcesses(os.getpid()), OtherProcesses(root.pid)
-        spent = cpu_seconds(other.pid)
-        wait_until(lambda: cpu_seconds(other.pid) > spent + 0.3, "CPU time of another process")
-        other_s, family_s = others.read()
-        _, own_family_s = own.read()
-    assert other_s > 0.2
-    assert own_family_s > family_s + 0.2
+    program = (
+        "import os\n"
+        "from benchmarks.procfs import OtherProcesses, cpu_seconds\n"
+        "from tests.benchmarks.test_procfs import counting\n"
+        "from tests.deadlines import wait_until\n"
+        "with counting() as root, counting() as other:\n"
+        "    own, others = OtherProcesses(os.getpid()), OtherProcesses(root.pid)\n"
+        "    spent = cpu_seconds(other.pid)\n"
+        "    wait_until(lambda: cpu_seconds(other.pid) > spent + 0.3, 'CPU time of another process')\n"
+        "    other_s, family_s = others.read()\n"
+        "    _, own_family_s = own.read()\n"
+        "print(other_s > 0.2, own_family_s > family_s + 0.2)"
+    )
+    assert in_a_process(program) == "True True\n"
 
 
 @pytest.mark.parametrize("wall_s", [0.5, 1.0])
