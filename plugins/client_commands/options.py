@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import wraps
@@ -58,6 +58,14 @@ def with_broker(
             command(client, *args, **kwargs)
 
     return with_client
+
+
+def raise_all(failures: Sequence[Exception], things: str) -> None:
+    """Raise the failures of several `things`, if any; each is reported as a sentence of its own."""
+    if len(failures) == 1:
+        raise failures[0]
+    if failures:
+        raise ExceptionGroup(f"several {things}", failures)
 
 
 def json_option(command: Callable[P, None]) -> Callable[P, None]:

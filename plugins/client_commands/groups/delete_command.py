@@ -11,7 +11,7 @@ from tidelog.plugins.client import BlockingClient
 from tidelog.plugins.client.errors import ErrorResponse
 from tidelog.plugins.client.operations.groups import delete_groups
 from tidelog.plugins.client_commands.groups.failures import group_failed
-from tidelog.plugins.client_commands.options import CommandFailed, json_option, with_broker
+from tidelog.plugins.client_commands.options import CommandFailed, json_option, raise_all, with_broker
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 _EPILOG = """\b
@@ -46,10 +46,7 @@ def command(
     else:
         click.echo("".join(f"Deleted group {name}.\n" for name in deleted), nl=False)
     failures = [group_failed(client, name, each) for name, each in outcomes.items() if each is not None]
-    if len(failures) == 1:
-        raise failures[0]
-    if failures:
-        raise ExceptionGroup("several groups", failures)
+    raise_all(failures, "groups")
 
 
 def _is_missing(error: object) -> bool:

@@ -12,7 +12,7 @@ from tidelog.plugins.client.errors import ClientError, ErrorResponse
 from tidelog.plugins.client.operations.groups import delete_offsets
 from tidelog.plugins.client_commands.chosen_topics import ChosenTopic, chosen_topics, selected
 from tidelog.plugins.client_commands.groups.failures import described, group_failed
-from tidelog.plugins.client_commands.options import CommandFailed, json_option, with_broker
+from tidelog.plugins.client_commands.options import CommandFailed, json_option, raise_all, with_broker
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 _EPILOG = """\b
@@ -65,10 +65,7 @@ def command(
         for place in (place for place, outcome in outcomes.items() if outcome is None):
             click.echo(f"Deleted the offset of {place}.")
     failures = [_failure(group, str(place), each) for place, each in outcomes.items() if each is not None]
-    if len(failures) == 1:
-        raise failures[0]
-    if failures:
-        raise ExceptionGroup("several partitions", failures)
+    raise_all(failures, "partitions")
 
 
 def _failure(group: str, place: str, error: ClientError) -> CommandFailed:

@@ -12,7 +12,13 @@ from tidelog.plugins.client import BlockingClient, FoundOffset, TopicPartition
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
 from tidelog.plugins.client.operations.records import delete_records
 from tidelog.plugins.client_commands.chosen_topics import ChosenTopic, chosen_topics, selected
-from tidelog.plugins.client_commands.options import CommandFailed, json_option, parse_time, with_broker
+from tidelog.plugins.client_commands.options import (
+    CommandFailed,
+    json_option,
+    parse_time,
+    raise_all,
+    with_broker,
+)
 from tidelog.plugins.client_commands.output import show_table
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
@@ -72,10 +78,7 @@ def command(
         rows = [(place.topic, str(place.partition), str(offset)) for place, offset in left.items()]
         show_table(("TOPIC", "PARTITION", "EARLIEST"), rows, numbers=("PARTITION", "EARLIEST"))
     failures = [_failure(place, each) for place, each in outcomes.items() if isinstance(each, ClientError)]
-    if len(failures) == 1:
-        raise failures[0]
-    if failures:
-        raise ExceptionGroup("several partitions", failures)
+    raise_all(failures, "partitions")
 
 
 def _first_from(

@@ -10,8 +10,8 @@ import click
 from tidelog.kernel.cli.tables import print_json
 from tidelog.plugins.client import BlockingClient
 from tidelog.plugins.client.errors import BrokerClosed, ClientError, ErrorResponse, RequestTimedOut
-from tidelog.plugins.client_commands.options import CommandFailed, json_option, with_broker
-from tidelog.plugins.client_commands.topics.failures import deletion_failed, in_doubt, raise_all
+from tidelog.plugins.client_commands.options import CommandFailed, json_option, raise_all, with_broker
+from tidelog.plugins.client_commands.topics.failures import deletion_failed, in_doubt
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 _EPILOG = """\b
@@ -46,7 +46,7 @@ def command(
     failures = {name: outcome for name, outcome in outcomes.items() if outcome is not None}
     if failures:
         existing = client.metadata().topics
-        raise_all([deletion_failed(name, error, existing) for name, error in failures.items()])
+        raise_all([deletion_failed(name, error, existing) for name, error in failures.items()], "topics")
 
 
 def _outcomes_of(client: BlockingClient, names: Sequence[str]) -> Mapping[str, ClientError | None]:

@@ -12,9 +12,9 @@ from tidelog.kernel.cli.tables import print_json
 from tidelog.plugins.client import BlockingClient, ConfigValue, FoundOffset, TopicPartition
 from tidelog.plugins.client.cluster import PartitionMetadata, TopicMetadata
 from tidelog.plugins.client.errors import ClientError, UnsupportedByBroker
-from tidelog.plugins.client_commands.options import json_option, with_broker
+from tidelog.plugins.client_commands.options import json_option, raise_all, with_broker
 from tidelog.plugins.client_commands.output import kafka_uuid, show_table
-from tidelog.plugins.client_commands.topics.failures import not_found, raise_all
+from tidelog.plugins.client_commands.topics.failures import not_found
 from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 _EPILOG = """\b
@@ -59,7 +59,7 @@ def command(client: BlockingClient, *, names: tuple[str, ...], as_json: bool) ->
             _show(topic, details, first=index == 0)
     if metadata.errors:
         existing = client.metadata().topics
-        raise_all([not_found(name, code, existing) for name, code in metadata.errors.items()])
+        raise_all([not_found(name, code, existing) for name, code in metadata.errors.items()], "topics")
 
 
 def _details_of(client: BlockingClient, topics: Mapping[str, TopicMetadata]) -> _Details:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tidelog.kernel.config.types import nearest_name
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
@@ -77,14 +77,6 @@ def not_found(name: str, code: ErrorCode, existing: Iterable[str]) -> CommandFai
     if code is ErrorCode.INVALID_TOPIC_EXCEPTION:
         return CommandFailed(f"{name!r} is no topic name. {NAME_RULE}")
     return CommandFailed(f"Topic {name!r} cannot be described: {code.name}.")
-
-
-def raise_all(failures: Sequence[CommandFailed]) -> None:
-    """Raise the failures, if any; each is reported as a sentence of its own."""
-    if len(failures) == 1:
-        raise failures[0]
-    if failures:
-        raise ExceptionGroup("several topics", failures)
 
 
 def _no_topic(name: str, existing: Iterable[str]) -> str:

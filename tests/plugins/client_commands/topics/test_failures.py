@@ -6,13 +6,13 @@ import pytest
 
 from tests.tables import for_each
 from tidelog.plugins.client.errors import BrokerClosed, ErrorResponse
+from tidelog.plugins.client_commands.options import raise_all
 from tidelog.plugins.client_commands.topics.failures import (
     NAME_RULE,
     alteration_failed,
     creation_failed,
     deletion_failed,
     not_found,
-    raise_all,
 )
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
@@ -63,9 +63,9 @@ def test_not_found_suggests_a_topic_with_a_similar_name_or_the_list(existing: li
 
 def test_raise_all_raises_one_failure_alone_and_several_as_a_group() -> None:
     failures = [not_found(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, []) for name in ("a", "b")]
-    raise_all([])
+    raise_all([], "topics")
     with pytest.raises(type(failures[0]), match="'a' cannot be described: TOPIC_AUTHORIZATION_FAILED"):
-        raise_all(failures[:1])
+        raise_all(failures[:1], "topics")
     with pytest.raises(ExceptionGroup) as raised:
-        raise_all(failures)
+        raise_all(failures, "topics")
     assert raised.value.exceptions == tuple(failures)
