@@ -78,10 +78,17 @@ def read_offsets(path: Path, group: str) -> dict[TopicPartition, int]:
     Lines without a group (topic, partition, offset) are for any.
 
     Raises:
-        CommandFailed: a line has another form, or there is none for the group.
+        CommandFailed: it is no text, a line has another form, or there is none for the group.
     """
-    with path.open(newline="", encoding="utf-8") as file:
-        found = _offsets_of(file, path, group)
+    try:
+        # Spreadsheets write a mark at the beginning.
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            found = _offsets_of(file, path, group)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise CommandFailed(
+            f"{path} is not what `tidelog groups export` writes, lines of group, topic, partition and "
+            f"offset: {error}."
+        ) from error
     if not found:
         raise CommandFailed(f"{path} has no offset for group {group!r}.")
     return found

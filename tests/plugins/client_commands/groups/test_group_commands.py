@@ -185,6 +185,12 @@ def test_exported_offsets_are_set_again(shop: Shop, tmp_path: Path) -> None:
     assert shop.after_reset("--from-file", str(file)) == [2, 0]
     file.write_text(f"another,{shop.topic},0,5\n")
     assert "has no offset for group" in shop.failed("reset", shop.group, "--from-file", str(file))
+    file.write_bytes(f"\ufeff{shop.group},{shop.topic},0,3\r\n".encode())
+    assert shop.after_reset("--from-file", str(file)) == [3, 0]
+    for content in (b"\xff\xfe\x00", b'"' + b"x" * 200_000):
+        file.write_bytes(content)
+        refused = shop.failed("reset", shop.group, "--from-file", str(file))
+        assert "is not what `tidelog groups export` writes" in refused
     file.write_text(f"{shop.topic},0,5\n{shop.topic},first,5\n")
     assert "Line 2 of" in shop.failed("reset", shop.group, "--from-file", str(file))
 
