@@ -95,18 +95,18 @@ class AsyncConsumer:
             NotAssigned: the consumer has no `group_id`.
             ValueError: partitions are assigned by hand, or the pattern is no regular expression.
         """
-        self._core.subscribe(topics, pattern, listener)
+        self._core.group.subscribe(topics, pattern, listener)
 
     async def unsubscribe(self) -> None:
         """Leave the group, and give up all partitions."""
-        change = self._core.last_change()
+        change = self._core.group.last_change()
         if change is not None:
             await self._apply(change)
         await self._run(self._core.unsubscribing())
 
     def subscription(self) -> frozenset[str]:
         """Return the topics of the subscription, those that match its pattern included."""
-        return self._core.subscription()
+        return self._core.group.topics()
 
     def group_metadata(self) -> GroupMetadata:
         """Return the group and its member, by which a transactional producer sends offsets.
@@ -114,7 +114,7 @@ class AsyncConsumer:
         Raises:
             NotAssigned: the consumer has no `group_id`.
         """
-        return self._core.group_metadata()
+        return self._core.group.metadata()
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions that are read."""
@@ -132,11 +132,11 @@ class AsyncConsumer:
             DecodingFailed: a decoder has raised; the position is that of the record.
             ClientClosed: the consumer is closed.
         """
-        return await self._poll(timeout, self._core.take_records)
+        return await self._poll(timeout, self._core.records.take_records)
 
     async def poll_batches(self, timeout: float | None = None) -> list[RecordBatch]:
         """Return the next record batches, as views of what was received; as `poll`."""
-        return await self._poll(timeout, self._core.take_batches)
+        return await self._poll(timeout, self._core.records.take_batches)
 
     async def poll_arrow(self, timeout: float | None = None) -> Any:
         """Return the next records as a `pyarrow.Table` (see `arrow_tables`), without rows after `timeout`.
@@ -145,7 +145,7 @@ class AsyncConsumer:
         """
         from tidelog.plugins.client.consumer.arrow_tables import table_of
 
-        return table_of(await self._poll(timeout, self._core.take_batches))
+        return table_of(await self._poll(timeout, self._core.records.take_batches))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue a partition at an offset.
@@ -214,8 +214,8 @@ class AsyncConsumer:
             NotAssigned: the consumer has no `group_id`.
             ClientError: an offset was not committed.
         """
-        chosen = self._core.positions_to_commit() if offsets is None else offset_queries.as_offsets(offsets)
-        await self._run(self._core.commit(chosen))
+        chosen = self._core.commits.offsets_to_commit(offsets)
+        await self._run(self._core.commits.commit(chosen))
 
     def commit_async(
         self,
@@ -226,8 +226,8 @@ class AsyncConsumer:
 
         It is called in the event loop, and must not block. Raises `NotAssigned` as `commit`.
         """
-        chosen = self._core.positions_to_commit() if offsets is None else offset_queries.as_offsets(offsets)
-        self._core.commit_soon(chosen, on_commit)
+        chosen = self._core.commits.offsets_to_commit(offsets)
+        self._core.commits.commit_soon(chosen, on_commit)
 
     async def committed(
         self, partitions: Iterable[TopicPartition]
@@ -271,7 +271,7 @@ class AsyncConsumer:
         if self._core.is_closed:
             return
         try:
-            change = self._core.last_change()
+            change = self._core.group.last_change()
             if change is not None:
                 await self._apply(change)
             await self._run(self._core.closing())
@@ -303,22 +303,22 @@ class AsyncConsumer:
     async def _begin(self) -> None:
         """Do what is due at each poll: commit, and apply what has changed about the assignment."""
         self._core.begin_poll()
-        while (change := self._core.next_change()) is not None:
+        while (change := self._core.group.next_change()) is not None:
             await self._apply(change)
 
     async def _apply(self, change: AssignmentChange) -> None:
-        commit = self._core.commit_before(change)
+        commit = self._core.commits.commit_before(change)
         try:
             if commit is not None:
                 # Without it those that get the partitions read again what was not committed.
                 with suppress(ClientError):
                     await self._run(commit)
-            self._core.begin_change(change)
-            called = self._core.call_listener(change)
+            self._core.group.begin_change(change)
+            called = self._core.group.call_listener(change)
             if inspect.isawaitable(called):
                 await called
         finally:
-            self._core.finish_change(change)
+            self._core.group.finish_change(change)
 
     async def _known(self, find: Callable[[], int | None], what: str) -> int:
         timeout_s = self._settings.api_timeout_s
@@ -357,6 +357,7 @@ class _Records:
         wait: Callable[[Any, float | None], Awaitable[None]],
     ) -> None:
         self._core = core
+        self._taken = core.records
         self._begin = begin
         self._wait = wait
         self._chunk: Iterator[ConsumerRecord] = iter(())
@@ -365,13 +366,13 @@ class _Records:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        core = self._core
+        records = self._taken
         while True:
             for record in self._chunk:
-                core.current = record
+                records.current = record
                 return record
             await self._begin()
-            self._chunk = iter(core.take_chunk())
-            event = core.waiter()
+            self._chunk = iter(records.take_chunk())
+            event = self._core.waiter()
             if event is not None:
                 await self._wait(event, None)

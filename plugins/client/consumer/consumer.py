@@ -71,11 +71,11 @@ class Consumer:
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Iterate over records without an end; the position follows each record that is returned."""
-        core = self._core
+        core, records = self._core, self._core.records
         while True:
             self._begin()
-            for record in core.take_chunk():
-                core.current = record
+            for record in records.take_chunk():
+                records.current = record
                 yield record
             event = core.waiter()
             if event is not None:
@@ -103,18 +103,18 @@ class Consumer:
             NotAssigned: the consumer has no `group_id`.
             ValueError: partitions are assigned by hand, or the pattern is no regular expression.
         """
-        self._core.subscribe(topics, pattern, listener)
+        self._core.group.subscribe(topics, pattern, listener)
 
     def unsubscribe(self) -> None:
         """Leave the group, and give up all partitions."""
-        change = self._core.last_change()
+        change = self._core.group.last_change()
         if change is not None:
             self._apply(change)
         self._run(self._core.unsubscribing())
 
     def subscription(self) -> frozenset[str]:
         """Return the topics of the subscription, those that match its pattern included."""
-        return self._core.subscription()
+        return self._core.group.topics()
 
     def group_metadata(self) -> GroupMetadata:
         """Return the group and its member, by which a transactional producer sends offsets.
@@ -122,7 +122,7 @@ class Consumer:
         Raises:
             NotAssigned: the consumer has no `group_id`.
         """
-        return self._core.group_metadata()
+        return self._core.group.metadata()
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions that are read."""
@@ -140,11 +140,11 @@ class Consumer:
             DecodingFailed: a decoder has raised; the position is that of the record.
             ClientClosed: the consumer is closed.
         """
-        return self._poll(timeout, self._core.take_records)
+        return self._poll(timeout, self._core.records.take_records)
 
     def poll_batches(self, timeout: float | None = None) -> list[RecordBatch]:
         """Return the next record batches, as views of what was received; as `poll`."""
-        return self._poll(timeout, self._core.take_batches)
+        return self._poll(timeout, self._core.records.take_batches)
 
     def poll_arrow(self, timeout: float | None = None) -> Any:
         """Return the next records as a `pyarrow.Table` (see `arrow_tables`), without rows after `timeout`.
@@ -153,7 +153,7 @@ class Consumer:
         """
         from tidelog.plugins.client.consumer.arrow_tables import table_of
 
-        return table_of(self._poll(timeout, self._core.take_batches))
+        return table_of(self._poll(timeout, self._core.records.take_batches))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue a partition at an offset.
@@ -222,8 +222,8 @@ class Consumer:
             NotAssigned: the consumer has no `group_id`.
             ClientError: an offset was not committed.
         """
-        chosen = self._core.positions_to_commit() if offsets is None else offset_queries.as_offsets(offsets)
-        self._run(self._core.commit(chosen))
+        chosen = self._core.commits.offsets_to_commit(offsets)
+        self._run(self._core.commits.commit(chosen))
 
     def commit_async(
         self,
@@ -234,8 +234,8 @@ class Consumer:
 
         It is called in a thread of the consumer, and must not block. Raises `NotAssigned` as `commit`.
         """
-        chosen = self._core.positions_to_commit() if offsets is None else offset_queries.as_offsets(offsets)
-        self._core.commit_soon(chosen, on_commit)
+        chosen = self._core.commits.offsets_to_commit(offsets)
+        self._core.commits.commit_soon(chosen, on_commit)
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, GroupOffset | None]:
         """Return what the group has committed, None for nothing.
@@ -277,7 +277,7 @@ class Consumer:
         if self._core.is_closed:
             return
         try:
-            change = self._core.last_change()
+            change = self._core.group.last_change()
             if change is not None:
                 self._apply(change)
             self._run(self._core.closing())
@@ -309,20 +309,20 @@ class Consumer:
     def _begin(self) -> None:
         """Do what is due at each poll: commit, and apply what has changed about the assignment."""
         self._core.begin_poll()
-        while (change := self._core.next_change()) is not None:
+        while (change := self._core.group.next_change()) is not None:
             self._apply(change)
 
     def _apply(self, change: AssignmentChange) -> None:
-        commit = self._core.commit_before(change)
+        commit = self._core.commits.commit_before(change)
         try:
             if commit is not None:
                 # Without it those that get the partitions read again what was not committed.
                 with suppress(ClientError):
                     self._run(commit)
-            self._core.begin_change(change)
-            self._core.call_listener(change)
+            self._core.group.begin_change(change)
+            self._core.group.call_listener(change)
         finally:
-            self._core.finish_change(change)
+            self._core.group.finish_change(change)
 
     def _known(self, find: Callable[[], int | None], what: str) -> int:
         timeout_s = self._settings.api_timeout_s

@@ -132,7 +132,7 @@ class Reader:
 
         def has_all() -> bool:
             self.core.begin_poll()
-            found.extend(int(record.value) for record in self.core.take_records())
+            found.extend(int(record.value) for record in self.core.records.take_records())
             return len(found) >= count
 
         self.driver.run(has_all)
