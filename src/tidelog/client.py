@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.admin.admin import Admin
     from tidelog.plugins.client.admin.async_admin import AsyncAdmin
     from tidelog.plugins.client.cluster import ClusterMetadata, TopicMetadata
+    from tidelog.plugins.client.connector.async_connector import AsyncConsumerConnector, AsyncMessageStream
+    from tidelog.plugins.client.connector.connector import ConsumerConnector, MessageStream
+    from tidelog.plugins.client.connector.settings import ConnectorSettings
+    from tidelog.plugins.client.connector.topic_filters import BlackList, WhiteList
     from tidelog.plugins.client.consumer.async_consumer import AsyncConsumer
     from tidelog.plugins.client.consumer.async_simple_consumer import AsyncSimpleConsumer
     from tidelog.plugins.client.consumer.consumer import Consumer
@@ -51,15 +55,20 @@ __all__ = [
     "Admin",
     "AsyncAdmin",
     "AsyncConsumer",
+    "AsyncConsumerConnector",
     "AsyncDelivery",
+    "AsyncMessageStream",
     "AsyncProducer",
     "AsyncSimpleConsumer",
+    "BlackList",
     "ClientError",
     "ClusterMetadata",
     "ConfigChange",
     "ConfigResource",
     "ConfigValue",
+    "ConnectorSettings",
     "Consumer",
+    "ConsumerConnector",
     "ConsumerRecord",
     "ConsumerSettings",
     "CreatedTopic",
@@ -72,6 +81,7 @@ __all__ = [
     "GroupMember",
     "GroupMetadata",
     "GroupOffset",
+    "MessageStream",
     "NewTopic",
     "PartlyFailed",
     "Producer",
@@ -86,12 +96,14 @@ __all__ = [
     "SimpleConsumerSettings",
     "TopicMetadata",
     "TopicPartition",
+    "WhiteList",
     "encoders",
     "errors",
 ]
 
 _CLIENT: Final = "tidelog.plugins.client"
 _PRODUCER: Final = f"{_CLIENT}.producer"
+_CONNECTOR: Final = f"{_CLIENT}.connector"
 _CONSUMER: Final = f"{_CLIENT}.consumer"
 _LIST_OFFSETS: Final = "tidelog.plugins.protocol_kafka.messages.list_offsets"
 _HOMES: Final = {
@@ -100,15 +112,20 @@ _HOMES: Final = {
     "Admin": f"{_CLIENT}.admin.admin",
     "AsyncAdmin": f"{_CLIENT}.admin.async_admin",
     "AsyncConsumer": f"{_CONSUMER}.async_consumer",
+    "AsyncConsumerConnector": f"{_CONNECTOR}.async_connector",
     "AsyncDelivery": f"{_PRODUCER}.delivery",
+    "AsyncMessageStream": f"{_CONNECTOR}.async_connector",
     "AsyncProducer": f"{_PRODUCER}.async_producer",
     "AsyncSimpleConsumer": f"{_CONSUMER}.async_simple_consumer",
+    "BlackList": f"{_CONNECTOR}.topic_filters",
     "ClientError": f"{_CLIENT}.errors",
     "ClusterMetadata": f"{_CLIENT}.cluster",
     "ConfigChange": f"{_CLIENT}.operations.configs",
     "ConfigResource": f"{_CLIENT}.operations.configs",
     "ConfigValue": f"{_CLIENT}.operations.configs",
+    "ConnectorSettings": f"{_CONNECTOR}.settings",
     "Consumer": f"{_CONSUMER}.consumer",
+    "ConsumerConnector": f"{_CONNECTOR}.connector",
     "ConsumerRecord": f"{_CONSUMER}.consumer_record",
     "ConsumerSettings": f"{_CONSUMER}.settings",
     "CreatedTopic": f"{_CLIENT}.operations.topics",
@@ -121,6 +138,7 @@ _HOMES: Final = {
     "GroupMember": f"{_CLIENT}.operations.groups",
     "GroupMetadata": f"{_CLIENT}.operations.group_offsets",
     "GroupOffset": f"{_CLIENT}.operations.group_offsets",
+    "MessageStream": f"{_CONNECTOR}.connector",
     "NewTopic": f"{_CLIENT}.operations.topics",
     "PartlyFailed": f"{_CLIENT}.errors",
     "Producer": f"{_PRODUCER}.producer",
@@ -134,6 +152,7 @@ _HOMES: Final = {
     "SimpleConsumer": f"{_CONSUMER}.simple_consumer",
     "SimpleConsumerSettings": f"{_CONSUMER}.settings",
     "TopicMetadata": f"{_CLIENT}.cluster",
+    "WhiteList": f"{_CONNECTOR}.topic_filters",
     "TopicPartition": "tidelog.kernel.topic_partition",
 }
 """The module of each name; the other names are modules themselves."""

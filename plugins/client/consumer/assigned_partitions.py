@@ -10,7 +10,7 @@ from tidelog.plugins.client.errors import ClientClosed, NotAssigned
 from tidelog.plugins.client.operations.group_offsets import GroupOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
 
 class AssignedPartitions(dict[TopicPartition, PartitionPosition]):
@@ -65,9 +65,13 @@ class AssignedPartitions(dict[TopicPartition, PartitionPosition]):
         """Return whether something can be returned, or raised."""
         return any(state.has_data for state in self.values())
 
-    def next_with_data(self) -> PartitionPosition | None:
-        """Return a partition of which something can be returned or raised, each in turn; None without one."""
-        state = next((each for each in self.values() if each.has_data), None)
+    def next_with_data(self, among: Container[TopicPartition] | None = None) -> PartitionPosition | None:
+        """Return a partition of which something can be returned or raised, each in turn; None without one.
+
+        With `among` it is one of those.
+        """
+        ready = (each for each in self.values() if each.has_data)
+        state = next((each for each in ready if among is None or each.partition in among), None)
         if state is not None:
             # Behind the others, which come first the next time.
             self[state.partition] = self.pop(state.partition)

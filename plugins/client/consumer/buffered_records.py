@@ -16,9 +16,10 @@ from tidelog.plugins.client.errors import ClientError, CorruptRecords, ErrorResp
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container, Iterable
     from contextlib import AbstractContextManager
 
+    from tidelog.kernel.topic_partition import TopicPartition
     from tidelog.plugins.client.consumer.assigned_partitions import AssignedPartitions
     from tidelog.plugins.client.consumer.consumer_record import ConsumerRecord
     from tidelog.plugins.client.consumer.positions import PartitionPosition
@@ -116,6 +117,38 @@ class BufferedRecords:
 
     # Called with the lock.
 
+    def begin_read(
+        self, partitions: Container[TopicPartition]
+    ) -> tuple[PartitionPosition, FetchedCursor] | None:
+        """Return the cursor of one of these partitions that has something to take, each in turn.
+
+        What is read of it, without the lock, counts after `finish_read`. Raises as `take_records`.
+        """
+        while (state := self._positions.next_with_data(partitions)) is not None:
+            cursor = self._next_cursor(state)
+            if cursor is not None:
+                return state, cursor
+        return None
+
+    def finish_read(self, state: PartitionPosition, cursor: FetchedCursor, *, is_at_end: bool) -> bool:
+        """Move the position to that of the cursor; return False if something else has moved it meanwhile."""
+        if state.cursor is not cursor or self._positions.get(state.partition) is not state:
+            return False
+        self._advance(state, cursor, is_at_end=is_at_end)
+        return True
+
+    def take_back(self, partition: TopicPartition, offset: int | None) -> None:
+        """Continue at an offset that was passed, by default where it is; cursors before that are void."""
+        state = self._positions.get(partition)
+        if state is not None and state.position is not None:
+            state.seek(state.position if offset is None else offset, state.epoch)
+            self._request_pump()
+
+    def has_data_of(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Return whether there is something to take of these."""
+        states = (self._positions.get(each) for each in partitions)
+        return any(state is not None and state.has_data for state in states)
+
     @property
     def has_chunk(self) -> bool:
         """Return whether records are there that an iteration has not returned."""
@@ -170,16 +203,19 @@ class BufferedRecords:
     # What follows from it.
 
     def _cursor_of(self, state: PartitionPosition) -> FetchedCursor | None:
-        """Return the cursor in the data of a partition; raise the error that is there instead of data."""
         with self._lock:
-            if state.cursor is None and state.buffer:
-                found = state.buffer[0]
-                if isinstance(found, ClientError):
-                    self.raise_error(state)
-                    return None
-                state.buffer.popleft()
-                state.cursor = FetchedCursor(found, self._settings)
-            return state.cursor
+            return self._next_cursor(state)
+
+    def _next_cursor(self, state: PartitionPosition) -> FetchedCursor | None:
+        """Return the cursor in the data of a partition; raise the error that is there instead of data."""
+        if state.cursor is None and state.buffer:
+            found = state.buffer[0]
+            if isinstance(found, ClientError):
+                self.raise_error(state)
+                return None
+            state.buffer.popleft()
+            state.cursor = FetchedCursor(found, self._settings)
+        return state.cursor
 
     def _read(self, read: Callable[[FetchedCursor], Any]) -> Any:
         """Return what `read` gets of the next cursor that is not at its end; None if there is none."""
