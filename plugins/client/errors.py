@@ -146,6 +146,19 @@ class UnsupportedByBroker(ClientError):
         super().__init__(f"{peer} serves {served} of {api}, and we speak {ours[0]} to {ours[1]}")
 
 
+class UnsupportedGroupProtocol(ClientError):
+    """The coordinator of a group does not serve `group_protocol="consumer"` (KIP-848: Apache Kafka 4.0)."""
+
+    reached_broker = False
+
+    def __init__(self, group: str, reason: str) -> None:
+        self.group = group
+        super().__init__(
+            f"group {group!r}: its coordinator does not serve group_protocol='consumer', "
+            f"use 'classic' instead: {reason}"
+        )
+
+
 class UnsendableRequest(ClientError):
     """The request cannot be encoded in the version of the API that is used with this broker."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.topic_partition import TopicPartition
     from tidelog.plugins.client.connector.core import ConnectorCore
     from tidelog.plugins.client.connector.topic_filters import TopicFilter
-    from tidelog.plugins.client.consumer.classic_membership import AssignmentChange
+    from tidelog.plugins.client.consumer.membership import AssignmentChange
     from tidelog.plugins.client.errors import ClientError
 
 

@@ -1,33 +1,33 @@
 """Membership in a classic group: joins, heartbeats, and the changes of the assignment that follow.
 
-The engine's side finds out what has to change, and queues it in `changes`; the user's side applies each, at
-the next `poll`, and reports it with `finished`. So partitions come and go only while no record of them is in
-the user's hands.
+Source: Apache Kafka 4.4, `AbstractCoordinator` and `ConsumerCoordinator`; KIP-62, KIP-345, KIP-429.
 """
 
 from __future__ import annotations
 
-import re
-from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Literal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 
 from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.consumer.assignors import (
     ASSIGNORS,
+    NO_GENERATION,
     Assignor,
     SubscribedMember,
     grouped,
     ungrouped,
 )
-from tidelog.plugins.client.consumer.member_states import (
+from tidelog.plugins.client.consumer.classic_member_states import (
     BEATING,
     TRANSITIONS,
+    ClassicMemberEvent,
     ClassicMemberState,
-    MemberEvent,
 )
-from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.client.consumer.group_errors import GroupReaction, GroupRequest, reaction_to
+from tidelog.plugins.client.consumer.membership import AssignmentChange, GroupMembership, no_steps
+from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.client.operations.classic_membership import (
     JoiningMember,
     heartbeat,
@@ -37,6 +37,7 @@ from tidelog.plugins.client.operations.classic_membership import (
 )
 from tidelog.plugins.client.operations.group_offsets import GroupMetadata
 from tidelog.plugins.client.operations.metadata import metadata
+from tidelog.plugins.client.steps import Pause
 from tidelog.plugins.protocol_kafka.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -45,131 +46,74 @@ from tidelog.plugins.protocol_kafka.messages.consumer_protocol import (
     read_subscription,
     write_assignment,
 )
-from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.schema import CodecError, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from tidelog.plugins.client.cluster import ClusterMetadata
-    from tidelog.plugins.client.consumer.rebalance_listener import RebalanceListener
     from tidelog.plugins.client.consumer.settings import ConsumerSettings
-    from tidelog.plugins.client.engine import Engine, EngineTimer, Task
+    from tidelog.plugins.client.engine import Engine, EngineTimer
     from tidelog.plugins.client.steps import Session, Steps
     from tidelog.plugins.protocol_kafka.messages.join_group import JoinGroupResponse
 
 _METADATA_VERSION: Final = 3
-_GONE: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
-"""Errors after which a member joins as a new one."""
 _State = ClassicMemberState
-_Event = MemberEvent
-
-
-@attrs.frozen
-class AssignmentChange:
-    """Change of the assignment that the user's side has to apply.
-
-    Attributes:
-        kind: partitions are assigned, revoked or lost; "prepare" revokes none, but offsets are committed
-        partitions: which
-        generation: number of the join that it belongs to; a later one makes what follows from it void
-    """
-
-    kind: Literal["assigned", "revoked", "lost", "prepare"]
-    partitions: frozenset[TopicPartition]
-    generation: int
+_Event = ClassicMemberEvent
 
 
 @attrs.frozen
 class _Joined:
     """Result of joining and syncing."""
 
-    member: GroupMetadata
     is_leader: bool
     partitions: frozenset[TopicPartition]
     counts: Mapping[str, int]
 
 
-class GroupMembership:
-    """Membership of one consumer.
+class ClassicGroupMembership(GroupMembership):
+    """Membership of one consumer in a classic group.
 
     Attributes:
-        failure: what the user's side has to raise, None for nothing
-        member: identity for commits
-        owned: the partitions that the user's side has
-        changes: what it has to apply, in order
-        listener: what it calls then
         state: where the member is
     """
 
     def __init__(
         self, engine: Engine, settings: ConsumerSettings, group: str, changed: Callable[[], None]
     ) -> None:
-        self.member = GroupMetadata(group)
-        self.owned: set[TopicPartition] = set()
-        self.changes: deque[AssignmentChange] = deque()
-        self.listener: RebalanceListener | None = None
-        self.failure: ClientError | None = None
+        super().__init__(engine, settings, group, changed)
         self.state = ClassicMemberState.UNJOINED
-        self._engine = engine
-        self._settings = settings
-        self._group = group
-        self._changed = changed
         self._assignors = [ASSIGNORS[name] for name in settings.strategies]
         self._is_cooperative = all(each.is_cooperative for each in self._assignors)
-        self._topics: frozenset[str] = frozenset()
-        self._pattern: re.Pattern[str] | None = None
         self._counts: Mapping[str, int] = {}
         self._is_leader = False
         self._last: frozenset[TopicPartition] = frozenset()
         self._gave_up = False
-        self._joins = 0
-        self._failures = 0
-        self._task: Task[Any] | None = None
-        self._beat_timer: EngineTimer | None = None
+        self._id = ""
         self._watch_timer: EngineTimer | None = None
-        self._polled_at = engine.clock()
         self._heard_at = engine.clock()
-        self._retry = settings.client().retry
 
-    # What the user's side calls.
+    def leaving(self) -> Steps[None]:
+        """Return the operation that leaves the group; a static member stays in it until its session ends."""
+        was_in = self.state not in (_State.UNJOINED, _State.LEFT)
+        self._happen(_Event.LEAVE)
+        return self._leave(self._id) if was_in else no_steps()
 
-    def subscribe(
-        self, topics: Iterable[str], pattern: re.Pattern[str] | None, listener: RebalanceListener | None
-    ) -> None:
-        """Join with these topics and those that match the pattern, or change the subscription."""
-        self._topics, self._pattern, self.listener = frozenset(topics), pattern, listener
-        self._polled_at = self._engine.clock()
+    # What the protocols do.
+
+    @property
+    def _is_out(self) -> bool:
+        return self.state is _State.UNJOINED
+
+    def _start(self) -> None:
+        self._happen(_Event.START)
+
+    def _resubscribed(self) -> None:
         if self._watch_timer is None:
             self._watch()
         self._happen(_Event.START if self.state in (_State.UNJOINED, _State.LEFT) else _Event.REBALANCE)
 
-    def polled(self) -> None:
-        """Note that the user is alive, and join again if the membership was lost."""
-        self._polled_at = self._engine.clock()
-        if self.state is _State.UNJOINED and not self.changes and self.failure is None and self._task is None:
-            self._happen(_Event.START)
-
-    @property
-    def needs_poll(self) -> bool:
-        """Return whether the user's side has something to do."""
-        return bool(self.changes) or self.failure is not None or self.state is _State.UNJOINED
-
-    @property
-    def topics(self) -> frozenset[str]:
-        """Return the topics of the subscription, those that match a pattern included."""
-        return self._topics
-
-    def finished(self, change: AssignmentChange) -> None:
-        """Continue after a change was applied."""
-        if change.kind == "assigned":
-            self.owned |= change.partitions
-        else:
-            self.owned -= change.partitions
-        if change.kind == "lost":
-            self.polled()
-        if change.generation != self._joins:
-            return
+    def _applied(self, change: AssignmentChange) -> None:
         if self.state is _State.PREPARING and change.kind in ("revoked", "prepare"):
             self._happen(_Event.PREPARED)
         elif self.state is _State.STABLE and change.kind == "revoked":
@@ -178,36 +122,32 @@ class GroupMembership:
             # What was given up has no owner before all have joined again.
             self._happen(_Event.REBALANCE)
 
-    def leaving(self) -> Steps[None]:
-        """Return the operation that leaves the group; a static member stays in it until its session ends."""
-        member, was_in = self.member, self.state not in (_State.UNJOINED, _State.LEFT)
-        self._happen(_Event.LEAVE)
-        self.changes.clear()
-        self.owned = set()
-        self.member = GroupMetadata(self._group)
-        is_left = was_in and bool(member.member_id) and member.group_instance_id is None
-        return self._leave(member) if is_left else no_steps()
+    def _lost(self) -> None:
+        self._happen(_Event.LOST)
+
+    def _rebalance(self) -> None:
+        self._happen(_Event.REBALANCE)
 
     # What follows from it.
 
-    def _happen(self, event: MemberEvent) -> None:
+    def _happen(self, event: ClassicMemberEvent) -> None:
         """Move to the next state, and do what is done there."""
         state = TRANSITIONS.get((self.state, event))
         if state is None:
             return
         before, self.state = self.state, state
-        if event is not _Event.SYNCED and state is not before:
-            self._stop_beating(keeps=state in BEATING)
+        if state not in BEATING:
+            self._stop_beating()
         if state is _State.PREPARING and before is not _State.PREPARING:
             self._prepare()
         elif state is _State.JOINING:
             self._join()
         elif state is _State.STABLE:
             self._beat_later()
-        elif state in (_State.UNJOINED, _State.LEFT):
+        elif state is _State.LEFT:
             self._end_task()
-            if state is _State.UNJOINED:
-                self._lose()
+        elif state is _State.UNJOINED:
+            self._lose()
 
     def _prepare(self) -> None:
         """Have the user give up everything, or with cooperative assignors nothing yet."""
@@ -216,86 +156,75 @@ class GroupMembership:
         kind: Literal["prepare", "revoked"] = "prepare" if self._is_cooperative else "revoked"
         partitions = frozenset[TopicPartition](() if self._is_cooperative else self.owned)
         if self.owned:
-            self.changes.append(AssignmentChange(kind, partitions, self._joins))
+            self.changes.append(AssignmentChange(kind, partitions, self.joins))
             self._changed()
         else:
             self._happen(_Event.PREPARED)
 
     def _lose(self) -> None:
         """Have the user give up what belongs to others by now, and join as a new member after that."""
-        self.changes.clear()
-        self._joins += 1
         self._last = frozenset()
-        self.member = GroupMetadata(self._group, group_instance_id=self._settings.group_instance_id)
-        if self.owned:
-            self.changes.append(AssignmentChange("lost", frozenset(self.owned), self._joins))
-        self._changed()
+        self._id = ""
+        self._lose_partitions()
 
     def _join(self) -> None:
         self._end_task()
-        self._joins += 1
+        self.joins += 1
         self._gave_up = False
-        number = self._joins
+        number = self.joins
         operation = self._join_and_sync(self._engine.session)
         self._task = self._engine.spawn(operation, lambda outcome: self._joined(number, outcome))
 
     def _join_and_sync(self, session: Session) -> Steps[_Joined]:
+        if self._failures:
+            yield Pause(self._pause_s())
+        if self._subscribed.pattern is not None:
+            self._subscribed.match((yield from metadata(session)))
         settings = self._settings
         joining = JoiningMember(
             self._group,
-            self.member.member_id,
+            self._id,
             settings.group_instance_id,
             round(settings.session_timeout_ms),
             round(settings.max_poll_interval_ms),
-            [],
+            [(each.name, self._metadata(each)) for each in self._assignors],
             self._named,
         )
-        known: ClusterMetadata | None = None
-        if self._pattern is not None:
-            known = yield from metadata(session)
-        topics = self._subscribed(known)
-        protocols = [(each.name, self._metadata(each, topics)) for each in self._assignors]
-        answer = yield from join_group(session, attrs.evolve(joining, protocols=protocols))
-        self._happen(_Event.JOINED)
-        protocol = answer.protocol_name or ""
-        member = GroupMetadata(
+        answer = yield from join_group(session, joining)
+        # Already now: what happens from here on concerns that member.
+        self._id = answer.member_id
+        self.member = GroupMetadata(
             self._group, answer.generation_id, answer.member_id, settings.group_instance_id
         )
-        # Already now: what happens from here on concerns that member.
-        self.member = member
+        self._happen(_Event.JOINED)
+        return (yield from self._sync(session, answer, self.member))
+
+    def _sync(self, session: Session, answer: JoinGroupResponse, member: GroupMetadata) -> Steps[_Joined]:
+        protocol = answer.protocol_name or ""
         is_leader = answer.leader == answer.member_id
         assignments: dict[str, bytes] = {}
         counts: Mapping[str, int] = {}
         if is_leader:
             assignments, counts = yield from self._divide(session, answer, protocol)
-        wait_ms = round(settings.max_poll_interval_ms)
+        wait_ms = round(self._settings.max_poll_interval_ms)
         assignment = yield from sync_group(session, member, protocol, assignments, wait_ms)
         try:
             partitions = frozenset(ungrouped(read_assignment(assignment).assigned_partitions))
         except CodecError as error:
             raise ClientError(f"group {self._group!r}: its leader has sent no assignment: {error}") from error
-        return _Joined(member, is_leader, partitions, counts)
+        return _Joined(is_leader, partitions, counts)
 
     def _named(self, member_id: str) -> None:
-        self.member = GroupMetadata(
-            self._group, member_id=member_id, group_instance_id=self._settings.group_instance_id
-        )
+        self._id = member_id
 
-    def _subscribed(self, known: ClusterMetadata | None) -> frozenset[str]:
-        if self._pattern is None or known is None:
-            return self._topics
-        matches = self._pattern.fullmatch
-        found = {name for name, topic in known.topics.items() if not topic.is_internal and matches(name)}
-        self._topics = frozenset(found)
-        return self._topics
-
-    def _metadata(self, assignor: Assignor, topics: frozenset[str]) -> bytes:
-        generation = self.member.generation if self.owned else -1
+    def _metadata(self, assignor: Assignor) -> bytes:
+        # The generation of a membership that was lost says nothing about the next one.
+        generation = self.member.generation if self.member.member_id == self._id else NO_GENERATION
         subscription = ConsumerProtocolSubscription(
-            topics=sorted(topics),
-            user_data=assignor.user_data(self._last, self.member.generation),
+            topics=sorted(self._subscribed.names),
+            user_data=assignor.user_data(self._last, generation),
             owned_partitions=grouped(self.owned),
-            generation_id=generation,
+            generation_id=generation if self.owned else NO_GENERATION,
             rack_id=self._settings.client_rack or None,
         )
         return _METADATA_VERSION.to_bytes(2) + encode(subscription, _METADATA_VERSION)
@@ -329,10 +258,12 @@ class GroupMembership:
 
     def _joined(self, number: int, outcome: _Joined | ClientError) -> None:
         self._task = None
-        if number != self._joins or self._engine.is_closed:
+        if number != self.joins or self._engine.is_closed:
             return
         if isinstance(outcome, ClientError):
-            self._refused(outcome, self._join_again)
+            request = GroupRequest.JOIN if self.state is _State.JOINING else GroupRequest.SYNC
+            if self._react(reaction_to(request, outcome), outcome):
+                self._join_again()
             return
         self._failures = 0
         self._is_leader, self._counts, self._last = outcome.is_leader, outcome.counts, outcome.partitions
@@ -344,64 +275,41 @@ class GroupMembership:
         self.changes.append(AssignmentChange("assigned", frozenset(added), number))
         self._changed()
 
-    def _refused(self, error: ClientError, retry: Callable[[], None]) -> None:
-        """Continue after an error of a request of the member."""
-        code = error.code if isinstance(error, ErrorResponse) else None
-        if code is ErrorCode.REBALANCE_IN_PROGRESS:
-            self._happen(_Event.REBALANCE)
-        elif code in _GONE:
-            self._happen(_Event.LOST)
-        elif error.retriable or code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            self._failures += 1
-            when = self._engine.clock() + self._retry.pause_s(self._failures - 1)
-            self._engine.call_at(when, retry)
-        else:
-            self.failure = error
-            self._happen(_Event.LOST)
-            self._changed()
-
     def _join_again(self) -> None:
-        if self.state in (_State.JOINING, _State.SYNCING) and self._task is None:
-            self.state = _State.JOINING
-            self._join()
+        self.state = _State.JOINING
+        self._join()
 
     def _beat_later(self) -> None:
-        if self._beat_timer is None:
-            when = self._engine.clock() + self._settings.heartbeat_interval_ms / 1000
-            self._beat_timer = self._engine.call_at(when, self._beat)
-
-    def _stop_beating(self, *, keeps: bool) -> None:
-        if self._beat_timer is not None and not keeps:
-            self._beat_timer.cancel()
-            self._beat_timer = None
+        self._beat_in(self._settings.heartbeat_interval_ms / 1000, self._beat)
 
     def _beat(self) -> None:
         self._beat_timer = None
-        if self.state not in BEATING or self._engine.is_closed or not self.member.member_id:
+        if self.state not in BEATING or self._engine.is_closed or not self._id:
             return
-        idle_s = self._engine.clock() - self._polled_at
-        if idle_s * 1000 > self._settings.max_poll_interval_ms:
+        if self._is_idle():
             # Others continue with what this one does not poll; the next poll joins again.
-            self._engine.spawn(self._leave(self.member), lambda _outcome: None)
+            self._engine.spawn(self._leave(self._id), lambda _outcome: None)
             self._happen(_Event.LOST)
             return
-        number = self._joins
+        number = self.joins
         operation = heartbeat(self._engine.session, self.member)
         self._engine.spawn(operation, lambda outcome: self._beaten(number, outcome))
 
     def _beaten(self, number: int, outcome: ClientError | None) -> None:
-        if number != self._joins or self._engine.is_closed or self.state not in BEATING:
+        if number != self.joins or self._engine.is_closed or self.state not in BEATING:
             return
+        now = self._engine.clock()
         if outcome is None:
-            self._heard_at = self._engine.clock()
-        elif self.state is _State.STABLE or not _is_rebalance(outcome):
-            silent_s = self._engine.clock() - self._heard_at
-            if outcome.retriable and silent_s * 1000 > self._settings.session_timeout_ms:
-                self._happen(_Event.LOST)
-                return
-            self._refused(outcome, self._beat_later)
-            return
-        self._beat_later()
+            self._heard_at, self._failures = now, 0
+        else:
+            reaction = reaction_to(GroupRequest.HEARTBEAT, outcome)
+            is_over = (now - self._heard_at) * 1000 > self._settings.session_timeout_ms
+            if is_over and reaction is GroupReaction.RETRY:
+                reaction = GroupReaction.REJOIN
+            if self._react(reaction, outcome):
+                self._beat_in(self._pause_s(), self._beat)
+        if self.state in BEATING:
+            self._beat_later()
 
     def _watch(self) -> None:
         """Look at the topics from time to time: new partitions and new topics need a rebalance."""
@@ -412,44 +320,33 @@ class GroupMembership:
         if self._engine.is_closed or self.state is _State.LEFT:
             self._watch_timer = None
             return
-        topics = None if self._pattern is not None else sorted(self._topics | set(self._counts))
+        has_pattern = self._subscribed.pattern is not None
+        topics = None if has_pattern else sorted(self._subscribed.names | set(self._counts))
         self._engine.spawn(metadata(self._engine.session, topics), self._looked_at_topics)
         self._watch()
 
     def _looked_at_topics(self, outcome: ClusterMetadata | ClientError) -> None:
         if isinstance(outcome, ClientError) or self.state is not _State.STABLE:
             return
-        before = self._topics
-        is_other = self._subscribed(outcome) != before
+        is_other = self._subscribed.match(outcome)
         counts = {name: len(topic.partitions) for name, topic in outcome.topics.items()}
         if self._is_leader:
-            watched = self._topics.union(self._counts)
+            watched = self._subscribed.names.union(self._counts)
             is_other |= any(counts.get(topic, 0) != self._counts.get(topic, 0) for topic in watched)
         if is_other:
             self._happen(_Event.REBALANCE)
 
-    def _leave(self, member: GroupMetadata) -> Steps[None]:
-        try:
-            yield from leave_group(self._engine.session, member, "the consumer is closed or does not poll")
-        except ClientError:
-            # The coordinator drops it when its session ends.
+    def _leave(self, member_id: str) -> Steps[None]:
+        """Leave, unless the member is a static one, whose partitions wait for it."""
+        if not member_id or self._settings.group_instance_id is not None:
             return
-
-    def _end_task(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+        # Without an answer the coordinator drops it when its session ends.
+        with suppress(ClientError):
+            yield from leave_group(
+                self._engine.session, self._group, member_id, "the consumer is closed or does not poll"
+            )
 
 
 def _partition_counts(session: Session, topics: list[str]) -> Steps[Mapping[str, int]]:
     found = yield from metadata(session, topics)
     return {name: len(topic.partitions) for name, topic in found.topics.items()}
-
-
-def no_steps() -> Steps[None]:
-    """Return an operation that does nothing."""
-    yield from ()
-
-
-def _is_rebalance(error: ClientError) -> bool:
-    return isinstance(error, ErrorResponse) and error.code is ErrorCode.REBALANCE_IN_PROGRESS

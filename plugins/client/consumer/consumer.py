@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, Unpack
 
-    from tidelog.plugins.client.consumer.classic_membership import AssignmentChange
     from tidelog.plugins.client.consumer.consumer_record import ConsumerRecord
+    from tidelog.plugins.client.consumer.membership import AssignmentChange
     from tidelog.plugins.client.consumer.rebalance_listener import RebalanceListener
     from tidelog.plugins.client.consumer.record_batch import RecordBatch
     from tidelog.plugins.client.consumer.settings import ConsumerOptions
@@ -244,8 +244,7 @@ class Consumer:
             NotAssigned: the consumer has no `group_id`.
             ClientError: the offsets cannot be read.
         """
-        group = self._settings.group_id
-        return self._run(offset_queries.committed(self._engine.session, group, partitions))
+        return self._run(self._core.commits.committed(partitions))
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first offset of each partition's log."""

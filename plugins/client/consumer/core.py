@@ -10,17 +10,15 @@ take it, but not while records are decoded.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tidelog.plugins.client.consumer.assigned_partitions import AssignedPartitions
 from tidelog.plugins.client.consumer.buffered_records import BufferedRecords
-from tidelog.plugins.client.consumer.classic_membership import no_steps
 from tidelog.plugins.client.consumer.group_subscription import GroupSubscription
+from tidelog.plugins.client.consumer.membership import no_steps
 from tidelog.plugins.client.consumer.offset_commits import OffsetCommits
 from tidelog.plugins.client.consumer.position_lookup import PositionLookup
 from tidelog.plugins.client.consumer.prefetching import PartitionPrefetcher
-from tidelog.plugins.client.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -57,10 +55,10 @@ class ConsumerCore:
         self._timer: EngineTimer | None = None
         self._is_pump_due = False
         self._prefetcher = PartitionPrefetcher(engine, settings, positions, self._changed)
-        self._lookup = PositionLookup(engine, settings, positions, self._prefetcher, self._changed)
         records = self.records = BufferedRecords(settings, positions, lock, self._request_pump)
         group = self.group = GroupSubscription(engine, settings, positions, lock, self._changed)
-        self.commits = OffsetCommits(engine, settings, positions, group, records, lock, self._wake)
+        self._lookup = PositionLookup(engine, settings, positions, self._prefetcher, group, self._changed)
+        self.commits = OffsetCommits(engine, settings, positions, group, records, lock)
 
     # What the user calls.
 
@@ -161,14 +159,11 @@ class ConsumerCore:
             self.records.end_chunk()
             self.commits.auto_commit()
             self.group.polled()
-            failure, self.commits.failure = self.commits.failure, None
-            if failure is not None:
-                raise failure
 
     def waiter(self) -> Any:
         """Return an event that is set when there is something to take, or None if there is already."""
         with self._lock:
-            if self.is_closed or self.commits.failure is not None or self.group.needs_poll:
+            if self.is_closed or self.group.needs_poll:
                 return None
             if self.records.has_chunk or self._positions.has_data():
                 return None
@@ -183,8 +178,7 @@ class ConsumerCore:
         """Return the operation that commits, if that is automatic, and closes the fetch sessions."""
         with self._lock:
             self.records.mark_chunk()
-            offsets = self.commits.due()
-            commit = self.commits.commit(offsets) if offsets else no_steps()
+            commit = self.commits.last_commit() or no_steps()
             leave = self.group.leaving()
             self._positions.close()
             self._wake()
@@ -226,8 +220,6 @@ class ConsumerCore:
             self._timer = self._engine.call_at(due, self._pump)
 
     def _close(self, commit: Steps[None], leave: Steps[None]) -> Steps[None]:
-        # Without it the group continues where it was committed before, as after a crash.
-        with suppress(ClientError):
-            yield from commit
+        yield from commit
         yield from leave
         yield from self._prefetcher.close_sessions()

@@ -7,15 +7,15 @@ The membership finds out what changes about the assignment; the user's side appl
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tidelog.plugins.client.consumer.classic_membership import (
-    AssignmentChange,
-    GroupMembership,
-    no_steps,
-)
-from tidelog.plugins.client.errors import NotAssigned
+from tidelog.plugins.client.consumer.classic_membership import ClassicGroupMembership
+from tidelog.plugins.client.consumer.consumer_membership import ConsumerGroupMembership
+from tidelog.plugins.client.consumer.membership import AssignmentChange, GroupMembership, no_steps
+from tidelog.plugins.client.errors import ClientError, ErrorResponse, NotAssigned
 from tidelog.plugins.client.operations.group_offsets import GroupMetadata
+from tidelog.plugins.client.operations.sending import retrying
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.consumer.settings import ConsumerSettings
     from tidelog.plugins.client.engine import Engine
     from tidelog.plugins.client.steps import Steps
+
+T = TypeVar("T")
 
 
 class GroupSubscription:
@@ -72,8 +74,13 @@ class GroupSubscription:
             if self.membership is None:
                 if self._positions:
                     raise ValueError("this consumer has partitions that were assigned by hand")
-                self.membership = GroupMembership(self._engine, self._settings, group, self._changed)
+                self.membership = self._new_membership(group)
             self.membership.subscribe(topics, compiled, listener)
+
+    def _new_membership(self, group: str) -> GroupMembership:
+        is_classic = self._settings.group_protocol == "classic"
+        protocol = ClassicGroupMembership if is_classic else ConsumerGroupMembership
+        return protocol(self._engine, self._settings, group, self._changed)
 
     def topics(self) -> frozenset[str]:
         """Return the topics that the consumer shares with its group."""
@@ -93,6 +100,22 @@ class GroupSubscription:
         if self._settings.group_id is None:
             raise NotAssigned("a consumer without group_id commits no offsets")
         return GroupMetadata(self._settings.group_id)
+
+    def as_member(self, request: Callable[[GroupMetadata], Steps[T]]) -> Steps[T]:
+        """Return the operation that makes a request as the member, again if its epoch was an older one.
+
+        The coordinator raises the epoch of a member while the answer that brings it is on its way. The
+        request is not made again as another member than before, whose partitions are others.
+        """
+        membership = self.membership
+        joins = 0 if membership is None else membership.joins
+
+        def is_stale(error: ClientError) -> bool:
+            is_old = isinstance(error, ErrorResponse) and error.code is ErrorCode.STALE_MEMBER_EPOCH
+            is_same = membership is not None and membership.joins == joins
+            return is_old and is_same and self.membership is membership
+
+        return retrying(self._engine.session, lambda: request(self.metadata()), may_retry=is_stale)
 
     @property
     def needs_poll(self) -> bool:
@@ -116,8 +139,7 @@ class GroupSubscription:
     def next_change(self) -> AssignmentChange | None:
         """Return what has to change about the assignment; each is applied by the next three methods."""
         with self._lock:
-            membership = self.membership
-            return membership.changes.popleft() if membership is not None and membership.changes else None
+            return None if self.membership is None else self.membership.next_change()
 
     def last_change(self) -> AssignmentChange | None:
         """Return the change that ends a subscription."""

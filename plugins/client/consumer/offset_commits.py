@@ -1,35 +1,39 @@
-"""Commits of a consumer: those that the user calls for, and those that it makes by itself."""
+"""Commits of a consumer: those that the user calls for, and those that it makes by itself.
+
+What fails of the latter is logged, as by the Java client: the group continues where it was committed before.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.plugins.client.consumer.offset_queries import as_offsets
+from tidelog.kernel.rate_limit import RateLimit
+from tidelog.plugins.client.consumer import offset_queries
+from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.client.operations.group_offsets import commit_offsets
 from tidelog.plugins.client.operations.sending import or_raise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from contextlib import AbstractContextManager
 
     from tidelog.kernel.topic_partition import TopicPartition
     from tidelog.plugins.client.consumer.assigned_partitions import AssignedPartitions
     from tidelog.plugins.client.consumer.buffered_records import BufferedRecords
-    from tidelog.plugins.client.consumer.classic_membership import AssignmentChange
     from tidelog.plugins.client.consumer.group_subscription import GroupSubscription
+    from tidelog.plugins.client.consumer.membership import AssignmentChange, GroupMembership
     from tidelog.plugins.client.consumer.settings import ConsumerSettings
     from tidelog.plugins.client.engine import Engine
-    from tidelog.plugins.client.errors import ClientError
     from tidelog.plugins.client.operations.group_offsets import GroupMetadata, GroupOffset
     from tidelog.plugins.client.steps import Steps
 
+_LOG: Final = logging.getLogger(__name__)
+_LOG_INTERVAL_S: Final = 1.0
+
 
 class OffsetCommits:
-    """Commits positions.
-
-    Attributes:
-        failure: of a commit that the user did not call for, which `poll` raises; None without one
-    """
+    """Commits positions."""
 
     def __init__(
         self,
@@ -39,26 +43,23 @@ class OffsetCommits:
         group: GroupSubscription,
         records: BufferedRecords,
         lock: AbstractContextManager[Any],
-        wake: Callable[[], None],
     ) -> None:
-        """Set `wake`, which is called when `poll` has something to raise."""
-        self.failure: ClientError | None = None
         self._engine = engine
         self._settings = settings
         self._positions = positions
         self._group = group
         self._records = records
         self._lock = lock
-        self._wake = wake
         self._committed_at = engine.clock()
         self._is_committing = False
+        self._log_limit = RateLimit(_LOG_INTERVAL_S)
 
     def offsets_to_commit(
         self, offsets: Mapping[TopicPartition, int | GroupOffset] | None
     ) -> dict[TopicPartition, GroupOffset]:
         """Return offsets of next records as a commit has them, by default the position of each partition."""
         if offsets is not None:
-            return as_offsets(offsets)
+            return offset_queries.as_offsets(offsets)
         with self._lock:
             self._records.mark_chunk()
             return self._positions.offsets(uncommitted_only=False)
@@ -70,7 +71,24 @@ class OffsetCommits:
             NotAssigned: the consumer has no group.
             ClientError: a partition's offset was not committed.
         """
-        return self._commit(self._group.metadata(), offsets)
+        membership = self._group.membership
+        joins = 0 if membership is None else membership.joins
+        # Here, since an operation raises nothing before it runs.
+        self._group.metadata()
+        return self._commit(membership, joins, offsets)
+
+    def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Steps[dict[TopicPartition, GroupOffset | None]]:
+        """Return the operation that reads what the group has committed, None for nothing.
+
+        Raises:
+            NotAssigned: the consumer has no group.
+            ClientError: an offset cannot be read.
+        """
+        session, wanted = self._engine.session, list(partitions)
+        self._group.metadata()
+        return self._group.as_member(lambda member: offset_queries.committed(session, member, wanted))
 
     def commit_soon(
         self,
@@ -92,15 +110,14 @@ class OffsetCommits:
         if change.kind not in ("revoked", "prepare"):
             return None
         with self._lock:
-            offsets = self.due()
-        return self.commit(offsets) if offsets else None
+            return self.last_commit()
 
     # Called with the lock.
 
-    def due(self) -> dict[TopicPartition, GroupOffset]:
-        """Return what has to be committed if that is automatic."""
-        is_automatic = self._settings.enable_auto_commit and self._settings.group_id is not None
-        return self._positions.offsets(uncommitted_only=True) if is_automatic else {}
+    def last_commit(self) -> Steps[None] | None:
+        """Return the operation that commits, if that is automatic and anything is not committed."""
+        offsets = self._due()
+        return self._logged(offsets) if offsets else None
 
     def auto_commit(self) -> None:
         """Commit what was returned before, if it is time to."""
@@ -108,23 +125,44 @@ class OffsetCommits:
         if self._is_committing or now < self._committed_at + self._settings.auto_commit_interval_ms / 1000:
             return
         self._committed_at = now
-        offsets = self.due()
+        offsets = self._due()
         if offsets:
             self._is_committing = True
             self._engine.spawn(
-                self.commit(offsets), self._auto_committed, timeout_s=self._settings.api_timeout_s
+                self._logged(offsets), self._auto_committed, timeout_s=self._settings.api_timeout_s
             )
 
-    def _auto_committed(self, outcome: ClientError | None) -> None:
-        self._is_committing = False
-        if outcome is not None and not outcome.retriable:
-            self.failure = outcome
-            self._wake()
+    def _due(self) -> dict[TopicPartition, GroupOffset]:
+        is_automatic = self._settings.enable_auto_commit and self._settings.group_id is not None
+        return self._positions.offsets(uncommitted_only=True) if is_automatic else {}
 
-    def _commit(self, group: GroupMetadata, offsets: Mapping[TopicPartition, GroupOffset]) -> Steps[None]:
-        outcomes = yield from commit_offsets(self._engine.session, group, offsets)
-        or_raise(outcomes)
+    def _auto_committed(self, _outcome: ClientError | None) -> None:
+        self._is_committing = False
+
+    def _logged(self, offsets: Mapping[TopicPartition, GroupOffset]) -> Steps[None]:
+        try:
+            yield from self.commit(offsets)
+        except ClientError as error:
+            suppressed = self._log_limit.admit("commit")
+            if suppressed is not None:
+                more = f" ({suppressed} more since the last message)" if suppressed else ""
+                _LOG.warning(
+                    "an automatic commit of group %r failed: %s%s", self._settings.group_id, error, more
+                )
+
+    def _commit(
+        self, membership: GroupMembership | None, joins: int, offsets: Mapping[TopicPartition, GroupOffset]
+    ) -> Steps[None]:
+        try:
+            yield from self._group.as_member(lambda member: self._commit_as(member, offsets))
+        except ClientError as error:
+            if membership is not None:
+                membership.commit_failed(joins, error)
+            raise
         for partition, offset in offsets.items():
             state = self._positions.get(partition)
             if state is not None:
                 state.committed = offset.offset
+
+    def _commit_as(self, member: GroupMetadata, offsets: Mapping[TopicPartition, GroupOffset]) -> Steps[None]:
+        or_raise((yield from commit_offsets(self._engine.session, member, offsets)))

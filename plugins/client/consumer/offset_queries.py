@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.topic_partition import TopicPartition
-from tidelog.plugins.client.errors import ErrorResponse, NotAssigned
+from tidelog.plugins.client.errors import ErrorResponse
 from tidelog.plugins.client.operations.group_offsets import NO_OFFSET, GroupOffset, committed_offsets
 from tidelog.plugins.client.operations.metadata import metadata
 from tidelog.plugins.client.operations.offsets import FoundOffset, list_offsets
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tidelog.plugins.client.consumer.settings import ConsumerSettings
+    from tidelog.plugins.client.operations.group_offsets import GroupMetadata
     from tidelog.plugins.client.steps import Session, Steps
 
 
@@ -39,13 +40,11 @@ def offsets_for_times(
 
 
 def committed(
-    session: Session, group: str | None, partitions: Iterable[TopicPartition]
+    session: Session, member: GroupMetadata, partitions: Iterable[TopicPartition]
 ) -> Steps[dict[TopicPartition, GroupOffset | None]]:
     """Return what the group has committed of each partition; None for nothing."""
-    if group is None:
-        raise NotAssigned("a consumer without group_id has no committed offsets")
     wanted = [TopicPartition(*each) for each in partitions]
-    found = yield from committed_offsets(session, group, wanted)
+    found = yield from committed_offsets(session, member, wanted)
     return {partition: None if each.offset == NO_OFFSET else each for partition, each in found.items()}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.plugins.client.consumer.group_errors import GroupReaction, GroupRequest, reaction_to
 from tidelog.plugins.client.consumer.positions import NO_EPOCH
 from tidelog.plugins.client.consumer.starting_offsets import starting_offsets
 from tidelog.plugins.client.errors import ClientError, LogTruncated, UnsupportedByBroker
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from tidelog.kernel.topic_partition import TopicPartition
     from tidelog.plugins.client.consumer.assigned_partitions import AssignedPartitions
+    from tidelog.plugins.client.consumer.group_subscription import GroupSubscription
     from tidelog.plugins.client.consumer.positions import PartitionPosition
     from tidelog.plugins.client.consumer.prefetching import PartitionPrefetcher
     from tidelog.plugins.client.consumer.settings import ConsumerSettings
@@ -32,12 +34,14 @@ class PositionLookup:
         settings: ConsumerSettings,
         positions: AssignedPartitions,
         prefetcher: PartitionPrefetcher,
+        group: GroupSubscription,
         changed: Callable[[], None],
     ) -> None:
         self._engine = engine
         self._settings = settings
         self._positions = positions
         self._prefetcher = prefetcher
+        self._group = group
         self._changed = changed
 
     def look_up(self) -> None:
@@ -58,7 +62,7 @@ class PositionLookup:
 
     def _find(self, unset: Mapping[TopicPartition, tuple[PartitionPosition, int]]) -> None:
         resets = {partition: state.reset for partition, (state, _) in unset.items()}
-        operation = starting_offsets(self._engine.session, self._settings, resets)
+        operation = starting_offsets(self._engine.session, self._settings, self._group, resets)
         timeout_s = self._settings.api_timeout_s
         self._engine.spawn(operation, lambda found: self._found(unset, found), timeout_s=timeout_s)
 
@@ -73,13 +77,18 @@ class PositionLookup:
             state.is_busy = False
             found = outcome if isinstance(outcome, ClientError) else outcome[partition]
             if isinstance(found, ClientError):
-                self._prefetcher.failed(state, found)
+                self._prefetcher.failed(state, found, is_passing=self._is_passing(found))
             else:
                 state.failures = 0
                 is_committed = state.reset is None and self._settings.group_id is not None
                 state.seek(found.offset, found.leader_epoch)
                 state.committed = found.offset if is_committed else None
         self._changed()
+
+    def _is_passing(self, error: ClientError) -> bool:
+        """Return whether a member does not have its present epoch or membership yet."""
+        reaction = reaction_to(GroupRequest.FETCH_OFFSETS, error)
+        return self._group.membership is not None and reaction is GroupReaction.RETRY
 
     def _check(self, state: PartitionPosition, current_epoch: int) -> None:
         """Validate the position at a new leader, unless there is nothing to compare."""

@@ -86,13 +86,16 @@ class PartitionPrefetcher:
         """Return whether the leader is another one since the position was validated (KIP-320)."""
         return self._engine.session.cluster.leader_epoch(state.partition) != state.checked_epoch
 
-    def failed(self, state: PartitionPosition, error: ClientError) -> None:
-        """Look at a partition again later, after the error of a request about it."""
+    def failed(self, state: PartitionPosition, error: ClientError, *, is_passing: bool = False) -> None:
+        """Look at a partition again later, after the error of a request about it.
+
+        It is for the user unless it is retriable, or `is_passing`.
+        """
         self._engine.session.cluster.forget_topic(state.partition.topic)
         state.retry_at = self._engine.clock() + self._retry.pause_s(state.failures)
         state.failures += 1
         state.replica = NO_REPLICA
-        if not error.retriable and not _is_about_epochs(error):
+        if not (is_passing or error.retriable or _is_about_epochs(error)):
             state.buffer.append(error)
 
     def _is_fetchable(self, state: PartitionPosition) -> bool:

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
+GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 RecordDecoder: TypeAlias = "Callable[[bytes], Any]"
 
 _DURATION: Final = re.compile(
     r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,3})?)S)?)?", re.ASCII
 )
 _UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1000)
+_CLASSIC_ALONE: Final = ("partition_assignment_strategy", "session_timeout_ms", "heartbeat_interval_ms")
+"""In the consumer protocol the coordinator decides these."""
 _RESETS: Final = ("earliest", "latest", "none")
 
 
@@ -47,6 +50,8 @@ class ConsumerOptions(SimpleConsumerOptions, total=False):
 
     group_id: str | None
     group_instance_id: str | None
+    group_protocol: GroupProtocol
+    group_remote_assignor: str | None
     partition_assignment_strategy: str | Sequence[str]
     session_timeout_ms: float
     heartbeat_interval_ms: float
@@ -162,11 +167,15 @@ class ConsumerSettings(SimpleConsumerSettings):
     Attributes:
         group_id: the group that partitions are shared with and offsets are committed for; None for neither
         group_instance_id: makes a static member (KIP-345), which keeps its partitions over a restart
+        group_protocol: `classic`, in which a member divides the partitions, or `consumer`, in which the
+            coordinator does (KIP-848, Apache Kafka 4.0 and later)
+        group_remote_assignor: name of the coordinator's assignor in the consumer protocol, such as uniform or
+            range; None for its default
         partition_assignment_strategy: names of assignors, comma-separated or as a sequence, the preferred one
             first: range, roundrobin, sticky, cooperative-sticky. With the last one alone a rebalance leaves
             partitions where they are (KIP-429)
-        session_timeout_ms: without a heartbeat for so long the group drops the member
-        heartbeat_interval_ms: time between two heartbeats
+        session_timeout_ms: without a heartbeat for so long a classic group drops the member
+        heartbeat_interval_ms: time between two heartbeats in a classic group
         max_poll_interval_ms: a member that does not poll for so long leaves the group until it polls again
         auto_offset_reset: where a partition without a committed offset, or with one that its log does not
             have, begins: earliest, latest, `by_duration:` with an ISO 8601 duration such as PT1H (KIP-1106),
@@ -183,6 +192,10 @@ class ConsumerSettings(SimpleConsumerSettings):
 
     group_id: str | None = None
     group_instance_id: str | None = None
+    group_protocol: GroupProtocol = attrs.field(
+        default="classic", validator=attrs.validators.in_(("classic", "consumer"))
+    )
+    group_remote_assignor: str | None = None
     partition_assignment_strategy: str | Sequence[str] = attrs.field(
         default=("range", "cooperative-sticky"), validator=_check_strategies
     )
@@ -198,6 +211,14 @@ class ConsumerSettings(SimpleConsumerSettings):
     metadata_max_age_ms: float = attrs.field(default=300_000, validator=_at_least(1))
     key_decoder: RecordDecoder | None = None
     value_decoder: RecordDecoder | None = None
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse options of the other protocol, which would have no effect."""
+        fields = attrs.fields_dict(type(self))
+        of_other = _CLASSIC_ALONE if self.group_protocol == "consumer" else ("group_remote_assignor",)
+        for name in of_other:
+            if getattr(self, name) != fields[name].default:
+                raise ValueError(f"{name} has no effect with group_protocol={self.group_protocol!r}")
 
     @property
     def strategies(self) -> list[str]:

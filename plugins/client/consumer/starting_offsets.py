@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidelog.kernel.topic_partition import TopicPartition
+    from tidelog.plugins.client.consumer.group_subscription import GroupSubscription
     from tidelog.plugins.client.consumer.settings import ConsumerSettings
     from tidelog.plugins.client.operations.sending import Outcomes
     from tidelog.plugins.client.steps import Session, Steps
@@ -22,7 +23,10 @@ _SPECIAL: Final = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 
 def starting_offsets(
-    session: Session, settings: ConsumerSettings, resets: Mapping[TopicPartition, str | None]
+    session: Session,
+    settings: ConsumerSettings,
+    group: GroupSubscription,
+    resets: Mapping[TopicPartition, str | None],
 ) -> Steps[Outcomes[TopicPartition, GroupOffset]]:
     """Return the offset of each partition, by its reset; None: the committed one if there is any.
 
@@ -32,7 +36,7 @@ def starting_offsets(
     outcomes: Outcomes[TopicPartition, GroupOffset] = {}
     unset = [partition for partition, reset in resets.items() if reset is None]
     if settings.group_id is not None and unset:
-        committed = yield from committed_offsets(session, settings.group_id, unset)
+        committed = yield from group.as_member(lambda member: committed_offsets(session, member, unset))
         outcomes |= {partition: found for partition, found in committed.items() if found.offset >= 0}
     timestamps: dict[TopicPartition, int] = {}
     for partition, reset in resets.items():

@@ -137,21 +137,18 @@ def heartbeat(session: Session, member: GroupMetadata) -> Steps[None]:
     _raise(session, member.group_id, answer.error_code)
 
 
-def leave_group(session: Session, member: GroupMetadata, reason: str) -> Steps[None]:
+def leave_group(session: Session, group: str, member_id: str, reason: str) -> Steps[None]:
     """Leave, so that others get the member's partitions at once. Raises as `join_group`."""
 
     def build(version: int) -> LeaveGroupRequest:
         if version < MEMBERS_LEAVE_SINCE:
-            return LeaveGroupRequest(group_id=member.group_id, member_id=member.member_id)
-        leaving = MemberIdentity(
-            member_id=member.member_id, group_instance_id=member.group_instance_id, reason=reason
-        )
-        return LeaveGroupRequest(group_id=member.group_id, members=[leaving])
+            return LeaveGroupRequest(group_id=group, member_id=member_id)
+        return LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=member_id, reason=reason)])
 
     answer = yield from ask_coordinator_once(
-        session, CoordinatorKey.group(member.group_id), ByVersion(LEAVE_GROUP, build)
+        session, CoordinatorKey.group(group), ByVersion(LEAVE_GROUP, build)
     )
-    _raise(session, member.group_id, answer.error_code)
+    _raise(session, group, answer.error_code)
 
 
 def _raise(session: Session, group: str, error_code: int) -> None:

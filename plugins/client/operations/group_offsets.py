@@ -46,6 +46,7 @@ LAST_VERSION_BY_NAME: Final = 9
 of a topic that is gone could not be named."""
 MANY_GROUPS_SINCE: Final = 8
 REQUIRE_STABLE_SINCE: Final = 7
+MEMBERS_FETCH_SINCE: Final = 9
 NO_OFFSET: Final = -1
 
 
@@ -102,11 +103,12 @@ def commit_offsets(
 
 
 def committed_offsets(
-    session: Session, group: str, partitions: Iterable[TopicPartition] | None = None
+    session: Session, group: str | GroupMetadata, partitions: Iterable[TopicPartition] | None = None
 ) -> Steps[dict[TopicPartition, GroupOffset]]:
     """Return the committed offset of each partition, -1 for none; by default of all that have one.
 
-    An offset with a pending commit of a transaction is waited for, by the retry policy (KIP-447; brokers
+    A member of the consumer protocol names itself (KIP-848): it is refused when its epoch is an older one. An
+    offset with a pending commit of a transaction is waited for, by the retry policy (KIP-447; brokers
     before Apache Kafka 2.5 return the offset before that transaction).
 
     Raises:
@@ -114,12 +116,13 @@ def committed_offsets(
         ClientError: no coordinator answered.
     """
     wanted = None if partitions is None else list(partitions)
-    request = ByVersion(OFFSET_FETCH, lambda version: _fetch_request(group, wanted, version))
+    member = GroupMetadata(group) if isinstance(group, str) else group
+    request = ByVersion(OFFSET_FETCH, lambda version: _fetch_request(member, wanted, version))
     answer: OffsetFetchResponse = yield from ask_coordinator(
         session,
-        CoordinatorKey.group(group),
+        CoordinatorKey.group(member.group_id),
         request,
-        lambda answer: _fetch_error(group, answer),
+        lambda answer: _fetch_error(member.group_id, answer),
         at_most=LAST_VERSION_BY_NAME,
     )
     found = {
@@ -176,14 +179,16 @@ def _commit_outcomes(
 
 
 def _fetch_request(
-    group: str, partitions: Sequence[TopicPartition] | None, version: int
+    member: GroupMetadata, partitions: Sequence[TopicPartition] | None, version: int
 ) -> OffsetFetchRequest:
     if version >= MANY_GROUPS_SINCE:
         topics = None if partitions is None else _named(OffsetFetchRequestTopics, partitions)
-        wanted = OffsetFetchRequestGroup(group_id=group, topics=topics)
+        wanted = OffsetFetchRequestGroup(group_id=member.group_id, topics=topics)
+        if version >= MEMBERS_FETCH_SINCE and member.member_id:
+            wanted.member_id, wanted.member_epoch = member.member_id, member.generation
         return OffsetFetchRequest(groups=[wanted], require_stable=True)
     return OffsetFetchRequest(
-        group_id=group,
+        group_id=member.group_id,
         topics=None if partitions is None else _named(OffsetFetchRequestTopic, partitions),
         require_stable=version >= REQUIRE_STABLE_SINCE,
     )

@@ -8,16 +8,23 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
+from tidelog.plugins.client.cluster import ClusterMetadata
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
-from tidelog.plugins.client.operations.sending import refresh, retrying
+from tidelog.plugins.client.operations.sending import refresh, retrying, send_request
 from tidelog.plugins.client.steps import Pause
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from uuid import UUID
 
     from tidelog.kernel.topic_partition import TopicPartition
-    from tidelog.plugins.client.cluster import ClusterMetadata, TopicMetadata
+    from tidelog.plugins.client.cluster import TopicMetadata
     from tidelog.plugins.client.operations.sending import Outcomes
     from tidelog.plugins.client.steps import Session, Steps
 
@@ -40,6 +47,23 @@ def metadata(
     if create:
         return (yield from _metadata_of_created(session, topics))
     return (yield from retrying(session, lambda: _metadata_once(session, topics)))
+
+
+def topic_names(session: Session, topic_ids: Collection[UUID]) -> Steps[dict[UUID, str]]:
+    """Return the names of topics by their ids, without those that do not exist; their metadata is cached.
+
+    Brokers know ids in this request since Metadata 12 (KIP-516).
+
+    Raises:
+        ClientError: no broker answered.
+    """
+    wanted = [MetadataRequestTopic(topic_id=each.bytes, name=None) for each in topic_ids]
+    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    answer: MetadataResponse = yield from send_request(session, request)
+    found = ClusterMetadata.from_response(answer)
+    # What is not found has no name, by which nothing is dropped from the cache.
+    session.cluster.update(found)
+    return {topic.topic_id: name for name, topic in found.topics.items()}
 
 
 def describe_cluster(session: Session) -> Steps[ClusterMetadata]:

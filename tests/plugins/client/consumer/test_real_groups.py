@@ -20,20 +20,31 @@ from tidelog.client import Consumer, RebalanceListener, TopicPartition
 from tidelog.plugins.client import BlockingClient, NewRecord, NewTopic, or_raise
 from tidelog.plugins.client.errors import NotAssigned
 
-STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
-QUICK: dict[str, Any] = {
-    "auto_offset_reset": "earliest",
-    "heartbeat_interval_ms": 30,
-    "fetch_max_wait_ms": 20,
-    "max_poll_records": 7,
+READING: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 20, "max_poll_records": 7}
+QUICK: dict[str, Any] = {**READING, "heartbeat_interval_ms": 30}
+CONSUMER: dict[str, Any] = {**READING, "group_protocol": "consumer"}
+KINDS: dict[str, dict[str, Any]] = {
+    **{
+        strategy: {**QUICK, "partition_assignment_strategy": strategy}
+        for strategy in ("range", "roundrobin", "sticky", "cooperative-sticky")
+    },
+    "consumer": CONSUMER,
+    "consumer-range": {**CONSUMER, "group_remote_assignor": "range"},
+}
+PROTOCOLS = {"classic": QUICK, "consumer": CONSUMER}
+QUICK_GROUPS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "group.consumer.min.heartbeat.interval.ms": "30",
+    "group.consumer.heartbeat.interval.ms": "30",
+    "group.consumer.assignment.interval.ms": "0",
 }
 
 
 @pytest.fixture(scope="module")
 def quick_tidelog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """`host:port` of a broker whose groups begin without a delay."""
-    settings = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"}
-    with running_tidelog(tmp_path_factory.mktemp("tidelog"), settings=settings) as server:
+    with running_tidelog(tmp_path_factory.mktemp("tidelog"), settings=QUICK_GROUPS) as server:
         yield server.bootstrap
 
 
@@ -84,16 +95,16 @@ async def poll_until(condition: Callable[[], bool], *consumers: Any) -> list[Any
     raise AssertionError("it has not come to that")
 
 
-@for_each("strategy", STRATEGIES)
+@for_each("kind", KINDS)
 def test_each_record_once_while_members_join_and_leave(
-    run: Callable[[Body], None], quick_tidelog: str, strategy: str
+    run: Callable[[Body], None], quick_tidelog: str, kind: str
 ) -> None:
     topic = new_topic(quick_tidelog, 6)
     fill(quick_tidelog, topic, 6, 0, 20)
 
     async def body(consumers: Consumers) -> None:
         group = str(uuid.uuid4())
-        options = {**QUICK, "group_id": group, "partition_assignment_strategy": strategy}
+        options = {**KINDS[kind], "group_id": group}
         found: list[Any] = []
         async with consumers.consumer(quick_tidelog, **options) as first:
             first.subscribe([topic])
@@ -122,13 +133,13 @@ def test_each_record_once_while_members_join_and_leave(
     run(body)
 
 
-@for_each("strategy", ("range", "cooperative-sticky"))
-def test_members_of_a_group_of_apache_kafka(shared_kafka: str, strategy: str) -> None:
+@for_each("kind", ("range", "cooperative-sticky", "consumer", "consumer-range"))
+def test_members_of_a_group_of_apache_kafka(shared_kafka: str, kind: str) -> None:
     topic = new_topic(shared_kafka, 4)
     fill(shared_kafka, topic, 4, 0, 30)
 
     async def body(consumers: Consumers) -> None:
-        options = {**QUICK, "group_id": str(uuid.uuid4()), "partition_assignment_strategy": strategy}
+        options = {**KINDS[kind], "group_id": str(uuid.uuid4())}
         async with (
             consumers.consumer(shared_kafka, **options) as first,
             consumers.consumer(shared_kafka, **options) as second,
@@ -147,12 +158,17 @@ def test_members_of_a_group_of_apache_kafka(shared_kafka: str, strategy: str) ->
     RUNNERS["threads"](body)
 
 
-def test_listeners_are_called_in_order_and_may_seek(run: Callable[[Body], None], quick_tidelog: str) -> None:
+@for_each("protocol", PROTOCOLS)
+def test_listeners_are_called_in_order_and_may_seek(
+    run: Callable[[Body], None], quick_tidelog: str, protocol: str
+) -> None:
     topic = new_topic(quick_tidelog, 2)
     fill(quick_tidelog, topic, 2, 0, 10)
 
     async def body(consumers: Consumers) -> None:
-        async with consumers.consumer(quick_tidelog, group_id=str(uuid.uuid4()), **QUICK) as consumer:
+        async with consumers.consumer(
+            quick_tidelog, group_id=str(uuid.uuid4()), **PROTOCOLS[protocol]
+        ) as consumer:
 
             class Seeking(Calls):
                 def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
@@ -183,7 +199,10 @@ def test_listeners_are_called_in_order_and_may_seek(run: Callable[[Body], None],
     run(body)
 
 
-def test_what_a_listener_raises_poll_raises(run: Callable[[Body], None], quick_tidelog: str) -> None:
+@for_each("protocol", PROTOCOLS)
+def test_what_a_listener_raises_poll_raises(
+    run: Callable[[Body], None], quick_tidelog: str, protocol: str
+) -> None:
     topic = new_topic(quick_tidelog, 1)
     fill(quick_tidelog, topic, 1, 0, 1)
 
@@ -192,7 +211,9 @@ def test_what_a_listener_raises_poll_raises(run: Callable[[Body], None], quick_t
             raise LookupError("no place for it")
 
     async def body(consumers: Consumers) -> None:
-        async with consumers.consumer(quick_tidelog, group_id=str(uuid.uuid4()), **QUICK) as consumer:
+        async with consumers.consumer(
+            quick_tidelog, group_id=str(uuid.uuid4()), **PROTOCOLS[protocol]
+        ) as consumer:
             consumer.subscribe([topic], listener=Failing())
             with pytest.raises(LookupError, match="no place"):
                 await consumer.poll(DEADLINE_S)
@@ -201,14 +222,17 @@ def test_what_a_listener_raises_poll_raises(run: Callable[[Body], None], quick_t
     run(body)
 
 
-def test_topics_that_match_a_pattern_join_later(run: Callable[[Body], None], quick_tidelog: str) -> None:
+@for_each("protocol", PROTOCOLS)
+def test_topics_that_match_a_pattern_join_later(
+    run: Callable[[Body], None], quick_tidelog: str, protocol: str
+) -> None:
     prefix = f"p{uuid.uuid4().hex}"
     first = new_topic(quick_tidelog, 1, f"{prefix}-1")
     new_topic(quick_tidelog, 1, f"x{prefix}-1")
 
     async def body(consumers: Consumers) -> None:
         second = f"{prefix}-{uuid.uuid4().hex}"
-        options = {**QUICK, "group_id": str(uuid.uuid4()), "metadata_max_age_ms": 100}
+        options = {**PROTOCOLS[protocol], "group_id": str(uuid.uuid4()), "metadata_max_age_ms": 100}
         async with consumers.consumer(quick_tidelog, **options) as consumer:
             consumer.subscribe(pattern=f"{prefix}-1|{second}")
             await poll_until(lambda: bool(consumer.assignment()), consumer)
@@ -222,13 +246,14 @@ def test_topics_that_match_a_pattern_join_later(run: Callable[[Body], None], qui
     run(body)
 
 
+@for_each("protocol", PROTOCOLS)
 def test_static_members_keep_their_partitions_over_a_restart(
-    run: Callable[[Body], None], quick_tidelog: str
+    run: Callable[[Body], None], quick_tidelog: str, protocol: str
 ) -> None:
     topic = new_topic(quick_tidelog, 4)
 
     async def body(consumers: Consumers) -> None:
-        options = {**QUICK, "group_id": str(uuid.uuid4())}
+        options = {**PROTOCOLS[protocol], "group_id": str(uuid.uuid4())}
         listener = Calls()
         async with consumers.consumer(quick_tidelog, group_instance_id="i1", **options) as staying:
             moving = consumers.consumer(quick_tidelog, group_instance_id="i2", **options)
@@ -250,13 +275,14 @@ def test_static_members_keep_their_partitions_over_a_restart(
     run(body)
 
 
+@for_each("protocol", PROTOCOLS)
 def test_a_member_that_does_not_poll_loses_its_partitions(
-    run: Callable[[Body], None], quick_tidelog: str
+    run: Callable[[Body], None], quick_tidelog: str, protocol: str
 ) -> None:
     topic = new_topic(quick_tidelog, 2)
 
     async def body(consumers: Consumers) -> None:
-        options = {**QUICK, "group_id": str(uuid.uuid4())}
+        options = {**PROTOCOLS[protocol], "group_id": str(uuid.uuid4())}
         listener = Calls()
         async with (
             consumers.consumer(quick_tidelog, max_poll_interval_ms=400, **options) as idle,

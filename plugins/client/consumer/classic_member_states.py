@@ -24,7 +24,7 @@ class ClassicMemberState(Enum):
     LEFT = "has left the group"
 
 
-class MemberEvent(Enum):
+class ClassicMemberEvent(Enum):
     """What happens to a member."""
 
     START = "there is a subscription"
@@ -37,7 +37,7 @@ class MemberEvent(Enum):
 
 
 _S = ClassicMemberState
-_E = MemberEvent
+_E = ClassicMemberEvent
 TRANSITIONS: Final = {
     (_S.UNJOINED, _E.START): _S.PREPARING,
     (_S.PREPARING, _E.PREPARED): _S.JOINING,
