@@ -45,6 +45,8 @@ KAFKA = (
     "tests/plugins/client_commands/groups/test_group_commands.py",
     "tests/plugins/client_commands/configs/test_config_commands.py",
     "tests/plugins/client_commands/partitions/test_partition_commands.py",
+    "tests/plugins/client_commands/produce/test_produce_command.py",
+    "tests/plugins/client_commands/consume/test_consume_command.py",
 )
 # Longest first; the rest follows in the order of collection.
 LONGEST = (

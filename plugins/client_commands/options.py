@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, Final, ParamSpec
 
 import click
 
@@ -25,6 +26,12 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 10.0
 CLIENT_ID = "tidelog-commands"
 
+_ISO_DURATION: Final = re.compile(
+    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?"
+)
+_SHORT_DURATION: Final = re.compile(r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?")
+_SECONDS: Final[Mapping[str, int]] = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+
 P = ParamSpec("P")
 
 
@@ -32,29 +39,35 @@ class CommandFailed(TidelogError):
     """The command failed; the message names the reason and the remedy."""
 
 
-def with_broker(
-    command: Callable[Concatenate[BlockingClient, P], None],
-) -> Callable[..., None]:
-    """Add `--bootstrap-server` and `--timeout`, and pass the command a connected client."""
-
-    @click.option(
-        "--bootstrap-server",
-        default=DEFAULT_BOOTSTRAP,
-        show_default=True,
-        metavar="HOST:PORT",
-        help="A broker to ask; several with commas.",
-    )
-    @click.option(
+def broker_options(command: Callable[P, None]) -> Callable[P, None]:
+    """Add `--bootstrap-server` and `--timeout`, passed as `bootstrap_server` and `timeout`."""
+    command = click.option(
         "--timeout",
         default=DEFAULT_TIMEOUT_S,
         show_default=True,
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
         help="How long to wait for the broker's response.",
-    )
+    )(command)
+    return click.option(
+        "-b",
+        "--bootstrap-server",
+        default=DEFAULT_BOOTSTRAP,
+        show_default=True,
+        metavar="HOST:PORT",
+        help="A broker to ask; several with commas.",
+    )(command)
+
+
+def with_broker(
+    command: Callable[Concatenate[BlockingClient, P], None],
+) -> Callable[..., None]:
+    """Add the options of `broker_options`, and pass the command a connected client."""
+
+    @broker_options
     @wraps(command)
     def with_client(bootstrap_server: str, timeout: float, *args: P.args, **kwargs: P.kwargs) -> None:
-        with _connected(bootstrap_server, timeout) as client:
+        with connected(bootstrap_server, timeout) as client:
             command(client, *args, **kwargs)
 
     return with_client
@@ -74,17 +87,24 @@ def json_option(command: Callable[P, None]) -> Callable[P, None]:
 
 
 @contextmanager
-def _connected(bootstrap: str, timeout_s: float) -> Generator[BlockingClient]:
+def connected(bootstrap: str, timeout_s: float) -> Generator[BlockingClient]:
+    """Connect a client to the broker; its errors are raised as `errors_in_words` does."""
     settings = ClientSettings(
         client_id=CLIENT_ID,
         request_timeout_s=timeout_s,
         operation_timeout_s=timeout_s,
         connect_timeout_s=timeout_s,
     )
+    with errors_in_words(), BlockingClient(bootstrap, settings=settings) as client:
+        client.connect()
+        yield client
+
+
+@contextmanager
+def errors_in_words() -> Generator[None]:
+    """Raise the errors of a client as `CommandFailed`, or as wrong usage if the address is none."""
     try:
-        with BlockingClient(bootstrap, settings=settings) as client:
-            client.connect()
-            yield client
+        yield
     except InvalidAddress as error:
         raise click.BadParameter(f"{error}.", param_hint="--bootstrap-server") from error
     except ClientError as error:
@@ -140,3 +160,14 @@ def parse_time(_context: click.Context, _option: click.Parameter, given: str | N
         found = found.replace(tzinfo=UTC)
     # Negative times have another meaning for brokers, and no record is older than 1970.
     return max(0, int(found.timestamp() * 1000))
+
+
+def parse_duration(_context: click.Context, _option: click.Parameter, given: str | None) -> int | None:
+    """Parse a duration such as 2h30m or PT2H30M into milliseconds; the `callback` of an option."""
+    if given is None:
+        return None
+    found = _SHORT_DURATION.fullmatch(given) or _ISO_DURATION.fullmatch(given)
+    parts = {} if found is None else {unit: text for unit, text in found.groupdict().items() if text}
+    if not parts:
+        raise click.BadParameter(f"{given!r} is no duration such as 2h30m, 7d or PT2H30M.")
+    return int(sum(float(text) * _SECONDS[unit] for unit, text in parts.items()) * 1000)

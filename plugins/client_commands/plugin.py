@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
 @hookimpl
 def tidelog_commands() -> Iterable[click.Command]:
-    """Return the groups of commands."""
+    """Return the commands, and groups of them."""
     from tidelog.plugins.client_commands.configs.command_group import configs
+    from tidelog.plugins.client_commands.consume.consume_command import command as consume
     from tidelog.plugins.client_commands.groups.command_group import groups
     from tidelog.plugins.client_commands.partitions.command_group import partitions
+    from tidelog.plugins.client_commands.produce.produce_command import command as produce
     from tidelog.plugins.client_commands.topics.command_group import topics
 
-    return [configs, groups, partitions, topics]
+    return [configs, consume, groups, partitions, produce, topics]

@@ -97,6 +97,7 @@ class ProducerCore(Generic[D]):
             self._results,
             settings,
             self._finished,
+            self._take_early_calls,
         )
         self.user = UserCalls()
         self._engine = engine
@@ -215,6 +216,7 @@ class ProducerCore(Generic[D]):
         """Fail what is not acknowledged; nothing is sent any more."""
         self.is_closed = True
         self._results.fail_all(ClientClosed("the producer was closed before the record was acknowledged"))
+        self._take_early_calls()
         for interceptor in self.settings.interceptors:
             self._calls.append((interceptor.close, ()))
         self._calls_due()
@@ -223,10 +225,12 @@ class ProducerCore(Generic[D]):
         """Send what can be sent."""
         self._is_pump_due = False
         self.sender.pump()
-        if self.accumulator.calls:
-            calls, self.accumulator.calls = self.accumulator.calls, []
-            self._calls += [(callback, (pending,)) for pending, callback in calls]
-            self._calls_due()
+
+    def _take_early_calls(self) -> None:
+        """Queue the callbacks of records that have a result before any batch of them was sent."""
+        calls, self.accumulator.calls = self.accumulator.calls, []
+        self._calls += [(callback, (pending,)) for pending, callback in calls]
+        self._calls_due()
 
     def _finished(self, batch: Batch) -> None:
         """Wake those that wait for room, and queue the callbacks of a batch."""

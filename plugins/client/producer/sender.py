@@ -54,8 +54,13 @@ class BatchSender:
         results: BatchResults,
         settings: ProducerSettings,
         finished: Callable[[Batch], None],
+        calls_due: Callable[[], None],
     ) -> None:
-        """Raise ValueError for an unknown compression."""
+        """Call `calls_due` when the accumulator has callbacks.
+
+        Raises:
+            ValueError: the compression is unknown.
+        """
         self.times = SendTimes(numbers, settings)
         self._engine = engine
         self._cluster = engine.session.cluster
@@ -67,6 +72,7 @@ class BatchSender:
         self._exchange = ProduceExchange(engine.session.cluster, numbers, settings)
         self._producer_id = ProducerIdRequest(engine, numbers, results, settings, self.pump)
         self._lookups = TopicLookups(engine, accumulator, settings, self.pump, finished)
+        self._calls_due = calls_due
         self._max_request_size = settings.max_request_size
         self._most_in_flight = settings.max_in_flight_requests_per_connection
         self._in_flight: defaultdict[int, int] = defaultdict(int)
@@ -77,6 +83,8 @@ class BatchSender:
         """Send all that can be sent now."""
         accumulator, now = self._accumulator, self._engine.clock()
         accumulator.needs_pump = False
+        if accumulator.calls:
+            self._calls_due()
         if self._engine.is_closed:
             return
         if accumulator.new_topics:

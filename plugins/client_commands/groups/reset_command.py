@@ -28,10 +28,15 @@ from tidelog.plugins.client_commands.groups.targets import (
     KnownOffsets,
     Target,
     offset_for,
-    parse_duration,
     read_offsets,
 )
-from tidelog.plugins.client_commands.options import CommandFailed, json_option, parse_time, with_broker
+from tidelog.plugins.client_commands.options import (
+    CommandFailed,
+    json_option,
+    parse_duration,
+    parse_time,
+    with_broker,
+)
 from tidelog.plugins.client_commands.output import show_table
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP

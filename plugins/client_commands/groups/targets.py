@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import csv
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal
 
 import attrs
-import click
 
 from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client_commands.options import CommandFailed
 
 Kind = Literal["earliest", "latest", "offset", "time", "shift"]
 
-_ISO_DURATION: Final = re.compile(
-    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?"
-)
-_SHORT_DURATION: Final = re.compile(r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?")
-_SECONDS: Final[Mapping[str, int]] = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _COLUMNS: Final = (3, 4)
 """Of a file: topic, partition and offset, or the group before them."""
 
@@ -59,17 +52,6 @@ def offset_for(target: Target, known: KnownOffsets) -> int | None:
                 return None
             wanted = known.committed + target.value
     return min(max(wanted, known.earliest), known.latest)
-
-
-def parse_duration(_context: click.Context, _option: click.Parameter, given: str | None) -> int | None:
-    """Parse a duration such as 2h30m or PT2H30M into milliseconds; the `callback` of an option."""
-    if given is None:
-        return None
-    found = _SHORT_DURATION.fullmatch(given) or _ISO_DURATION.fullmatch(given)
-    parts = {} if found is None else {unit: text for unit, text in found.groupdict().items() if text}
-    if not parts:
-        raise click.BadParameter(f"{given!r} is no duration such as 2h30m, 7d or PT2H30M.")
-    return int(sum(float(text) * _SECONDS[unit] for unit, text in parts.items()) * 1000)
 
 
 def read_offsets(path: Path, group: str) -> dict[TopicPartition, int]:

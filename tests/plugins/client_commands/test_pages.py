@@ -12,7 +12,13 @@ import pytest
 from tests.docs.examples import Example, examples_of, run_example_on
 from tests.peers import running_tidelog
 
-PAGES = ("topics.md", "group-commands.md", "config-commands.md", "partition-commands.md")
+PAGES = (
+    "topics.md",
+    "group-commands.md",
+    "config-commands.md",
+    "partition-commands.md",
+    "produce-consume.md",
+)
 EXAMPLES = [(page, example) for page in PAGES for example in examples_of(page)]
 USUAL_ADDRESS = "127.0.0.1:9092"
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.plugins.client.producer.fake_cluster import NODES, FakeCluster, FakeProducer
 from tests.tables import for_each
+from tidelog.client import AsyncDelivery
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.message_set import iter_messages
 from tidelog.kernel.records.stored import parse_stored
@@ -278,3 +279,16 @@ def test_the_first_batch_of_a_partition_is_acknowledged_before_the_next_is_sent(
         producer.send(b"%d" % number)
     producer.flush()
     assert values(producer) == [b"%d" % number for number in range(6)]
+
+
+def test_a_record_that_cannot_be_placed_once_its_topic_is_known_calls_back(
+    clusters: list[FakeCluster],
+) -> None:
+    clusters.append(FakeCluster(2))
+    producer = FakeProducer(clusters[-1])
+    seen: list[AsyncDelivery] = []
+    producer.core.add_callback(producer.send(b"x", partition=7), seen.append)
+    producer.settle()
+    # The driver calls them, without another record or the end of the producer.
+    producer.core.call_all(producer.core.take_calls())
+    assert "there is no 7" in str(seen[0].exception())

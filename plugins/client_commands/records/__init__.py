@@ -1,0 +1,1 @@
+"""What `tidelog produce` and `tidelog consume` share: encodings, records as JSON, errors, progress."""
