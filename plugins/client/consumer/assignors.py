@@ -151,16 +151,22 @@ def _owners(counts: PartitionCounts, members: Iterable[SubscribedMember]) -> dic
 
 def _balance(assigned: MemberAssignments, takers: Mapping[str, Sequence[str]]) -> None:
     """Move partitions from members with more to those with at least two less, while there are any."""
-    is_moving = True
-    while is_moving:
-        is_moving = False
-        for member_id in sorted(assigned, key=lambda each: -len(assigned[each])):
-            for partition in reversed(assigned[member_id]):
-                least = min(takers[partition.topic], key=lambda each: len(assigned[each]))
-                if len(assigned[member_id]) > len(assigned[least]) + 1:
-                    assigned[member_id].remove(partition)
-                    assigned[least].append(partition)
-                    is_moving = True
+    while (move := _next_move(assigned, takers)) is not None:
+        giver, partition, taker = move
+        assigned[giver].remove(partition)
+        assigned[taker].append(partition)
+
+
+def _next_move(
+    assigned: MemberAssignments, takers: Mapping[str, Sequence[str]]
+) -> tuple[str, TopicPartition, str] | None:
+    # The one with the most first, each time: one with less would have to get it back from that one.
+    for giver in sorted(assigned, key=lambda each: -len(assigned[each])):
+        for partition in reversed(assigned[giver]):
+            least = min(takers[partition.topic], key=lambda each: len(assigned[each]))
+            if len(assigned[giver]) > len(assigned[least]) + 1:
+                return giver, partition, least
+    return None
 
 
 @attrs.frozen

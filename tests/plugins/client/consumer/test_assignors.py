@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.tables import for_each
@@ -78,6 +78,7 @@ def after(
 
 
 @given(counts, st.integers(1, 5), st.integers(1, 5))
+@example({"a": 2, "b": 9, "c": 9}, 2, 3)
 def test_sticky_is_even_and_moves_few(counts: dict[str, int], before: int, now: int) -> None:
     members = members_of([set(TOPICS)] * before)
     first = assign_sticky(counts, members)
