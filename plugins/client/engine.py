@@ -1,18 +1,18 @@
-"""Engine of the clients: any number of operations side by side over one connection per broker, without I/O.
+"""Engine of the clients: any number of operations side by side over a connection per broker, without I/O.
 
     user ── spawn(operation, done) ──▶ Engine ── connect, watch, release ──▶ EngineIo (a driver)
                                           ◀── connected, readable, writable, run_due ──
 
 An operation is a generator of steps (see `steps`): the engine sends an `Exchange` over the connection of its
-broker, which it opens when needed, and lets a `Pause` end by a timer. A driver opens sockets, waits for them
-and for the next timer, and calls the engine; it decides nothing. No method blocks, and all are called by one
-thread at a time.
+broker and lane, which it opens when needed, and lets a `Pause` end by a timer. A driver opens sockets, waits
+for them and for the next timer, and calls the engine; it decides nothing. No method blocks, and all are
+called by one thread at a time.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import defaultdict, deque
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
@@ -89,14 +89,15 @@ class EngineTimer:
 
 
 class Channel:
-    """Connection to one address: being opened while `link` is None, then negotiating, then open.
+    """Connection to one address, in one lane: being opened while `link` is None, then negotiating, then open.
 
     `is_released` once the engine has dropped it, so that what a driver still reports of it is ignored.
     `is_written` is for drivers: one waits until its socket is writable.
     """
 
-    def __init__(self, address: Address, *, is_assumed_old: bool) -> None:
+    def __init__(self, address: Address, lane: str, *, is_assumed_old: bool) -> None:
         self.address = address
+        self.lane = lane
         self.link: Link | None = None
         self.is_assumed_old = is_assumed_old
         self.is_released = False
@@ -237,7 +238,7 @@ class Engine:
         self.clock = io.clock
         self.io = io
         self.is_closed = False
-        self._channels: dict[Address, Channel] = {}
+        self._channels: defaultdict[str, dict[Address, Channel]] = defaultdict(dict)
         self._timers: list[tuple[float, int, EngineTimer]] = []
         self._timer_numbers = count()
         self._soon: deque[Callable[[], None]] = deque()
@@ -299,7 +300,7 @@ class Engine:
     def close(self) -> None:
         """Close every connection; what is in flight fails, and nothing can be spawned any more."""
         self.is_closed = True
-        for channel in list(self._channels.values()):
+        for channel in [each for lane in self._channels.values() for each in lane.values()]:
             self._drop(channel, ClientClosed("this client was closed"))
         self._run_soon()
 
@@ -348,8 +349,10 @@ class Engine:
 
     def _place(self, flight: _Flight) -> None:
         """Give an exchange to a connection: an open one, else that to the next address not tried yet."""
+        lane = flight.step.lane
+        channels = self._channels[lane]
         for address in flight.step.addresses:
-            channel = self._channels.get(address)
+            channel = channels.get(address)
             if channel is not None and channel.is_open:
                 self._submit(flight, channel)
                 return
@@ -357,12 +360,12 @@ class Engine:
             self._finish(flight, BrokerUnreachable(flight.attempts))
             return
         address = flight.untried.pop(0)
-        channel = self._channels.get(address) or self._connect(address, is_assumed_old=False)
+        channel = channels.get(address) or self._connect(address, lane, is_assumed_old=False)
         flight.channel = channel
         channel.waiting.append(flight)
 
-    def _connect(self, address: Address, *, is_assumed_old: bool) -> Channel:
-        channel = self._channels[address] = Channel(address, is_assumed_old=is_assumed_old)
+    def _connect(self, address: Address, lane: str, *, is_assumed_old: bool) -> Channel:
+        channel = self._channels[lane][address] = Channel(address, lane, is_assumed_old=is_assumed_old)
         timeout_s = self.session.settings.connect_timeout_s
         reason = f"no answer within {timeout_s:.3g} s"
         channel.timer = self.call_at(self.clock() + timeout_s, lambda: self.not_connected(channel, reason))
@@ -440,11 +443,11 @@ class Engine:
             return
         waiting, channel.waiting = channel.waiting, []
         self._drop(channel, error)
-        if self.is_closed or channel.address in self._channels:
+        if self.is_closed or channel.address in self._channels[channel.lane]:
             return
         # Kafka before 0.10 closes the connection. A newer broker that stops does so too: what is assumed is
         # for one connection alone.
-        self._connect(channel.address, is_assumed_old=True).waiting = waiting
+        self._connect(channel.address, channel.lane, is_assumed_old=True).waiting = waiting
 
     def _drop(self, channel: Channel, error: ClientError) -> None:
         """Close a connection; what is in flight fails, what waits for it tries another address."""
@@ -452,8 +455,9 @@ class Engine:
             return
         channel.is_released = True
         channel.is_open = False
-        if self._channels.get(channel.address) is channel:
-            del self._channels[channel.address]
+        channels = self._channels[channel.lane]
+        if channels.get(channel.address) is channel:
+            del channels[channel.address]
         if channel.timer is not None:
             channel.timer.cancel()
         self.io.release(channel)

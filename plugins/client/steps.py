@@ -33,12 +33,15 @@ class Exchange:
         at_most: the highest version to use, None for the highest of both sides
         max_delay_s: how long the broker may delay the response on purpose, beyond the request timeout, in
             seconds
+        lane: name of the connection to use: a broker answers the requests of one in order, so that what it
+            delays on purpose delays the others. Drivers without an engine have one connection
     """
 
     addresses: tuple[Address, ...]
     requests: tuple[object, ...]
     at_most: int | None = None
     max_delay_s: float = 0.0
+    lane: str = ""
 
 
 @attrs.frozen

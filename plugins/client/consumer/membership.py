@@ -124,10 +124,10 @@ class GroupMembership:
         elif change.generation == self.joins:
             self._applied(change)
 
-    def commit_failed(self, joins: int, error: ClientError) -> None:
-        """Note the error of a commit that was made in the join of that number."""
+    def commit_failed(self, member: GroupMetadata, error: ClientError) -> None:
+        """Note the error of a commit that was made as this member; it may be another one by now."""
         reaction = reaction_to(GroupRequest.COMMIT, error)
-        if joins == self.joins and not self._is_out and reaction is not GroupReaction.NONE:
+        if member == self.member and not self._is_out and reaction is not GroupReaction.NONE:
             self._react(reaction, error)
 
     def leaving(self) -> Steps[None]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.consumer.assigned_partitions import AssignedPartitions
     from tidelog.plugins.client.consumer.buffered_records import BufferedRecords
     from tidelog.plugins.client.consumer.group_subscription import GroupSubscription
-    from tidelog.plugins.client.consumer.membership import AssignmentChange, GroupMembership
+    from tidelog.plugins.client.consumer.membership import AssignmentChange
     from tidelog.plugins.client.consumer.settings import ConsumerSettings
     from tidelog.plugins.client.engine import Engine
     from tidelog.plugins.client.operations.group_offsets import GroupMetadata, GroupOffset
@@ -71,11 +71,9 @@ class OffsetCommits:
             NotAssigned: the consumer has no group.
             ClientError: a partition's offset was not committed.
         """
-        membership = self._group.membership
-        joins = 0 if membership is None else membership.joins
         # Here, since an operation raises nothing before it runs.
         self._group.metadata()
-        return self._commit(membership, joins, offsets)
+        return self._commit(offsets)
 
     def committed(
         self, partitions: Iterable[TopicPartition]
@@ -150,19 +148,18 @@ class OffsetCommits:
                     "an automatic commit of group %r failed: %s%s", self._settings.group_id, error, more
                 )
 
-    def _commit(
-        self, membership: GroupMembership | None, joins: int, offsets: Mapping[TopicPartition, GroupOffset]
-    ) -> Steps[None]:
-        try:
-            yield from self._group.as_member(lambda member: self._commit_as(member, offsets))
-        except ClientError as error:
-            if membership is not None:
-                membership.commit_failed(joins, error)
-            raise
+    def _commit(self, offsets: Mapping[TopicPartition, GroupOffset]) -> Steps[None]:
+        yield from self._group.as_member(lambda member: self._commit_as(member, offsets))
         for partition, offset in offsets.items():
             state = self._positions.get(partition)
             if state is not None:
                 state.committed = offset.offset
 
     def _commit_as(self, member: GroupMetadata, offsets: Mapping[TopicPartition, GroupOffset]) -> Steps[None]:
-        or_raise((yield from commit_offsets(self._engine.session, member, offsets)))
+        membership = self._group.membership
+        try:
+            or_raise((yield from commit_offsets(self._engine.session, member, offsets)))
+        except ClientError as error:
+            if membership is not None:
+                membership.commit_failed(member, error)
+            raise

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 MEMBERS_LEAVE_SINCE: Final = 3
 """First version of LeaveGroup with several members; static ones are named there alone."""
+_JOIN_LANE: Final = "join"
+"""JoinGroup and SyncGroup are answered when others have sent theirs: commits must not wait for that."""
 
 
 @attrs.frozen
@@ -84,6 +86,7 @@ def join_group(session: Session, joining: JoiningMember) -> Steps[JoinGroupRespo
             CoordinatorKey.group(joining.group),
             request,
             max_delay_s=max(joining.rebalance_timeout_ms, joining.session_timeout_ms) / 1000,
+            lane=_JOIN_LANE,
         )
         if ErrorCode.of(answer.error_code) is ErrorCode.MEMBER_ID_REQUIRED and not member_id:
             member_id = answer.member_id
@@ -117,7 +120,7 @@ def sync_group(
         ],
     )
     answer: SyncGroupResponse = yield from ask_coordinator_once(
-        session, CoordinatorKey.group(member.group_id), request, max_delay_s=wait_ms / 1000
+        session, CoordinatorKey.group(member.group_id), request, max_delay_s=wait_ms / 1000, lane=_JOIN_LANE
     )
     _raise(session, member.group_id, answer.error_code)
     return bytes(answer.assignment)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
 from tidelog.plugins.client.operations.sending import retrying, send_request
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.steps import Session, Steps
 
 MANY_KEYS_SINCE = 4
+COORDINATOR_LANE: Final = "coordinator"
 
 
 def ask_coordinator(
@@ -64,8 +65,12 @@ def ask_coordinator_once(
     *,
     at_most: int | None = None,
     max_delay_s: float = 0.0,
+    lane: str = COORDINATOR_LANE,
 ) -> Steps[Any]:
-    """Return the coordinator's response, errors included; without a retry. For `max_delay_s` see `Exchange`.
+    """Return the coordinator's response, errors included; without a retry.
+
+    For `max_delay_s` and `lane` see `Exchange`. By default a request does not wait behind fetches, which wait
+    for records.
 
     Raises:
         ClientError: the coordinator is not known, or did not answer.
@@ -75,7 +80,9 @@ def ask_coordinator_once(
         node = yield from _find(session, key)
     try:
         return (
-            yield from send_request(session, request, node=node, at_most=at_most, max_delay_s=max_delay_s)
+            yield from send_request(
+                session, request, node=node, at_most=at_most, max_delay_s=max_delay_s, lane=lane
+            )
         )
     except ClientError as error:
         forget_if_moved(session, key, error)

@@ -47,6 +47,7 @@ def send_request(
     node: int | None = None,
     at_most: int | None = None,
     max_delay_s: float = 0.0,
+    lane: str = "",
 ) -> Steps[Any]:
     """Return the response to one request, of the API's response class.
 
@@ -57,6 +58,7 @@ def send_request(
         node: the broker's node id, None for any broker
         at_most: the highest version to use
         max_delay_s: how long the broker may delay the response on purpose, in seconds
+        lane: the connection to use (see `Exchange`)
 
     Raises:
         TypeError: the message is no request, or not one of `api`.
@@ -66,7 +68,7 @@ def send_request(
     if api is not None:
         request = of_plugin(api, request)
     answers = yield from send_requests(
-        session, [request], node=node, at_most=at_most, max_delay_s=max_delay_s
+        session, [request], node=node, at_most=at_most, max_delay_s=max_delay_s, lane=lane
     )
     return answers[0]
 
@@ -78,10 +80,11 @@ def send_requests(
     node: int | None = None,
     at_most: int | None = None,
     max_delay_s: float = 0.0,
+    lane: str = "",
 ) -> Steps[list[Any]]:
     """Return the responses to pipelined requests; see `send_request`."""
     addresses = yield from _addresses(session, node)
-    answers: list[Any] = yield Exchange(addresses, tuple(requests), at_most, max_delay_s)
+    answers: list[Any] = yield Exchange(addresses, tuple(requests), at_most, max_delay_s, lane)
     return answers
 
 
