@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .acknowledge import LatencyResult, LatencySpec, acknowledge
+from .client_consumers import ClientConsumerResult, ClientConsumerSpec, client_consume
 from .client_producers import ClientProducerResult, ClientProducerSpec, client_produce
 from .commit import CommitResult, CommitSpec, commit
 from .consume import ConsumeResult, ConsumeSpec, consume
@@ -42,6 +43,7 @@ from .waiting_consumers import WaitingConsumersResult, WaitingConsumersSpec, wai
 
 PRODUCE = Load("produce", produce, ProduceSpec, ProduceResult)
 CLIENT_PRODUCE = Load("client-produce", client_produce, ClientProducerSpec, ClientProducerResult)
+CLIENT_CONSUME = Load("client-consume", client_consume, ClientConsumerSpec, ClientConsumerResult)
 CONSUME = Load("consume", consume, ConsumeSpec, ConsumeResult)
 ACKNOWLEDGE = Load("acknowledge", acknowledge, LatencySpec, LatencyResult)
 END_TO_END = Load("end-to-end", end_to_end, LatencySpec, LatencyResult)

@@ -1,5 +1,6 @@
 """What is measured: each scenario fills the rows that it declares."""
 
+from .client_consumers import client_consumers
 from .client_limits import LatencyLimit, ProduceLimit
 from .client_producers import client_producers
 from .codecs import codecs
@@ -58,6 +59,7 @@ __all__ = [
     "Throughput",
     "TimeToReady",
     "WaitingConsumers",
+    "client_consumers",
     "client_producers",
     "codecs",
     "compactions",
