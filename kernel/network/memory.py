@@ -14,6 +14,8 @@ from typing import Final
 
 import trio
 
+from tidelog.kernel.allocator import return_freed_blocks
+
 _CGROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 """The limit of a container (cgroup v2), `max` without any."""
 
@@ -36,17 +38,6 @@ KEPT_BYTES = 2 * 1024 * 1024
 """Blocks up to this size are not returned to the system one by one: larger than any piece of records."""
 
 
-def keep_freed_blocks() -> None:
-    """Have the allocator keep the blocks that pieces of records had, for the next ones.
-
-    glibc returns each block above 128 KiB at once, and the end of its heap as soon as that much of it is
-    free. A new piece is then made of pages that the system has to clear first, which takes about as long as
-    to decompress into them. It adapts both limits to the largest block that was freed (mallopt(3)).
-    """
-    largest = bytearray(KEPT_BYTES)
-    del largest
-
-
 class MemoryReturn:
     """Counts connections that have ended, and trims the memory of the process when they had much."""
 
@@ -63,13 +54,4 @@ class MemoryReturn:
         """Give free memory back if what has ended since the last time had much of it."""
         if self._ended >= ENOUGH_CONNECTIONS or self._bytes >= ENOUGH_BYTES:
             self._ended = self._bytes = 0
-            await trio.to_thread.run_sync(_trim)
-
-
-def _trim() -> None:
-    # Not at the top: most brokers never need it.
-    import ctypes
-
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+            await trio.to_thread.run_sync(return_freed_blocks)

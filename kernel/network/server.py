@@ -11,6 +11,7 @@ from functools import partial
 import trio
 
 from tidelog.kernel import disk
+from tidelog.kernel.allocator import keep_freed_blocks
 from tidelog.kernel.config import keys
 from tidelog.kernel.metadata import ImageChange
 from tidelog.kernel.metadata.client_quotas import QuotasByEntity
@@ -19,7 +20,7 @@ from tidelog.kernel.network.connection import Connection
 from tidelog.kernel.network.connection_rates import AddressRates, ConnectionRate
 from tidelog.kernel.network.limits import ConnectionLimits, connections_within, limits_by_address
 from tidelog.kernel.network.listener import BoundListener
-from tidelog.kernel.network.memory import MemoryReturn, keep_freed_blocks, memory_bytes
+from tidelog.kernel.network.memory import KEPT_BYTES, MemoryReturn, memory_bytes
 from tidelog.kernel.network.quiet_clients import QuietClients
 from tidelog.kernel.network.request_memory import RequestMemory
 from tidelog.kernel.network.transport import TRANSPORTS, MakeTransport, Transport
@@ -74,7 +75,7 @@ class Server:
         self._quotas: QuotasByEntity = {}
         self._held = 0
         self._memory = MemoryReturn()
-        keep_freed_blocks()
+        keep_freed_blocks(KEPT_BYTES)
         limit_bytes = config[keys.QUEUED_MAX_REQUEST_BYTES]
         self.request_memory = RequestMemory(limit_bytes if limit_bytes > 0 else memory_bytes() // 4)
         self._busy_poll = BusyPoll(config[keys.SOCKET_BUSY_POLL_US] / 1e6, Processors())

@@ -1,4 +1,9 @@
-"""Arrow tables of record batches. pyarrow is imported with this module alone."""
+"""Arrow tables of record batches. pyarrow and numpy are imported with this module alone.
+
+What a scanner has noted of the records becomes one array of numbers, a row for each record. Offsets and
+timestamps are computed of its columns. Keys and values are views of the batches' bytes first, which Arrow
+copies together: so there is no object of any record, and no step of Python for one without headers.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+from librt.strings import BytesWriter
 
-from tidelog.plugins.client.consumer.consumer_record import ConsumedColumns
+from tidelog.kernel.records.scanner import FIELDS
+from tidelog.plugins.client.consumer.consumer_record import headers_at
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from tidelog.kernel.records.columns import Column
     from tidelog.plugins.client.consumer.record_batch import RecordBatch
 
 _arrow: Any = pa
@@ -28,6 +36,14 @@ SCHEMA: Final = _arrow.schema(
     ]
 )
 """Columns of the tables; a timestamp of -1, which is none, is that of a millisecond before the epoch."""
+_CHUNK_BYTES: Final = 1024**3
+"""Of the batches whose records are one chunk of a table: Arrow counts the bytes of a column with 31 bits."""
+_TIMESTAMP, _OFFSET, _KEY, _VALUE, _HEADERS = 2, 3, 4, 6, 8
+"""Where in the `FIELDS` of a scanner the numbers are."""
+_INLINE: Final = 12
+"""Most bytes that are in a view itself, and not where it points to (Arrow's columnar format)."""
+_SIZE, _POSITION = 0, 3
+"""Numbers of 32 bits in a view."""
 
 
 def table_of(batches: Sequence[RecordBatch]) -> Any:
@@ -36,48 +52,106 @@ def table_of(batches: Sequence[RecordBatch]) -> Any:
     Raises:
         CorruptRecords: records cannot be decoded.
     """
-    columns = ConsumedColumns()
-    topics: dict[str, int] = {}
-    runs: list[tuple[int, int, int]] = []
-    for batch in batches:
-        place = batch.partition
-        count = columns.append(batch.noted(), batch.first_offset)
-        runs.append((topics.setdefault(place.topic, len(topics)), place.partition, count))
-    topic, partition, counts = np.array(runs, np.int32).reshape(-1, 3).T
-    names = _arrow.DictionaryArray.from_arrays(
-        _arrow.array(np.repeat(topic, counts)), _arrow.array(list(topics), _arrow.string())
-    )
-    count = columns.count
+    topics = list(dict.fromkeys(batch.partition.topic for batch in batches))
+    chunks = [_chunk(each, contents, topics) for each, contents in _groups(batches)]
+    return _arrow.Table.from_batches(chunks, SCHEMA)
+
+
+def _groups(batches: Sequence[RecordBatch]) -> Iterator[tuple[Sequence[RecordBatch], list[Any]]]:
+    """Yield the batches with their contents, cut where they have too many bytes for a chunk."""
+    first = size = 0
+    contents: list[Any] = []
+    for index, batch in enumerate(batches):
+        content = batch.content()
+        if contents and size + len(content) > _CHUNK_BYTES:
+            yield batches[first:index], contents
+            first, size, contents = index, 0, []
+        contents.append(content)
+        size += len(content)
+    if contents:
+        yield batches[first:], contents
+
+
+def _chunk(batches: Sequence[RecordBatch], contents: list[Any], topics: list[str]) -> Any:
+    # A view of the last bytes has to have as many as one that is copied into it.
+    data = b"".join([*contents, bytes(_INLINE)])
+    fields = _noted(batches, contents, data)
+    # The batch of each record.
+    of = np.repeat(np.arange(len(batches)), [each.record_count for each in batches])
+    deltas = fields[:, _OFFSET]
+    wrong = (deltas < 0) | (deltas > _numbers([each.header.last_offset_delta for each in batches])[of])
+    if wrong.any():
+        raise batches[of[wrong.argmax()]].corrupt("the offset of a record is none of its batch")
+    offsets = _numbers([each.header.base_offset for each in batches])[of] + deltas
+    read = offsets >= _numbers([each.first_offset for each in batches])[of]
+    if not read.all():
+        fields, of, offsets = fields[read], of[read], offsets[read]
+    indexes = np.array([topics.index(each.partition.topic) for each in batches], np.int32)[of]
     arrays = [
-        names,
-        _arrow.array(np.repeat(partition, counts)),
-        _fixed(columns.offsets.getvalue(), count, _arrow.int64()),
-        _fixed(columns.timestamps.getvalue(), count, _arrow.timestamp("ms", "UTC")),
-        _binary(columns.keys, columns.key_ends, columns.key_flags, count, columns.null_keys),
-        _binary(columns.values, columns.value_ends, columns.value_flags, count, columns.null_values),
-        _headers(columns),
+        _arrow.DictionaryArray.from_arrays(_arrow.array(indexes), _arrow.array(topics, _arrow.string())),
+        _arrow.array(np.array([each.partition.partition for each in batches], np.int32)[of]),
+        _arrow.array(offsets),
+        _arrow.array(_timestamps(fields, batches, of)).cast(SCHEMA.field("timestamp").type),
+        _parts(data, fields, _KEY),
+        _parts(data, fields, _VALUE),
+        _headers(data, fields),
     ]
-    return _arrow.Table.from_arrays(arrays, schema=SCHEMA)
+    return _arrow.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def _fixed(content: bytes, count: int, kind: Any) -> Any:
-    return _arrow.Array.from_buffers(kind, count, [None, _arrow.py_buffer(content)])
+def _noted(batches: Sequence[RecordBatch], contents: list[Any], data: bytes) -> Column:
+    noted = BytesWriter()
+    start = 0
+    for batch, content in zip(batches, contents, strict=True):
+        batch.note(data, start, start + len(content), noted)
+        start += len(content)
+    return np.frombuffer(noted.getvalue(), "<i8").reshape(-1, FIELDS)
 
 
-def _binary(contents: Any, ends: Any, flags: Any, count: int, nulls: int) -> Any:
-    valid = None
-    if nulls:
-        bits = np.packbits(np.frombuffer(flags.getvalue(), np.uint8), bitorder="little")
-        valid = _arrow.py_buffer(bits.tobytes())
-    buffers = [valid, _arrow.py_buffer(ends.getvalue()), _arrow.py_buffer(contents.getvalue())]
-    return _arrow.Array.from_buffers(_arrow.binary(), count, buffers, nulls)
+def _timestamps(fields: Column, batches: Sequence[RecordBatch], of: Column) -> Column:
+    # A sum beyond 64 bits wraps around, as in Java.
+    created = _numbers([each.header.base_timestamp for each in batches])[of] + fields[:, _TIMESTAMP]
+    appended = _numbers([each.append_time_ms for each in batches])
+    return np.where(appended[of] >= 0, appended[of], created) if (appended >= 0).any() else created
 
 
-def _headers(columns: ConsumedColumns) -> Any:
-    sizes = np.zeros(columns.count + 1, np.int32)
-    pairs: list[dict[str, Any]] = []
-    for index, headers in columns.headers:
-        sizes[index + 1] = len(headers)
-        pairs += [{"name": name, "value": content} for name, content in headers]
-    ends = np.cumsum(sizes, dtype=np.int32)
-    return _arrow.ListArray.from_arrays(_arrow.array(ends), _arrow.array(pairs, _HEADER))
+def _parts(data: bytes, fields: Column, field: int) -> Any:
+    """Return the keys or the values, whose starts and sizes are noted in that field and the next one."""
+    positions, sizes = fields[:, field], fields[:, field + 1]
+    nulls = sizes < 0
+    views = np.zeros((len(fields), 4), np.int32)
+    if not nulls.all():
+        views[:, _SIZE], views[:, _POSITION] = np.maximum(sizes, 0), positions
+        short = np.flatnonzero(sizes <= _INLINE)
+        if len(short):
+            views[short, 1:] = _inline(data, positions[short], sizes[short])
+    valid = _arrow.py_buffer(np.packbits(~nulls, bitorder="little")) if nulls.any() else None
+    buffers = [valid, _arrow.py_buffer(views), _arrow.py_buffer(data)]
+    return _arrow.Array.from_buffers(_arrow.binary_view(), len(fields), buffers).cast(_arrow.binary())
+
+
+def _inline(data: bytes, positions: Column, sizes: Column) -> Any:
+    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), _INLINE)
+    found = windows[np.where(sizes > 0, positions, 0)]
+    found[np.arange(_INLINE) >= sizes[:, np.newaxis]] = 0
+    return found.view(np.int32)
+
+
+def _headers(data: bytes, fields: Column) -> Any:
+    counts = fields[:, _HEADERS + 1]
+    names: list[str] = []
+    values: list[bytes | None] = []
+    for row in np.flatnonzero(counts):
+        for name, value in headers_at(data, int(fields[row, _HEADERS]), int(counts[row])):
+            names.append(name)
+            values.append(value)
+    ends = np.zeros(len(fields) + 1, np.int32)
+    np.cumsum(counts, out=ends[1:])
+    pairs = [_arrow.array(names, _arrow.string()), _arrow.array(values, _arrow.binary())]
+    return _arrow.ListArray.from_arrays(
+        _arrow.array(ends), _arrow.StructArray.from_arrays(pairs, fields=list(_HEADER))
+    )
+
+
+def _numbers(found: list[int]) -> Column:
+    return np.array(found, np.int64)

@@ -1,4 +1,4 @@
-"""Records as objects and as columns, from where a scanner has found their fields.
+"""Records as objects, from where a scanner has found their fields.
 
 The module is compiled where there is a C compiler, and runs as it is elsewhere: so it knows integers of 64
 bits, bytes and nothing else.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from librt.strings import BytesWriter, read_i64_le, write_i32_le, write_i64_le
+from librt.strings import BytesWriter, read_i64_le
+from mypy_extensions import mypyc_attr
 
 from tidelog.kernel.records.scanner import as_java_adds, note_headers
 
@@ -25,6 +26,8 @@ _LEAST: Final = -(2**63)
 _MOST: Final = 2**63 - 1
 
 
+# The garbage collector has nothing to find there, and would look at each of millions of them.
+@mypyc_attr(acyclic=True)
 class ConsumerRecord:
     """A record with its place.
 
@@ -135,71 +138,6 @@ class NotedBatch:
         return base + delta
 
 
-class ConsumedColumns:
-    """The records of batches as columns: `offsets` and `timestamps` of 64 bits, little-endian, and so on.
-
-    `keys` and `values` have the bytes of all, `key_ends` and `value_ends` where each ends, of 32 bits;
-    `key_flags` and `value_flags` a byte for each, 0 for null.
-    """
-
-    def __init__(self) -> None:
-        self.count: i64 = 0
-        self.null_keys: i64 = 0
-        self.null_values: i64 = 0
-        self.offsets = BytesWriter()
-        self.timestamps = BytesWriter()
-        self.keys = BytesWriter()
-        self.key_ends = BytesWriter()
-        self.key_flags = BytesWriter()
-        self.values = BytesWriter()
-        self.value_ends = BytesWriter()
-        self.value_flags = BytesWriter()
-        self.headers: list[tuple[int, RecordHeaders]] = []
-        write_i32_le(self.key_ends, 0)
-        write_i32_le(self.value_ends, 0)
-
-    def append(self, batch: NotedBatch, first_offset: i64) -> i64:
-        """Append the records of a batch from an offset on; return how many.
-
-        Raises:
-            IndexError: the offset of a record is none of the batch.
-        """
-        data, fields = batch.data, batch.fields
-        at: i64 = 0
-        size: i64 = len(fields)
-        before: i64 = self.count
-        while at < size:
-            offset = batch.offset(at)
-            if offset >= first_offset:
-                write_i64_le(self.offsets, offset)
-                write_i64_le(self.timestamps, batch.timestamp(at))
-                start = read_i64_le(fields, at + 4 * _FIELD)
-                length = read_i64_le(fields, at + 5 * _FIELD)
-                if length < 0:
-                    self.null_keys += 1
-                    self.key_flags.append(0)
-                else:
-                    self.keys.write(data[start : start + length])
-                    self.key_flags.append(1)
-                _write_end(self.key_ends, len(self.keys))
-                start = read_i64_le(fields, at + 6 * _FIELD)
-                length = read_i64_le(fields, at + 7 * _FIELD)
-                if length < 0:
-                    self.null_values += 1
-                    self.value_flags.append(0)
-                else:
-                    self.values.write(data[start : start + length])
-                    self.value_flags.append(1)
-                _write_end(self.value_ends, len(self.values))
-                count = read_i64_le(fields, at + 9 * _FIELD)
-                if count:
-                    headers = headers_at(data, read_i64_le(fields, at + 8 * _FIELD), count)
-                    self.headers.append((self.count, headers))
-                self.count += 1
-            at += _NOTED
-        return self.count - before
-
-
 def headers_at(data: bytes, position: i64, count: i64) -> RecordHeaders:
     """Return the headers of a record, the first of which begins there."""
     noted = BytesWriter()
@@ -220,7 +158,3 @@ def _part_at(data: bytes, fields: bytes, at: i64) -> bytes | None:
     """Return the key or value whose start and size are noted there."""
     start, size = read_i64_le(fields, at), read_i64_le(fields, at + _FIELD)
     return None if size < 0 else data[start : start + size]
-
-
-def _write_end(ends: BytesWriter, end: i64) -> None:
-    write_i32_le(ends, end)  # type: ignore[arg-type]

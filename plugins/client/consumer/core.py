@@ -10,8 +10,9 @@ take it, but not while records are decoded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.kernel.allocator import keep_freed_blocks
 from tidelog.plugins.client.consumer.assigned_partitions import AssignedPartitions
 from tidelog.plugins.client.consumer.buffered_records import BufferedRecords
 from tidelog.plugins.client.consumer.group_subscription import GroupSubscription
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.consumer.settings import ConsumerSettings
     from tidelog.plugins.client.engine import Engine, EngineTimer
     from tidelog.plugins.client.steps import Steps
+
+_KEPT_BYTES: Final = 8 * 1024 * 1024
+"""More than the arrays of a table's columns have, and most responses."""
 
 
 class ConsumerCore:
@@ -46,6 +50,7 @@ class ConsumerCore:
         new_event: Callable[[], Any],
         lock: AbstractContextManager[Any],
     ) -> None:
+        keep_freed_blocks(_KEPT_BYTES)
         positions = self._positions = AssignedPartitions()
         self._engine = engine
         self._settings = settings

@@ -61,7 +61,34 @@ class RecordBatch:
         try:
             return self.noted().records(self.partition.topic, self.partition.partition, self.first_offset)
         except IndexError as error:
-            raise self._corrupt(str(error)) from None
+            raise self.corrupt(str(error)) from None
+
+    def content(self) -> bytes | memoryview:
+        """Return the records uncompressed; a view if they are not compressed.
+
+        Raises:
+            CorruptRecords: they cannot be decompressed.
+        """
+        header = self.header
+        packed = self.data[HEADER_BYTES : header.size]
+        if not header.codec:
+            return packed
+        try:
+            return b"".join(unpack(header.codec, packed, MAX_RECORDS_BYTES))
+        except BrokerError as error:
+            raise self.corrupt(str(error)) from error
+
+    def note(self, data: bytes, start: int, end: int, fields: BytesWriter) -> None:
+        """Append where the fields of the records are, whose `content` is at `start` to `end` of the data.
+
+        Raises:
+            CorruptRecords: they are malformed.
+        """
+        scanner = Scanner()
+        if scanner.scan(data, start, self.header.record_count, fields) > end:
+            raise self.corrupt("a record is longer than the batch")
+        if scanner.index != self.header.record_count:
+            raise self.corrupt(f"record {scanner.index} is malformed")
 
     def noted(self) -> NotedBatch:
         """Return the records uncompressed, with the places of their fields.
@@ -70,26 +97,22 @@ class RecordBatch:
             CorruptRecords: they cannot be decompressed, or are malformed.
         """
         header = self.header
-        packed = self.data[HEADER_BYTES : header.size]
-        try:
-            data = (
-                b"".join(unpack(header.codec, packed, MAX_RECORDS_BYTES)) if header.codec else bytes(packed)
-            )
-        except BrokerError as error:
-            raise self._corrupt(str(error)) from error
-        fields, scanner = BytesWriter(), Scanner()
-        scanner.scan(data, 0, header.record_count, fields)
-        if scanner.index != header.record_count:
-            raise self._corrupt(f"record {scanner.index} is malformed")
-        append_time_ms = header.max_timestamp if header.is_append_time else _NO_APPEND_TIME
+        data, fields = bytes(self.content()), BytesWriter()
+        self.note(data, 0, len(data), fields)
         return NotedBatch(
             data,
             fields.getvalue(),
             header.base_offset,
             header.last_offset_delta,
             header.base_timestamp,
-            append_time_ms,
+            self.append_time_ms,
         )
 
-    def _corrupt(self, reason: str) -> CorruptRecords:
+    @property
+    def append_time_ms(self) -> int:
+        """Return the timestamp that the log has set for all records, -1 if they have their own."""
+        return self.header.max_timestamp if self.header.is_append_time else _NO_APPEND_TIME
+
+    def corrupt(self, reason: str) -> CorruptRecords:
+        """Return the error that names the batch."""
         return CorruptRecords(str(self.partition), f"the batch at offset {self.header.base_offset}: {reason}")

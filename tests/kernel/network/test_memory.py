@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gc
-import platform
-import subprocess
-import sys
 from types import FrameType
 
 import pytest
@@ -30,31 +27,13 @@ async def test_memory_is_trimmed_once_after_many_connections_or_much_memory(
     monkeypatch: pytest.MonkeyPatch, connections: int, bytes_of_each: int, trimmed: int
 ) -> None:
     times: list[None] = []
-    monkeypatch.setattr(memory, "_trim", lambda: times.append(None))
+    monkeypatch.setattr(memory, "return_freed_blocks", lambda: times.append(None))
     returned = MemoryReturn()
     for _ in range(connections):
         returned.connection_ended(bytes_of_each)
     await returned.trim_if_worthwhile()
     await returned.trim_if_worthwhile()
     assert len(times) == trimmed
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have other limits")
-@pytest.mark.parametrize("size", [128 * 1024, 256 * 1024, 1024 * 1024])
-def test_freed_pieces_are_used_again_without_new_pages(size: int) -> None:
-    """In a process of its own: what was freed before counts, too."""
-    program = f"""
-from resource import RUSAGE_SELF, getrusage
-from tidelog.kernel.network.memory import keep_freed_blocks
-keep_freed_blocks()
-bytes(bytearray({size}))
-before = getrusage(RUSAGE_SELF).ru_minflt
-for _ in range(20):
-    bytes(bytearray({size}))
-print(getrusage(RUSAGE_SELF).ru_minflt - before)
-"""
-    run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert int(run.stdout) < size // 4096, "as many as one piece has"
 
 
 async def test_an_idle_connection_keeps_neither_an_exception_nor_a_frame() -> None:

@@ -1,4 +1,4 @@
-"""Records as objects and as columns are those that the kernel reads, whatever is in them."""
+"""Records as objects are those that the kernel reads, whatever is in them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.plugins.client.consumer.batches import batch_of, new_records
 from tests.tables import for_each
-from tidelog.kernel.records.batch import parse_header, stamp_append_time, stamp_offset
+from tidelog.kernel.records.batch import parse_header, stamp_append_time
 from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.batches import NewRecord, build_batch
-from tidelog.plugins.client.consumer.consumer_record import ConsumedColumns
 from tidelog.plugins.client.consumer.fetched_cursor import FetchedCursor
 from tidelog.plugins.client.consumer.record_batch import RecordBatch
 from tidelog.plugins.client.consumer.settings import ConsumerSettings, reset_duration_ms
@@ -21,20 +21,6 @@ from tidelog.plugins.client.errors import CorruptRecords
 from tidelog.plugins.client.fetched import Fetched
 
 PLACE = TopicPartition("orders", 3)
-parts = st.none() | st.binary(max_size=300)
-new_records = st.builds(
-    NewRecord,
-    parts,
-    parts,
-    st.lists(st.tuples(st.text(max_size=5), parts), max_size=3),
-    st.integers(0, 2**63 - 1),
-)
-
-
-def batch_of(records: list[NewRecord], base_offset: int = 0, compression: str = "none") -> bytearray:
-    batch = build_batch(records, now_ms=0, compression=compression)
-    stamp_offset(batch, base_offset, 5)
-    return batch
 
 
 def fields(record: Any) -> tuple[Any, ...]:
@@ -62,15 +48,6 @@ def test_records_of_a_batch_are_those_that_the_kernel_reads(
     found = view.records()
     assert [fields(each) for each in found] == expected
     assert {(each.topic, each.partition) for each in found} <= {("orders", 3)}
-    columns = ConsumedColumns()
-    assert columns.append(view.noted(), base + skipped) == len(expected)
-    assert columns.values.getvalue() == b"".join(each[3] or b"" for each in expected)
-    assert columns.keys.getvalue() == b"".join(each[2] or b"" for each in expected)
-    assert list(columns.value_flags.getvalue()) == [each[3] is not None for each in expected]
-    assert (columns.null_keys, columns.null_values) == (
-        sum(each[2] is None for each in expected),
-        sum(each[3] is None for each in expected),
-    )
 
 
 @given(
