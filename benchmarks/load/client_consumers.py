@@ -243,10 +243,8 @@ def _kafka_python(spec: ClientConsumerSpec) -> Pass:
 async def _tidelog_asyncio(spec: ClientConsumerSpec) -> Any:
     from tidelog.client import AsyncConsumer, TopicPartition
 
-    consumer, partition = (
-        AsyncConsumer(spec.bootstrap, enable_auto_commit=False),
-        TopicPartition(spec.topic, 0),
-    )
+    consumer = AsyncConsumer(spec.bootstrap, enable_auto_commit=False, fetch_max_wait_ms=_WAIT_MS)
+    partition = TopicPartition(spec.topic, 0)
     consumer.assign([partition])
 
     async def one_pass(records: int) -> int:

@@ -23,7 +23,7 @@ from benchmarks.topics import create_topics
 from .context import Bench, started_broker, usage_details
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from benchmarks.brokers import BrokerKind
@@ -60,24 +60,28 @@ class ClientProducers:
             )
             for other, least in _LEAST.items()
         ]
-        rest = (
-            ("wait", "one record and its acknowledgement, p50, in the time of aiokafka", 1.0),
-            ("first", "import and first record, in the time of aiokafka", 0.5),
-            ("memory", "memory of import and first record, in that of aiokafka", 0.5),
+        waiting = Row(
+            f"{self.name}-wait",
+            f"our producer, {what}: one record and its acknowledgement, p50, in the time of aiokafka",
+            "×",
+            lower,
+            (value_at_most(1.0),),
         )
-        return [
-            *speed,
-            *(
-                Row(
-                    f"{self.name}-{name}",
-                    f"our producer, {what}: {title}",
-                    "×",
-                    lower,
-                    (value_at_most(most),),
-                )
-                for name, title, most in rest
-            ),
+        firsts = [
+            Row(
+                f"{self.name}-{name}-{other}",
+                f"our producer, {what}: {title} {other}",
+                "×",
+                lower,
+                (value_at_most(0.5),),
+            )
+            for other in _OURS
+            for name, title in (
+                ("first", "import and first record, in the time of"),
+                ("memory", "memory of import and first record, in that of"),
+            )
         ]
+        return [*speed, waiting, *firsts]
 
     def applies_to(self, kind: BrokerKind) -> bool:
         return kind.key == TIDELOG_BROKER
@@ -104,7 +108,6 @@ class ClientProducers:
 
     def _samples(self, found: dict[str, ClientProducerResult]) -> list[Sample]:
         rates = {client: each.records / each.usage.wall_s for client, each in found.items()}
-        ours, theirs = found[TIDELOG_ASYNCIO], found[AIOKAFKA]
         samples = [
             Sample(
                 f"{self.name}-{other}",
@@ -117,15 +120,25 @@ class ClientProducers:
             )
             for other, own in _OURS.items()
         ]
-        figures = {
-            "wait": (ours.p50_us, theirs.p50_us),
-            "first": (ours.first_s, theirs.first_s),
-            "memory": (float(ours.first_bytes), float(theirs.first_bytes)),
-        }
-        return samples + [
-            Sample(f"{self.name}-{name}", own / other, {"tidelog": own, AIOKAFKA: other})
-            for name, (own, other) in figures.items()
-        ]
+        return [*samples, self._waiting(found), *self._firsts(found)]
+
+    def _waiting(self, found: dict[str, ClientProducerResult]) -> Sample:
+        ours, theirs = found[TIDELOG_ASYNCIO].p50_us, found[AIOKAFKA].p50_us
+        return Sample(f"{self.name}-wait", ours / theirs, {"tidelog_us": ours, "aiokafka_us": theirs})
+
+    def _firsts(self, found: dict[str, ClientProducerResult]) -> Iterator[Sample]:
+        for other, own in _OURS.items():
+            ours, theirs = found[own], found[other]
+            yield Sample(
+                f"{self.name}-first-{other}",
+                ours.first_s / theirs.first_s,
+                {"tidelog_s": ours.first_s, f"{other}_s": theirs.first_s},
+            )
+            yield Sample(
+                f"{self.name}-memory-{other}",
+                ours.first_bytes / theirs.first_bytes,
+                {"tidelog_bytes": ours.first_bytes, f"{other}_bytes": theirs.first_bytes},
+            )
 
 
 def client_producers() -> list[ClientProducers]:
