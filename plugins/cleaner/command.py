@@ -29,7 +29,7 @@ such as log.cleaner.threads and log.cleaner.dedupe.buffer.size, count as they do
 """
 
 
-@click.group("cleaner")
+@click.group("cleaner", epilog=_EPILOG)
 def cleaner() -> None:
     """Compact logs by hand."""
 

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from tidelog.plugins.client_commands.consume.record_filters import RecordFilter
     from tidelog.plugins.client_commands.records.encodings import RecordEncoding
 
-_EPILOG = r"""\b
+_EPILOG = """\b
 Examples:
   tidelog consume orders
   tidelog consume orders --follow
   tidelog consume orders -o -10
   tidelog consume orders:0,3 returns --since 1h
   tidelog consume orders --since 2026-11-01 --until 2026-11-02 --format json
-  tidelog consume orders -f '%p %o %k: %v\n'
+  tidelog consume orders -f '%p %o %k: %v\\n'
   tidelog consume orders --where 'value.price > 5' --grep-header 'waiter=^A'
   tidelog consume --pattern 'sensor-.*' --value-format float64
   tidelog consume orders --group billing --count 100

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.deadlines import DEADLINE_S
@@ -19,6 +21,7 @@ from tests.kernel.cli.running import (
     write_plugin,
 )
 from tests.tables import for_each
+from tidelog.kernel.cli.main import tidelog as tidelog_command
 from tidelog.kernel.plugins import load_plugins
 
 
@@ -30,12 +33,24 @@ def test_the_script_and_the_module_are_the_same_command() -> None:
     assert done.stdout.startswith("tidelog, version ")
 
 
-@pytest.mark.parametrize("arguments", [(), ("serve",), ("config",), ("plugins",)])
-def test_help_of_every_command_has_examples(arguments: tuple[str, ...]) -> None:
-    done = tidelog_in_process(*arguments, "--help")
-    assert done.returncode == 0
-    assert done.stderr == ""
-    assert "Examples:\n    tidelog" in done.stdout
+def every_command(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None, name
+            yield from every_command(found, (*path, name))
+
+
+def test_help_of_every_command_has_examples() -> None:
+    commands = list(every_command(tidelog_command))
+    assert {("serve",), ("topics", "create"), ("consume",)} <= set(commands)
+    for command in commands:
+        done = tidelog_in_process(*command, "--help")
+        assert (done.returncode, done.stderr) == (0, ""), command
+        # Line by line, and not as a paragraph that is filled.
+        assert "Examples:\n    tidelog" in done.stdout, command
 
 
 def test_without_a_command_the_help_goes_to_standard_error() -> None:

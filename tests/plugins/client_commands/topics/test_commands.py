@@ -263,14 +263,12 @@ def test_describe_command_prints_tables_on_a_terminal(
     assert name in seen
 
 
-@pytest.mark.parametrize("command", [(), ("list",), ("create",), ("describe",), ("delete",)])
-def test_help_of_every_topics_command_has_examples(command: tuple[str, ...]) -> None:
-    done = tidelog("topics", *command, "--help")
+@pytest.mark.parametrize("command", ["list", "create", "describe", "delete"])
+def test_help_of_every_topics_command_names_the_broker_that_is_asked(command: str) -> None:
+    done = tidelog("topics", command, "--help")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Examples:\n    tidelog topics " in done.stdout
-    if command:
-        assert "--bootstrap-server HOST:PORT" in done.stdout
-        assert "default: 127.0.0.1:9092" in " ".join(done.stdout.split())
+    assert "--bootstrap-server HOST:PORT" in done.stdout
+    assert "default: 127.0.0.1:9092" in " ".join(done.stdout.split())
 
 
 WRONG_USAGE = [
