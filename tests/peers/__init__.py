@@ -14,7 +14,7 @@ from .kafka_server import SHIPPED_JVM_OPTIONS, KafkaServer, running_kafka
 from .maven import resolve_jars
 from .ports import LOOPBACK, free_port, free_ports
 from .process import ServerFailedError, ServerProcess
-from .readiness import answers_api_versions, wait_until_answers
+from .readiness import answers_api_versions, answers_metadata, wait_until_answers
 from .tidelog_server import TidelogServer, running_tidelog
 from .unavailable import PeerUnavailableError
 from .zookeeper_kafka import run_zookeeper_age_tool, running_zookeeper_kafka, zookeeper_age_command
@@ -36,6 +36,7 @@ __all__ = [
     "TidelogServer",
     "ZooKeeperServer",
     "answers_api_versions",
+    "answers_metadata",
     "ask_kafka_messages",
     "compiled",
     "exclusive",

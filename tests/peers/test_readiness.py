@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.peers import LOOPBACK, answers_api_versions, free_port, free_ports, wait_until_answers
+from tests.peers import (
+    LOOPBACK,
+    answers_api_versions,
+    answers_metadata,
+    free_port,
+    free_ports,
+    wait_until_answers,
+)
 from tests.tables import for_each
 
 if TYPE_CHECKING:
@@ -97,3 +104,15 @@ def test_a_port_is_given_to_one_process_while_that_lives() -> None:
     command = [sys.executable, "-c", ask]
     told = [subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout for _ in range(2)]
     assert told == [f"{port + 1}\n"] * 2
+
+
+def test_the_probe_of_old_brokers_is_a_whole_metadata_request() -> None:
+    with one_answer(None) as (port, requests):
+        assert not answers_metadata(LOOPBACK, port, topic=b"first")
+    size, api_key, version = struct.unpack_from(">ihh", requests[0])
+    assert (size, api_key, version) == (len(requests[0]) - 4, 3, 0)
+    assert requests[0].endswith(struct.pack(">ih", 1, 5) + b"first")
+    (probe,) = struct.unpack_from(">i", requests[0], 8)
+    for brokers in (0, 1):
+        with one_answer(struct.pack(">iiiih", 14, probe, brokers, 0, 0)) as (port, _):
+            assert answers_metadata(LOOPBACK, port) == bool(brokers)

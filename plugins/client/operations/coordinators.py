@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.client.errors import ClientError, ErrorResponse, UnsendableRequest
 from tidelog.plugins.client.operations.sending import retrying, send_request
 from tidelog.plugins.client.requests import ByVersion
 from tidelog.plugins.protocol_kafka.messages.api import FIND_COORDINATOR
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import (
+    GROUP_KEY,
     FindCoordinatorCoordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.cluster import CoordinatorKey
     from tidelog.plugins.client.steps import Session, Steps
 
+KEY_TYPES_SINCE: Final = 1
 MANY_KEYS_SINCE = 4
 COORDINATOR_LANE: Final = "coordinator"
 
@@ -99,6 +101,8 @@ def _find(session: Session, key: CoordinatorKey) -> Steps[int]:
     def build(version: int) -> FindCoordinatorRequest:
         if version >= MANY_KEYS_SINCE:
             return FindCoordinatorRequest(key_type=key.kind, coordinator_keys=[key.name])
+        if version < KEY_TYPES_SINCE and key.kind != GROUP_KEY:
+            raise UnsendableRequest("the broker", "it is too old for transactions (Kafka 0.11)")
         return FindCoordinatorRequest(key=key.name, key_type=key.kind)
 
     answer: FindCoordinatorResponse = yield from send_request(session, ByVersion(FIND_COORDINATOR, build))

@@ -8,10 +8,10 @@ from uuid import UUID
 import attrs
 
 from tidelog.plugins.client.cluster import NO_NODE
-from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.client.errors import ClientError, ErrorResponse, UnsendableRequest
 from tidelog.plugins.client.operations.sending import Outcomes, refresh, retry_each, retrying, send_request
 from tidelog.plugins.client.requests import ByVersion
-from tidelog.plugins.protocol_kafka.messages.api import DELETE_TOPICS
+from tidelog.plugins.protocol_kafka.messages.api import CREATE_TOPICS, DELETE_TOPICS
 from tidelog.plugins.protocol_kafka.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 BROKER_DEFAULT: Final = -1
 DELETE_BY_STATE_SINCE: Final = 6
+DEFAULTS_SINCE: Final = 4
+"""First version of CreateTopics with the broker's default counts (KIP-464)."""
 
 _RETRIABLE_REFUSALS: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
@@ -73,12 +75,18 @@ def create_topics(
     by_name = {topic.name: topic for topic in topics}
 
     def attempt(names: list[str]) -> Steps[Outcomes[str, CreatedTopic]]:
-        request = CreateTopicsRequest(
-            topics=[_creatable(by_name[name]) for name in names],
-            timeout_ms=_timeout_ms(session),
-            validate_only=validate_only,
-        )
-        answer = yield from _send_to_controller(session, request)
+        def build(version: int) -> CreateTopicsRequest:
+            topics = [_creatable(by_name[name]) for name in names]
+            if version < DEFAULTS_SINCE and any(
+                BROKER_DEFAULT in (each.num_partitions, each.replication_factor) for each in topics
+            ):
+                too_old = "it is too old to choose partitions or replicas (Kafka 2.4): name both"
+                raise UnsendableRequest("the controller", too_old)
+            return CreateTopicsRequest(
+                topics=topics, timeout_ms=_timeout_ms(session), validate_only=validate_only
+            )
+
+        answer = yield from _send_to_controller(session, ByVersion(CREATE_TOPICS, build))
         results = {result.name: _created(result) for result in answer.topics}
         return _outcomes(session, names, results)
 
