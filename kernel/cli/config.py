@@ -15,6 +15,7 @@ from tidelog.kernel.cli.options import config_options, sources_of
 from tidelog.kernel.cli.tables import print_json
 from tidelog.kernel.config import Config, ConfigKey, SinkName
 from tidelog.kernel.config.sinks import COMMON_SINK_KEYS
+from tidelog.kernel.config.tables import PLACEHOLDER
 from tidelog.kernel.plugins import configure
 
 _EPILOG = """\b
@@ -25,10 +26,6 @@ Examples:
   tidelog config --set log.roll.hours=24 segment.ms
 """
 _WIDTH = 100
-
-
-PLACEHOLDER = "NAME"
-"""Stands for the name of a sink in the keys of a kind of sink, whether or not one is configured."""
 
 
 @click.command("config", epilog=_EPILOG, short_help="Show configuration keys and their values.")
@@ -94,6 +91,9 @@ def _describe_all(config: Config) -> Iterator[_Described]:
         for key in (*COMMON_SINK_KEYS, *keys):
             name = SinkName(kind, PLACEHOLDER)
             yield attrs.evolve(_describe(name.full_key(key), key.default, "default"), environment=None)
+    for keys in config.keys.table_keys.values():
+        for key in keys:
+            yield attrs.evolve(_describe(key, key.default, "default"), environment=None)
 
 
 def _describe(key: ConfigKey[object], value: object, origin: str) -> _Described:

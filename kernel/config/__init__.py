@@ -18,6 +18,7 @@ from tidelog.kernel.config.listeners import (
 from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.sinks import SinkConfig, SinkName
 from tidelog.kernel.config.sources import Origin, OriginKind, Sources, read_sources, settings_from_mapping
+from tidelog.kernel.config.tables import TableConfig
 from tidelog.kernel.config.topic_config import TopicConfig
 from tidelog.kernel.config.topic_overrides import (
     check_conflicts,
@@ -60,6 +61,7 @@ __all__ = [
     "SinkConfig",
     "SinkName",
     "Sources",
+    "TableConfig",
     "TopicConfig",
     "UnsupportedKey",
     "ValueType",

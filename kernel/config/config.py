@@ -21,6 +21,7 @@ from tidelog.kernel.config.sources import (
     Sources,
     settings_from_mapping,
 )
+from tidelog.kernel.config.tables import TableConfig, configured_tables
 from tidelog.kernel.config.topic_config import TopicDefaults, resolve_topic_defaults
 
 T = TypeVar("T")
@@ -45,7 +46,8 @@ class Config:
             ConfigError: lists every unknown key and every bad value.
         """
         self._sink_names = configured_sinks(sources)
-        self.keys = known.with_sinks(self._sink_names)
+        self._table_names = configured_tables(sources, known.table_keys)
+        self.keys = known.with_sinks(self._sink_names).with_tables(self._table_names)
         self._static_sources = sources
         self._use(sources)
 
@@ -55,6 +57,7 @@ class Config:
         self.warnings: tuple[str, ...] = resolved.warnings + topic_defaults.warnings
         self.topic_defaults = topic_defaults.by_name
         self.default_topic_config = topic_defaults.config
+        self._resolved = resolved
         self._values = resolved.values
         self._origins = resolved.origins
         self._sources = sources
@@ -65,7 +68,13 @@ class Config:
         topic_defaults = resolve_topic_defaults(resolved, self.keys)
         sinks = self._sinks(resolved)
         of_sinks = tuple(problem for sink in sinks for problem in sink.problems(resolved.invalid))
-        refuse(resolved.problems + topic_defaults.problems + of_sinks)
+        of_tables = tuple(
+            problem
+            for section in dict.fromkeys(name.section for name in self._table_names)
+            for table in self._tables(section, resolved)
+            for problem in table.problems(resolved.invalid)
+        )
+        refuse(resolved.problems + topic_defaults.problems + of_sinks + of_tables)
         return resolved, topic_defaults, sinks
 
     def _sinks(self, resolved: Resolved) -> tuple[SinkConfig, ...]:
@@ -75,6 +84,18 @@ class Config:
             SinkConfig(name, kinds[name.kind], resolved.values, resolved.origins)
             for name in self._sink_names
             if name.kind in kinds
+        )
+
+    def tables(self, section: str) -> tuple[TableConfig, ...]:
+        """Return the tables of a section that are configured, in the order of their first settings."""
+        return self._tables(section, self._resolved)
+
+    def _tables(self, section: str, resolved: Resolved) -> tuple[TableConfig, ...]:
+        keys = self.keys.table_keys.get(section, ())
+        return tuple(
+            TableConfig(name, keys, resolved.values, resolved.origins)
+            for name in self._table_names
+            if name.section == section
         )
 
     @classmethod

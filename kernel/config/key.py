@@ -31,8 +31,8 @@ class ConfigKey(Generic[T_co]):
     `dynamic`: a broker key that may also be set while the broker runs, with `one_broker` not for all brokers.
     `check_change` then gets its value and the new one, and raises ValueError for a change that is refused.
     `inert` is the reason why a key has no effect here: it is kept and described for tools. `chooses` is the
-    seam, as `tidelog plugins` lists it, whose implementation the value names. `required`: a key of a sink
-    that has to be set.
+    seam, as `tidelog plugins` lists it, whose implementation the value names. `required`: a key of a sink or
+    table that has to be set. `NAME` as the second part of `name` makes it a key of tables, see `tables`.
     """
 
     name: str

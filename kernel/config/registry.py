@@ -20,6 +20,7 @@ from tidelog.kernel.config.keys import (
 )
 from tidelog.kernel.config.listener_keys import listener_key, nearest_listener_key
 from tidelog.kernel.config.sinks import COMMON_SINK_KEYS, SinkName
+from tidelog.kernel.config.tables import TableName, section_of
 from tidelog.kernel.config.types import Scope, ValueType, choice, comma_list, nearest_name
 from tidelog.kernel.config.unsupported import Judgement, UnsupportedKey, UnsupportedKeys
 from tidelog.kernel.errors import PluginError
@@ -28,7 +29,8 @@ from tidelog.kernel.errors import PluginError
 class ConfigKeys:
     """Broker keys and topic keys, each by its name and its aliases; `unsupported` are those nothing reads.
 
-    `sink_kinds` has the keys of each kind of sink, by their short names.
+    `sink_kinds` has the keys of each kind of sink, by their short names, `table_keys` those of tables by
+    their section, as they are declared.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class ConfigKeys:
         self._keys: list[ConfigKey[object]] = []
         self.unsupported = UnsupportedKeys(unsupported)
         self.sink_kinds = sink_kinds or {}
+        self.table_keys: dict[str, list[ConfigKey[object]]] = {}
         policies = comma_list(
             *dict.fromkeys((*KAFKA_CLEANUP_POLICIES, *cleanup_policies)), repeated="dropped"
         )
@@ -64,7 +67,11 @@ class ConfigKeys:
         }
         for key in (*KERNEL_KEYS, *added):
             known = named.get(id(key))
-            self._add(attrs.evolve(key, type=known) if known else key)
+            section = section_of(key)
+            if section is None:
+                self._add(attrs.evolve(key, type=known) if known else key)
+            else:
+                self.table_keys.setdefault(section, []).append(key)
 
     def with_sinks(self, sinks: Sequence[SinkName]) -> ConfigKeys:
         """Return these keys and those of configured sinks, by full names; a sink of no known kind has none.
@@ -72,15 +79,30 @@ class ConfigKeys:
         Raises:
             PluginError: a key of a sink has the name or the environment variable of another one.
         """
-        known = [sink for sink in sinks if sink.kind in self.sink_kinds]
-        if not known:
+        return self._with(
+            sink.full_key(key)
+            for sink in sinks
+            if sink.kind in self.sink_kinds
+            for key in (*COMMON_SINK_KEYS, *self.sink_kinds[sink.kind])
+        )
+
+    def with_tables(self, tables: Sequence[TableName]) -> ConfigKeys:
+        """Return these keys and those of configured tables, by full names.
+
+        Raises:
+            PluginError: a key of a table has the name or the environment variable of another one.
+        """
+        return self._with(table.full_key(key) for table in tables for key in self.table_keys[table.section])
+
+    def _with(self, keys: Iterable[ConfigKey[object]]) -> ConfigKeys:
+        added = list(keys)
+        if not added:
             return self
         extended = copy(self)
-        extended._by_scope = {scope: dict(keys) for scope, keys in self._by_scope.items()}
+        extended._by_scope = {scope: dict(known) for scope, known in self._by_scope.items()}
         extended._by_variable, extended._keys = dict(self._by_variable), list(self._keys)
-        for sink in known:
-            for key in (*COMMON_SINK_KEYS, *self.sink_kinds[sink.kind]):
-                extended._add(sink.full_key(key))
+        for key in added:
+            extended._add(key)
         return extended
 
     def __iter__(self) -> Iterator[ConfigKey[object]]:

@@ -7,6 +7,7 @@ import importlib
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
@@ -101,7 +102,9 @@ def test_config_keys_of_kernel_and_plugins_are_all_found() -> None:
 
 def test_config_keys_of_all_modules_are_in_the_default_bundle() -> None:
     """Keys that are kept for tools alone, and without effect, need no constants."""
-    in_bundle = {key.name for key in (*BUNDLE, *COMMON_SINK_KEYS, *PIPELINE_KEYS) if not key.inert}
+    of_tables = chain.from_iterable(BUNDLE.table_keys.values())
+    bundle = (*BUNDLE, *COMMON_SINK_KEYS, *PIPELINE_KEYS, *of_tables)
+    in_bundle = {key.name for key in bundle if not key.inert}
     assert {key.name for _, key in KEYS.values()} == in_bundle
 
 
