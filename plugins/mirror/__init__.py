@@ -1,0 +1,1 @@
+"""Mirroring between clusters: topics of other clusters are copied into one, exactly once, and followed."""
