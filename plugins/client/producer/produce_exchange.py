@@ -25,6 +25,7 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from uuid import UUID
 
     from tidelog.plugins.client.cluster import ClusterCache
     from tidelog.plugins.client.errors import ClientError
@@ -51,6 +52,13 @@ class Attempt(NamedTuple):
     brokers: Mapping[int, Address] = {}
 
 
+class ProduceOutcome(NamedTuple):
+    """What a broker has answered: `throttle_ms` to pause, and the outcome of each batch."""
+
+    throttle_ms: int
+    attempts: Sequence[tuple[PartitionQueue, Batch, Attempt]]
+
+
 class ProduceExchange:
     """Makes the requests of one producer."""
 
@@ -59,53 +67,32 @@ class ProduceExchange:
         self._numbers = numbers
         self._settings = settings
 
-    def run(self, session: Session, node: int, sent: Sent) -> Steps[ProduceResponse | None]:
-        """Send batches to a broker; with acks 0 there is no response."""
+    def run(self, session: Session, node: int, sent: Sent) -> Steps[ProduceOutcome | None]:
+        """Send batches to a broker; return the outcome of each, None with acks 0."""
+        # As of now: what another request learns meanwhile may make the cluster forget a topic.
+        ids = {batch.partition.topic: self._cluster.topic_id(batch.partition.topic) for _, batch in sent}
         answer: ProduceResponse | None = yield from send_request(
             session,
-            ByVersion(PRODUCE, lambda version: self._request(sent, version)),
+            ByVersion(PRODUCE, lambda version: self._request(sent, ids, version)),
             node=node,
-            at_most=self._newest_version(sent),
+            at_most=self._newest_version(ids),
         )
-        return answer
+        if answer is None:
+            return None
+        return ProduceOutcome(answer.throttle_time_ms, list(_attempts(sent, ids, answer)))
 
-    def attempts(
-        self, sent: Sent, answer: ProduceResponse
-    ) -> Iterator[tuple[PartitionQueue, Batch, Attempt]]:
-        """Iterate over the batches of a request with the outcome of each."""
-        names = {
-            self._cluster.topic_id(batch.partition.topic).bytes: batch.partition.topic for _, batch in sent
-        }
-        parts: dict[tuple[str, int], PartitionProduceResponse] = {}
-        for topic in answer.responses:
-            name = topic.name or names.get(bytes(topic.topic_id), "")
-            for part in topic.partition_responses:
-                parts[name, part.index] = part
-        brokers = {each.node_id: Address(each.host, each.port) for each in answer.node_endpoints}
-        for queue, batch in sent:
-            result = parts.get((batch.partition.topic, batch.partition.partition))
-            if result is None:
-                yield queue, batch, Attempt(ErrorResponse.missing(str(batch.partition)))
-            elif not result.error_code:
-                yield queue, batch, Attempt(None, result)
-            else:
-                code, where = ErrorCode.of(result.error_code), str(batch.partition)
-                error = ErrorResponse(code, where, result.error_message)
-                yield queue, batch, Attempt(error, result, brokers)
-
-    def _newest_version(self, sent: Sequence[tuple[PartitionQueue, Batch]]) -> int | None:
+    def _newest_version(self, ids: Mapping[str, UUID]) -> int | None:
         if self._settings.transactional_id is not None:
             return LAST_VERSION_BEFORE_TRANSACTION_V2
-        by_name = any(self._cluster.topic_id(batch.partition.topic) == NO_TOPIC_ID for _, batch in sent)
-        return LAST_VERSION_BY_NAME if by_name else None
+        return LAST_VERSION_BY_NAME if NO_TOPIC_ID in ids.values() else None
 
-    def _request(self, sent: Sent, version: int) -> ProduceRequest:
+    def _request(self, sent: Sent, ids: Mapping[str, UUID], version: int) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
         for queue, batch in sent:
             partition = batch.partition
             topic = topics.get(partition.topic)
             if topic is None:
-                topic_id = self._cluster.topic_id(partition.topic).bytes
+                topic_id = ids[partition.topic].bytes
                 topic = TopicProduceData(name=partition.topic, topic_id=topic_id, partition_data=[])
                 topics[partition.topic] = topic
             if batch.encoded is None:
@@ -127,3 +114,26 @@ class ProduceExchange:
             timeout_ms=int(self._settings.request_timeout_ms),
             topic_data=list(topics.values()),
         )
+
+
+def _attempts(
+    sent: Sent, ids: Mapping[str, UUID], answer: ProduceResponse
+) -> Iterator[tuple[PartitionQueue, Batch, Attempt]]:
+    """Iterate over the batches of a request with the outcome of each."""
+    names = {topic_id.bytes: name for name, topic_id in ids.items()}
+    parts: dict[tuple[str, int], PartitionProduceResponse] = {}
+    for topic in answer.responses:
+        name = topic.name or names.get(bytes(topic.topic_id), "")
+        for part in topic.partition_responses:
+            parts[name, part.index] = part
+    brokers = {each.node_id: Address(each.host, each.port) for each in answer.node_endpoints}
+    for queue, batch in sent:
+        result = parts.get((batch.partition.topic, batch.partition.partition))
+        if result is None:
+            yield queue, batch, Attempt(ErrorResponse.missing(str(batch.partition)))
+        elif not result.error_code:
+            yield queue, batch, Attempt(None, result)
+        else:
+            code, where = ErrorCode.of(result.error_code), str(batch.partition)
+            error = ErrorResponse(code, where, result.error_message)
+            yield queue, batch, Attempt(error, result, brokers)

@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.producer.accumulator import Accumulator, PartitionQueue
     from tidelog.plugins.client.producer.batch_results import BatchResults
     from tidelog.plugins.client.producer.delivery import Batch
-    from tidelog.plugins.client.producer.produce_exchange import Sent
+    from tidelog.plugins.client.producer.produce_exchange import ProduceOutcome, Sent
     from tidelog.plugins.client.producer.sequence_numbers import SequenceNumbers
     from tidelog.plugins.client.producer.settings import ProducerSettings
     from tidelog.plugins.client.producer.transactions import ProducerTransactions
-    from tidelog.plugins.protocol_kafka.messages.produce import ProduceResponse
 
 
 class BatchSender:
@@ -163,16 +162,16 @@ class BatchSender:
             lambda outcome: self._answered(node, sent, outcome),
         )
 
-    def _answered(self, node: int, sent: Sent, outcome: ProduceResponse | ClientError | None) -> None:
+    def _answered(self, node: int, sent: Sent, outcome: ProduceOutcome | ClientError | None) -> None:
         self._in_flight[node] -= 1
         if outcome is None or isinstance(outcome, ClientError):
             attempt = Attempt(outcome)
             for queue, batch in sent:
                 self._results.complete(queue, batch, attempt)
         else:
-            if outcome.throttle_time_ms:
-                self._throttled[node] = self._engine.clock() + outcome.throttle_time_ms / 1000
-            for queue, batch, attempt in self._exchange.attempts(sent, outcome):
+            if outcome.throttle_ms:
+                self._throttled[node] = self._engine.clock() + outcome.throttle_ms / 1000
+            for queue, batch, attempt in outcome.attempts:
                 self._results.complete(queue, batch, attempt)
         self.pump()
 

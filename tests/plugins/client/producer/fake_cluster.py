@@ -90,7 +90,7 @@ class FakeCluster:
         self.requests: list[ProduceRequest] = []
         self.ids = 0
         self.ranges = {**ALL_VERSIONS, 0: (0, newest_produce)}
-        self.driver = ManualDriver({NODES[node]: _FakeNode(self, node) for node in NODES})
+        self.driver = ManualDriver({NODES[node]: FakeNode(self, node) for node in NODES})
         self.engine = self.driver.attach(Engine("one:1,two:2", ProducerSettings().client(), self.driver))
 
     def metadata(self, _request: object) -> MetadataResponse:
@@ -166,7 +166,7 @@ class Silence(Exception):
     """Raised for a request that is not answered."""
 
 
-class _FakeNode(FakeBroker):
+class FakeNode(FakeBroker):
     def __init__(self, cluster: FakeCluster, node: int) -> None:
         super().__init__(
             {
