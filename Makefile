@@ -42,7 +42,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-zookeeper run-spark test test-pure test-long lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak hands interop golden-frames spark-kills load-kills spark-declarative docs news clean
+.PHONY: help run run-zookeeper run-spark test test-pure test-long lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak hands interop golden-frames spark-kills load-kills mirror-kills spark-declarative docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,6 +114,9 @@ spark-kills: $(DEV_INSTALLED) ## kill broker, Spark's driver and workers at rand
 
 load-kills: $(DEV_INSTALLED) ## kill `tidelog load`, its workers and the broker at random: is each record there once? (KILLS=50 SEED=...)
 	$(BIN)/python -m tests.load_kills --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+
+mirror-kills: $(DEV_INSTALLED) ## kill two mirrors and the brokers between which they copy at random: is each record there once? (KILLS=50 SEED=...)
+	$(BIN)/python -m tests.mirror_kills --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 
 spark-declarative: $(DEV_INSTALLED) $(TOOLS)/pipelines ## run the declarative pipeline of docs/spark-declarative.md
 	PYTHONPATH=$(CURDIR)/$(TOOLS)/pipelines $(BIN)/python -m tests.spark_declarative

@@ -62,6 +62,7 @@ LONGEST = (
     "tests/plugins/zookeeper/test_old_clients.py",
     "tests/crash/test_every_step.py",
     "tests/crash/test_power_cut.py",
+    "tests/mirror_kills/test_mirror_kills.py",
     "tests/spark_kills/test_spark_kills.py",
     "tests/plugins/cleaner/compaction/test_against_kafka.py",
     "tests/faults/test_processes.py",

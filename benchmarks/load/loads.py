@@ -7,6 +7,7 @@ from .client_consumers import ClientConsumerResult, ClientConsumerSpec, client_c
 from .client_producers import ClientProducerResult, ClientProducerSpec, client_produce
 from .commit import CommitResult, CommitSpec, commit
 from .consume import ConsumeResult, ConsumeSpec, consume
+from .copies import CopyResult, CopySpec, copy_topic
 from .end_to_end import end_to_end
 from .flush_limit import FlushLimitResult, FlushLimitSpec, flush_limit
 from .heartbeats import HeartbeatsResult, HeartbeatsSpec, heartbeats
@@ -45,6 +46,7 @@ PRODUCE = Load("produce", produce, ProduceSpec, ProduceResult)
 CLIENT_PRODUCE = Load("client-produce", client_produce, ClientProducerSpec, ClientProducerResult)
 CLIENT_CONSUME = Load("client-consume", client_consume, ClientConsumerSpec, ClientConsumerResult)
 CONSUME = Load("consume", consume, ConsumeSpec, ConsumeResult)
+COPY = Load("copy", copy_topic, CopySpec, CopyResult)
 ACKNOWLEDGE = Load("acknowledge", acknowledge, LatencySpec, LatencyResult)
 END_TO_END = Load("end-to-end", end_to_end, LatencySpec, LatencyResult)
 RAW_PRODUCE = Load("raw-produce", raw_produce, RawProduceSpec, RawProduceResult)

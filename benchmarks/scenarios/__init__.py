@@ -24,6 +24,7 @@ from .launch import TimeToReady
 from .machine_limits import machine_limits
 from .memory import ROWS as MEMORY_ROWS
 from .memory import idle_memory, memory_after_load
+from .mirror import mirror_copies
 from .mixed import MixedLoad
 from .old_clients import old_clients
 from .raw_client import raw_clients
@@ -69,6 +70,7 @@ __all__ = [
     "latencies",
     "machine_limits",
     "memory_after_load",
+    "mirror_copies",
     "old_clients",
     "raw_clients",
     "repeat_until_warm",
