@@ -39,6 +39,7 @@ from tidelog.kernel.network import Server
 from tidelog.kernel.network.server import PeerWarnings
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.replica import ReplicaManager
+from tidelog.kernel.seams.authorizer import AuthorizerContext
 from tidelog.kernel.seams.controller import ControllerContext
 from tidelog.kernel.seams.coordination.backend import Coordinator, CoordinatorBackend
 from tidelog.kernel.seams.events import PartitionMoved, PartitionsOffline
@@ -53,6 +54,7 @@ from tidelog.kernel.topics.policy_warnings import PolicyWarnings
 from tidelog.kernel.topics.reservations import Reservations
 
 if TYPE_CHECKING:
+    from tidelog.kernel.request import Authorization
     from tidelog.kernel.seams.cleanup import CleanupPolicy, LogCleaner
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.requests import RequestStage
@@ -81,7 +83,8 @@ class Broker:
     `topics` has the topics, `replicas` the partitions and the way to their logs, `metadata` the image of
     the cluster, which the parts of the broker follow by `publisher`, `controller` decides changes of it,
     `cluster` knows the brokers, `producer_ids` hands out ids, `listeners` maps each listener's name to the
-    `host:port` it is bound to. `request_stages` are around the handlers of requests, in order.
+    `host:port` it is bound to. `request_stages` are around the handlers of requests, in order;
+    `authorization` is None where everyone may do everything.
     `log_cleaner` carries out the cleanup policies, if a plugin has registered one, `sinks` runs the sinks,
     `load_progress` counts the logs that are still to be opened, `loop_monitor` what held the event loop.
     """
@@ -105,6 +108,7 @@ class Broker:
         self.events = BrokerEvents()
         self.peer_warnings = PeerWarnings()
         self.request_stages: Sequence[RequestStage] = ()
+        self.authorization = self._create_authorization()
         self.listeners: dict[str, str] = {}
         self.load_progress = LogLoadProgress()
         self.log_cleaner: LogCleaner | None = None
@@ -116,6 +120,16 @@ class Broker:
         self._create_partitions()
         self._create_services()
         self._create_publisher()
+
+    def _create_authorization(self) -> Authorization | None:
+        name = self.config[keys.AUTHORIZER_CLASS_NAME]
+        if not name:
+            return None
+        # Not at the top: most brokers need it not.
+        from tidelog.kernel.request import Authorization
+
+        backend = self.plugins.authorizer_backend
+        return Authorization(backend(name).create(AuthorizerContext(self.config, backend)))
 
     def _create_stores(self, *, must_exist: bool) -> None:
         config, plugins = self.config, self.plugins
@@ -182,11 +196,13 @@ class Broker:
     def _image_followers(self) -> Sequence[ImageFollower]:
         """Return the parts of the broker that follow the image, in the order in which they follow a change.
 
-        Partitions come first, and coordinators next, which serve what these have. What is configured, counted
-        by listeners or delivered by sinks is there by then.
+        The authorizer comes before what it guards. Partitions come next, and then coordinators, which serve
+        what these have. What is configured, counted by listeners or delivered by sinks is there by then.
         """
         coordinator = () if self._coordinator is None else (self._coordinator,)
+        authorizer = () if self.authorization is None else (self.authorization.authorizer,)
         return (
+            *authorizer,
             self.topics,
             *coordinator,
             self.dynamic_config,
@@ -368,6 +384,8 @@ class Broker:
         """Take over the image as a whole, and deltas from now on."""
         image = self.publisher.begin()
         self.controller.load(image)
+        if self.authorization is not None:
+            self.authorization.authorizer.load(image)
         self.dynamic_config.load(image)
         self.server.use_limits()
 

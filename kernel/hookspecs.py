@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import click
 
     from tidelog.kernel.config import ConfigKey, UnsupportedKey
+    from tidelog.kernel.seams.authorizer import AuthorizerBackend
     from tidelog.kernel.seams.broker import BrokerContext, PluginHooks
     from tidelog.kernel.seams.cleanup import CleanupPolicy
     from tidelog.kernel.seams.compression import CompressionCodec
@@ -112,6 +113,11 @@ def tidelog_event_listeners(broker: BrokerContext) -> Iterable[EventListener]:  
 @hookspec
 def tidelog_request_stages(broker: BrokerContext) -> Iterable[RequestStage]:  # type: ignore[empty-body]
     """Return what is done before and after the handler of each request."""
+
+
+@hookspec
+def tidelog_authorizers() -> Iterable[AuthorizerBackend]:  # type: ignore[empty-body]
+    """Return deciders of who may do what that the key `authorizer.class.name` can name."""
 
 
 @hookspec

@@ -13,6 +13,7 @@ from tidelog.kernel.config.listeners import Listener, advertised_listeners, list
 from tidelog.kernel.config.types import (
     INT_MAX,
     LONG_MAX,
+    authorizer_name,
     choice,
     comma_list,
     integer,
@@ -92,6 +93,15 @@ COORDINATOR = ConfigKey(
     chooses="coordinator",
     documentation="What coordinates groups and transactions: the name of a coordinator that an installed "
     "plugin offers. `tidelog plugins` lists them.",
+)
+AUTHORIZER_CLASS_NAME = ConfigKey(
+    name="authorizer.class.name",
+    type=authorizer_name(),
+    default="",
+    chooses="authorizer",
+    documentation="What decides who may do what: the name of an authorizer that an installed plugin offers, "
+    "such as `standard`, which goes by access control entries like Apache Kafka's `StandardAuthorizer` and "
+    "is chosen by that class's name, too. Empty: everyone may do everything.",
 )
 PLUGINS = ConfigKey(
     name="plugins",

@@ -179,6 +179,16 @@ def _parse_non_empty(text: str) -> str:
     return text.strip()
 
 
+def authorizer_name() -> ValueType[str]:
+    """Return the type string, where the class of Apache Kafka's authorizer is the one of that kind here."""
+    return ValueType("string", "", _parse_authorizer)
+
+
+def _parse_authorizer(text: str) -> str:
+    name = text.strip()
+    return "standard" if name == "org.apache.kafka.metadata.authorizer.StandardAuthorizer" else name
+
+
 def choice(*choices: str) -> ValueType[str]:
     """Return the type of a string out of a few, written exactly so."""
     allowed = ", ".join(choices)

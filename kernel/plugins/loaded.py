@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pluggy
 
     from tidelog.kernel.plugins.discovery import Candidate
+    from tidelog.kernel.seams.authorizer import AuthorizerBackend
     from tidelog.kernel.seams.broker import BrokerContext
     from tidelog.kernel.seams.cleanup import CleanupPolicy
     from tidelog.kernel.seams.compression import CompressionCodec
@@ -53,6 +54,7 @@ NAMED_SEAMS = {
     "tidelog_group_coordinators": "coordinator",
     "tidelog_partition_assignors": "partition assignor",
     "tidelog_sinks": "sink",
+    "tidelog_authorizers": "authorizer",
     "tidelog_commands": "command",
 }
 """The seams whose objects have names, by the hooks that return them."""
@@ -143,6 +145,10 @@ class Plugins:
     def controller_backend(self, name: str) -> ControllerBackend:
         """Return the controller of that name."""
         return cast("ControllerBackend", self._pick("controller", name, "tidelog_controllers"))
+
+    def authorizer_backend(self, name: str) -> AuthorizerBackend:
+        """Return the authorizer of that name."""
+        return cast("AuthorizerBackend", self._pick("authorizer", name, "tidelog_authorizers"))
 
     def index_formats(self) -> dict[str, IndexFormat]:
         """Return all index formats by name."""

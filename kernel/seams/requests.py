@@ -18,11 +18,14 @@ class ResourceType(IntEnum):
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
 
 
 class AclOperation(IntEnum):
-    """What is done with a resource, with Kafka's codes."""
+    """What is done with a resource, with Kafka's codes; ALL stands for any of them, in entries only."""
 
+    ALL = 2
     READ = 3
     WRITE = 4
     CREATE = 5
@@ -33,6 +36,9 @@ class AclOperation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
 
 
 class Permission(NamedTuple):
@@ -64,6 +70,9 @@ class Principal(NamedTuple):
 
     type: str
     name: str
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
 
 
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")

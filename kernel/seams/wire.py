@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.cluster.broker_loggers import BrokerLoggers
     from tidelog.kernel.cluster.features import Features
     from tidelog.kernel.network.server import PeerWarnings
+    from tidelog.kernel.request import Authorization
     from tidelog.kernel.seams.controller import Controller
     from tidelog.kernel.seams.coordination.backend import Coordinator
     from tidelog.kernel.seams.requests import RequestStage
@@ -70,6 +71,11 @@ class WireContext(BrokerContext, Protocol):
     @property
     def request_stages(self) -> Sequence[RequestStage]:
         """What is done before and after the handler of each request, in order."""
+        ...
+
+    @property
+    def authorization(self) -> Authorization | None:
+        """Who may do what, None where everyone may do everything."""
         ...
 
     @property

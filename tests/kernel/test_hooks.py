@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import json
 import logging
 import socket
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +30,7 @@ from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.record import iter_records
+from tidelog.kernel.seams.authorizer import Authorizer, Subject
 from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.kernel.seams.coordination.offsets import (
@@ -38,10 +40,12 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetToCommit,
 )
 from tidelog.kernel.seams.partition import AppendResult, Isolation
+from tidelog.kernel.seams.requests import AclOperation, Principal, ResourceType
 from tidelog.kernel.seams.storage import region_bytes
 from tidelog.kernel.seams.tasks import LifespanTask
 from tidelog.kernel.stores import open_stores
 from tidelog.kernel.testing import FakeClock, make_batch
+from tidelog.kernel.testing.authorizer import AccessRule, AuthorizerConformance
 from tidelog.kernel.testing.broker import broker_in_thread, new_broker, running_broker
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.testing.compression import CompressionCodecConformance
@@ -423,6 +427,57 @@ def test_tidelog_request_stages(
             (created,) = client.request(CreateTopicsRequest(topics=[topic], timeout_ms=1000)).topics
             assert (created.name, created.error_code) == ("t", code)
             assert f"CreateTopics of {client_id} took" in caplog.text
+
+
+async def test_tidelog_authorizers(example: Example, tmp_path: Path) -> None:
+    settings = {"plugins": example("tidelog_authorizers"), "authorizer.class.name": "toml"}
+    allow = example_of_hook("tidelog_authorizers").partition(":\n\n")[2].partition('"""')[0]
+    deny = allow.replace("[[allow]]", "[[deny]]").replace('host = "*"', 'host = "192.0.2.7"')
+    (tmp_path / "rules.toml").write_text(allow + deny)
+    with pytest.raises(ConfigError, match=r"toml\.rules\.file = .* cannot be used"):
+        new_broker(settings)
+    authorization = new_broker({**settings, "toml.rules.file": tmp_path / "rules.toml"}).authorization
+    assert authorization is not None
+    billing, asked = (
+        Principal("User", "billing"),
+        (AclOperation.READ, ResourceType.TOPIC, "orders-eu", "Fetch"),
+    )
+    assert authorization.allows(Subject(billing, "192.0.2.6", "PLAINTEXT"), *asked)
+    assert not authorization.allows(Subject(billing, "192.0.2.7", "PLAINTEXT"), *asked)
+    with pytest.raises(PluginError, match="There is no authorizer named 'tolm'"):
+        new_broker({**settings, "authorizer.class.name": "tolm"})
+
+
+class TestTidelogAuthorizers(AuthorizerConformance):
+    """The example keeps the contract."""
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.file = tmp_path / "rules.toml"
+
+    def authorizer(self, rules: Sequence[AccessRule]) -> Authorizer:
+        tables = "".join(map(toml_rule, rules))
+        self.file.write_text(tables)
+        return self.broken()
+
+    def broken(self) -> Authorizer:
+        if not self.file.exists():
+            self.file.write_text('[[allow]]\nprincipal = "*"\n')
+        authorizer: Authorizer = loaded("tidelog_authorizers").TomlRules(str(self.file))
+        return authorizer
+
+
+def toml_rule(rule: AccessRule) -> str:
+    """The rule as the example reads it."""
+    fields = {
+        "principal": "*" if rule.principal is None else str(rule.principal),
+        "host": rule.host or "*",
+        "resource": rule.resource_type.name,
+        "name": "*" if rule.name is None else rule.name + "*" * rule.is_prefix,
+        "operations": ["*" if rule.operation is None else rule.operation.name],
+    }
+    lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
+    return "\n".join([f"[[{'allow' if rule.allowed else 'deny'}]]", *lines, ""])
 
 
 def test_tidelog_kafka_apis(installed: Example) -> None:

@@ -75,7 +75,10 @@ PROBLEMS = [
         "log.cleaner.thread=1",
         "log.cleaner.thread (--set) is no key; did you mean log.cleaner.threads?",
     ),
-    ("authorizer.class.name=x", "is a Kafka key that this broker has no part for (authorization)."),
+    (
+        "create.topic.policy.class.name=x",
+        "is a Kafka key that this broker has no part for (policies in Java).",
+    ),
     ("port=9092", "port (--set) is a key of older Kafkas; set listeners instead."),
     ("num.partitions", "num.partitions (--set): is not of the form key=value"),
     ("=3", "=3 (--set): is not of the form key=value"),
@@ -119,11 +122,12 @@ def test_resolve_reports_all_problems_at_once() -> None:
 
 def test_resolve_reports_contradictions_beside_other_problems_but_not_those_of_a_bad_value() -> None:
     listeners = "listeners=SSL://127.0.0.1:0"
-    assignments = [listeners, "authorizer.class.name=x", "advertised.listeners=OTHER://a:1"]
+    assignments = [listeners, "create.topic.policy.class.name=x", "advertised.listeners=OTHER://a:1"]
     with pytest.raises(ConfigError) as caught:
         Config(read_sources(assignments=assignments), BUNDLE)
     assert str(caught.value).splitlines()[1:] == [
-        "  authorizer.class.name (--set) is a Kafka key that this broker has no part for (authorization).",
+        "  create.topic.policy.class.name (--set) is a Kafka key that this broker has no part for (policies "
+        "in Java).",
         "  listeners: SSL://127.0.0.1:0 needs SSL, which this broker has no part for; use PLAINTEXT.",
         "  advertised.listeners: OTHER://a:1 has a name that is not in listeners.",
     ]
@@ -150,7 +154,7 @@ def test_a_bad_secret_is_not_shown() -> None:
 
 NEUTRAL = [
     "remote.log.storage.system.enable=false",
-    "allow.everyone.if.no.acl.found=true",
+    "connections.max.reauth.ms=0",
 ]
 
 
