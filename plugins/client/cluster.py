@@ -134,6 +134,10 @@ class ClusterCache:
         self.brokers: Mapping[int, Address] = {}
         self.controller = NO_NODE
 
+    def replace_bootstrap(self, addresses: Sequence[Address]) -> None:
+        """Have other bootstrap addresses."""
+        self._bootstrap = tuple(addresses)
+
     def update(self, metadata: ClusterMetadata) -> None:
         """Store newer metadata; topics that it does not contain keep what is cached."""
         self.brokers = metadata.brokers or self.brokers

@@ -14,7 +14,9 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict, deque
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
+
+import attrs
 
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.plugins.client.cluster import ClusterCache
@@ -24,16 +26,19 @@ from tidelog.plugins.client.errors import (
     BrokerUnreachable,
     ClientClosed,
     ClientError,
+    NoBrokerFound,
     RequestTimedOut,
 )
 from tidelog.plugins.client.requests import versions_before_negotiation
 from tidelog.plugins.client.settings import parse_addresses
 from tidelog.plugins.client.steps import Exchange, Pause, Run, Session, extra_time_s
+from tidelog.plugins.client.zookeeper_ensemble import BootstrapServers, ensemble_of, new_finder
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
+    from tidelog.plugins.client.broker_finder import BrokerFinder
     from tidelog.plugins.client.cluster import Address
     from tidelog.plugins.client.settings import ClientSettings
     from tidelog.plugins.client.steps import Steps
@@ -67,6 +72,10 @@ class EngineIo(Protocol):
 
     def run_in_thread(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
         """Call `work` in another thread, and later `done` with what it returned or raised."""
+        ...
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Have the engine process an event soon; any thread may call this, without a lock."""
         ...
 
     def wake(self) -> None:
@@ -228,16 +237,21 @@ class Engine:
         is_closed: nothing can be spawned any more
     """
 
-    def __init__(self, bootstrap: str | Iterable[str], settings: ClientSettings, io: EngineIo) -> None:
+    def __init__(self, bootstrap: BootstrapServers, settings: ClientSettings, io: EngineIo) -> None:
         """Set the bootstrap servers; nothing is connected before it is needed.
 
         Raises:
             InvalidAddress: an address has another form than host:port.
+            ValueError, ModuleNotFoundError: see `ZooKeeperEnsemble`.
         """
-        self.session = Session(settings, ClusterCache(parse_addresses(bootstrap)), wall_clock_ms)
+        ensemble = ensemble_of(bootstrap)
+        addresses = () if ensemble is not None else parse_addresses(cast("str | Iterable[str]", bootstrap))
+        self.session = Session(settings, ClusterCache(addresses), wall_clock_ms)
         self.clock = io.clock
         self.io = io
         self.is_closed = False
+        self._finder = None if ensemble is None else new_finder(self, ensemble, self._found)
+        self._unaddressed: list[_Flight] = []
         self._channels: defaultdict[str, dict[Address, Channel]] = defaultdict(dict)
         self._timers: list[tuple[float, int, EngineTimer]] = []
         self._timer_numbers = count()
@@ -288,7 +302,10 @@ class Engine:
     def exchange(self, step: Exchange, done: Callable[[list[Any] | ClientError], None]) -> _Flight:
         """Send requests to any of the addresses, over an open connection if there is one."""
         flight = _Flight(step, done)
-        self._place(flight)
+        if step.addresses or self._finder is None:
+            self._place(flight)
+        else:
+            self._find_address(flight, self._finder)
         return flight
 
     def abandon(self, flight: _Flight) -> None:
@@ -296,10 +313,16 @@ class Engine:
         flight.done = _ignore
         if flight.timer is not None:
             flight.timer.cancel()
+        if flight in self._unaddressed:
+            self._unaddressed.remove(flight)
 
     def close(self) -> None:
         """Close every connection; what is in flight fails, and nothing can be spawned any more."""
         self.is_closed = True
+        if self._finder is not None:
+            self._finder.close()
+        for flight in self._unaddressed:
+            self._finish(flight, ClientClosed("this client was closed"))
         for channel in [each for lane in self._channels.values() for each in lane.values()]:
             self._drop(channel, ClientClosed("this client was closed"))
         self._run_soon()
@@ -346,6 +369,30 @@ class Engine:
         soon = self._soon
         while soon:
             soon.popleft()()
+
+    def _find_address(self, flight: _Flight, finder: BrokerFinder) -> None:
+        """Have an exchange wait for the first brokers."""
+        finder.start()
+        self._unaddressed.append(flight)
+
+        def expire() -> None:
+            self._unaddressed.remove(flight)
+            self._finish(flight, NoBrokerFound(finder.problem))
+
+        when = self.clock() + self.session.settings.connect_timeout_s
+        flight.timer = self.call_at(when, expire)
+
+    def _found(self, addresses: Sequence[Address]) -> None:
+        """Use brokers that were found, also for what waits for them."""
+        self.session.cluster.replace_bootstrap(addresses)
+        flights, self._unaddressed = self._unaddressed, []
+        for flight in flights:
+            if flight.timer is not None:
+                flight.timer.cancel()
+            flight.step = attrs.evolve(flight.step, addresses=self.session.cluster.addresses())
+            flight.untried = list(flight.step.addresses)
+            if flight.done is not _ignore:
+                self._place(flight)
 
     def _place(self, flight: _Flight) -> None:
         """Give an exchange to a connection: an open one, else that to the next address not tried yet."""

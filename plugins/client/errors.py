@@ -60,6 +60,21 @@ class BrokerUnreachable(ClientError):
         super().__init__(f"no broker can be connected to ({reasons})")
 
 
+class ZooKeeperFailed(ClientError):
+    """ZooKeeper did not do what a client has asked it for; `retriable` if it may later."""
+
+    def __init__(self, reason: str, *, is_passing: bool) -> None:
+        self.retriable = is_passing
+        super().__init__(reason)
+
+
+class NoBrokerFound(ClientError):
+    """ZooKeeper has not named any broker; the message says why."""
+
+    retriable = True
+    reached_broker = False
+
+
 class UnknownNode(ClientError):
     """The cluster's metadata has no broker with this node id."""
 

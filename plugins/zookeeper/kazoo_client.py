@@ -2,74 +2,30 @@
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
-from kazoo import exceptions
-from kazoo.client import KazooClient
-from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.protocol.states import KazooState, KeeperState
-from kazoo.retry import KazooRetry
 
-from tidelog.plugins.zookeeper.errors import (
-    NodeExists,
-    NoNode,
-    NotEmpty,
-    Refused,
-    SessionExpired,
-    Unavailable,
-    ZooKeeperError,
-)
-from tidelog.plugins.zookeeper.session import NodeContent, Watch
+from tidelog.plugins.zookeeper.kazoo_requests import KazooRequests, translated
 
 if TYPE_CHECKING:
     from tidelog.plugins.zookeeper.connect_string import ConnectString
+    from tidelog.plugins.zookeeper.session import Watch
 
-_log = logging.getLogger(__name__)
-
-MAX_VALUE_BYTES: Final = 1_000_000
-"""ZooKeeper drops the connection of a client that sends more than `jute.maxbuffer`, 1 MiB by default."""
-FIRST_RETRY_S: Final = 0.1
-LONGEST_RETRY_S: Final = 10.0
-"""Pauses between two rounds through all servers that do not answer."""
 CLOSE_S: Final = 5.0
 """How long the end of the session may take; then ZooKeeper finds out by itself."""
 
-_ERRORS: Final[Mapping[type[Exception], type[ZooKeeperError]]] = {
-    exceptions.NoNodeError: NoNode,
-    exceptions.NodeExistsError: NodeExists,
-    exceptions.NotEmptyError: NotEmpty,
-    exceptions.NoAuthError: Refused,
-    exceptions.InvalidACLError: Refused,
-    exceptions.AuthFailedError: Refused,
-    exceptions.SessionExpiredError: SessionExpired,
-}
-"""All others are those of a server or a connection that does not work now: `Unavailable`."""
 
-
-class KazooZooKeeper:
-    """A client for one event loop; a new client of kazoo's follows one that a server's nonsense has ended.
-
-    Attributes:
-        session_id: the session while it is connected, else 0
-        problem: why it is not connected, empty once it is
-    """
+class KazooZooKeeper(KazooRequests):
+    """A client in a trio run; `parallel` requests wait for their answers at a time."""
 
     def __init__(self, connect: ConnectString, session_timeout_ms: int, parallel: int) -> None:
-        self._connect = connect
-        self._timeout_s = session_timeout_ms / 1000
+        super().__init__(connect, session_timeout_ms)
         self._limiter = trio.CapacityLimiter(parallel)
         self._changed = trio.Event()
-        self._client: Any = None
-        self._watches: dict[Watch, Callable[[object], None]] = {}
-        self._retry_s = FIRST_RETRY_S
-        self.session_id = 0
-        self.problem = ""
+        self._dead = trio.Event()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -83,242 +39,56 @@ class KazooZooKeeper:
             finally:
                 nursery.cancel_scope.cancel()
                 with trio.move_on_after(CLOSE_S, shield=True):
-                    await self._close_client()
+                    await self._close_in_thread()
 
     async def wait_changed(self) -> None:
         """Wait until `session_id` or `problem` changes."""
         await self._changed.wait()
 
-    async def create_chroot(self) -> None:
-        """Create the nodes of the chroot that are missing."""
-        parts = self._connect.chroot.split("/")[1:]
-        for count in range(len(parts)):
-            path = "/" + "/".join(parts[: count + 1])
-            try:
-                await self._create_persistent(path)
-            except NodeExists:
-                continue
-
-    async def _create_persistent(self, path: str) -> None:
-        await self._ask(path, lambda client: client.create_async(path, None))
-
-    async def create(
-        self, path: str, value: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
-    ) -> str:
-        """Create a node and return its path."""
-        full = self._full(path, value)
-        created: str = await self._ask(
-            full,
-            # Folders of Kafka have null, and what reads a value as JSON has a case for that alone.
-            lambda client: client.create_async(full, value or None, ephemeral=ephemeral, sequence=sequential),
-        )
-        return created.removeprefix(self._connect.chroot)
-
-    async def read(self, path: str, watch: Watch | None = None) -> NodeContent:
-        """Return a node."""
-        full, handed_over = self._full(path), self._handed_over(watch)
-        value, stat = await self._ask(full, lambda client: client.get_async(full, handed_over))
-        return NodeContent(value or b"", stat.ephemeralOwner, stat.ctime)
-
-    async def write(self, path: str, value: bytes) -> None:
-        """Replace the value of a node."""
-        full = self._full(path, value)
-        await self._ask(full, lambda client: client.set_async(full, value))
-
-    async def children(self, path: str, watch: Watch | None = None) -> Sequence[str]:
-        """Return the names of the nodes below a node."""
-        full, handed_over = self._full(path), self._handed_over(watch)
-        names: list[str] = await self._ask(full, lambda client: client.get_children_async(full, handed_over))
-        return names
-
-    def _handed_over(self, watch: Watch | None) -> Callable[[object], None] | None:
-        """Return what kazoo calls in a thread: the same for the same function, so that kazoo has it once."""
-        if watch is None:
-            return None
-        if watch not in self._watches:
-            # `idempotent`: a storm of changes before the loop's next turn is one call.
-            call = partial(self._token.run_sync_soon, watch, idempotent=True)
-            self._watches[watch] = lambda _: _unless_finished(call)
-        return self._watches[watch]
-
-    async def delete(self, path: str) -> None:
-        """Remove a node."""
-        full = self._full(path)
-        await self._ask(full, lambda client: client.delete_async(full))
-
-    def _full(self, path: str, value: bytes = b"") -> str:
-        full = self._connect.full_path(path)
-        if len(value) > MAX_VALUE_BYTES:
-            raise Refused(f"{full}: {len(value)} bytes are more than ZooKeeper takes ({MAX_VALUE_BYTES})")
-        return full
-
     async def _ask(self, path: str, send: Callable[[Any], Any]) -> Any:
         """Send one request and wait for its answer, at most for the timeout of a session."""
         async with self._limiter:
-            if not self.session_id:
-                raise Unavailable(f"not connected to ZooKeeper at {self._connect.servers}")
-            answered, token = trio.Event(), self._token
+            self._check_connected()
+            answered = trio.Event()
+            result = send(self._client)
 
             def hand_over(_: object) -> None:
                 # In a thread of kazoo's, which may be later than the end of this run.
-                _run_soon(token, answered.set)
+                self._post(answered.set)
 
-            result = send(self._client)
             result.rawlink(hand_over)
             with trio.move_on_after(self._timeout_s) as waiting:
                 await answered.wait()
             if waiting.cancelled_caught:
-                raise Unavailable(f"{path}: no answer from ZooKeeper within {self._timeout_s:g} s")
+                raise self._silent(path)
         try:
             return result.get(block=False)
         except Exception as error:
-            raise _translated(error, path) from error
-
-    def _start_client(self) -> None:
-        log = _KazooLog()
-        # Not with each warning: another server of the round may answer.
-        handler = _Handler(lambda: self._note_problem_soon(log.last_warning))
-        client: Any = KazooClient(
-            hosts=self._connect.servers,
-            timeout=self._timeout_s,
-            handler=handler,
-            connection_retry=KazooRetry(
-                max_tries=-1,
-                delay=FIRST_RETRY_S,
-                max_delay=LONGEST_RETRY_S,
-                sleep_func=handler.sleep_func,
-            ),
-            logger=log,
-        )
-
-        def state_changed(state: str) -> None:
-            self._state_changed(client, state, log.last_warning)
-
-        client.add_listener(state_changed)
-        self._client = client
-        self._died = trio.Event()
-        client.start_async()
+            raise translated(error, path) from error
 
     async def _replace_dead_clients(self) -> None:
         while True:
-            await self._died.wait()
-            await self._close_client()
-            await trio.sleep(self._retry_s)
-            self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
+            await self._dead.wait()
+            await self._close_in_thread()
+            await trio.sleep(self._next_retry_s())
+            self._dead = trio.Event()
             self._start_client()
 
-    async def _close_client(self) -> None:
-        client = self._client
+    async def _close_in_thread(self) -> None:
+        await trio.to_thread.run_sync(self._close_client, abandon_on_cancel=True)
 
-        def close() -> None:
-            try:
-                client.stop()
-                client.close()
-            except Exception as error:
-                _log.debug("a client of ZooKeeper was not closed: %r", error)
+    def _died(self) -> None:
+        self._dead.set()
 
-        await trio.to_thread.run_sync(close, abandon_on_cancel=True)
+    def _post(self, call: Callable[[], object]) -> None:
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(call)
 
-    def _state_changed(self, client: Any, state: str, problem: str) -> None:
-        """In a thread of kazoo's: note a connection that is made or lost."""
-        session_id = int(client.client_id[0]) if state == KazooState.CONNECTED else 0
-        # Its thread has ended; a session that expired is followed by another one.
-        is_dead = client._state in (KeeperState.CLOSED, KeeperState.AUTH_FAILED)
-        _run_soon(self._token, partial(self._note_state, client, session_id, problem, is_dead=is_dead))
-
-    def _note_state(self, client: object, session_id: int, problem: str, *, is_dead: bool) -> None:
-        if client is not self._client:
-            return
-        self.session_id = session_id
-        if session_id:
-            self.problem, self._retry_s = "", FIRST_RETRY_S
-        else:
-            self.problem = problem or "the connection was lost"
-        if is_dead:
-            self._died.set()
-        self._notify()
-
-    def _note_problem_soon(self, text: str) -> None:
-        _run_soon(self._token, self._note_problem, text)
-
-    def _note_problem(self, text: str) -> None:
-        if not self.session_id and text and text != self.problem:
-            self.problem = text
-            self._notify()
+    def _post_watch(self, watch: Watch) -> None:
+        # `idempotent`: a storm of changes before the loop's next turn is one call.
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(watch, idempotent=True)
 
     def _notify(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
-
-
-class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Kazoo's threads; what ends one with an error is in the log that the client has, and nowhere else.
-
-    `pausing` is called in a thread between two rounds through all servers.
-    """
-
-    def __init__(self, pausing: Callable[[], None]) -> None:
-        def sleep(seconds: float) -> None:
-            pausing()
-            time.sleep(seconds)
-
-        # Before the threads: kazoo compares it with that of its retries.
-        self.sleep_func = sleep
-        super().__init__()
-
-    def spawn(self, func: Callable[..., object], *args: object, **kwargs: object) -> Any:
-        def run() -> None:
-            try:
-                func(*args, **kwargs)
-            except Exception as error:
-                _log.debug("a thread of kazoo ended: %r", error)
-
-        spawn: Callable[[Callable[[], None]], object] = super().spawn  # pyright: ignore
-        return spawn(run)
-
-
-class _KazooLog(logging.LoggerAdapter[logging.Logger]):
-    """The log of kazoo, which has a line for each attempt: on level debug, and its last warning is kept."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.getLogger(f"{__name__}.kazoo"), {})
-        self.last_warning = ""
-
-    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Keep a warning, and log it on level debug."""
-        if level >= logging.WARNING and not str(msg).startswith("Transition"):
-            self.last_warning = _described(msg, args, kwargs.get("exc_info"))
-        super().log(min(level, logging.DEBUG), msg, *args, **kwargs)
-
-
-def _described(msg: object, args: tuple[object, ...], exc_info: object) -> str:
-    text = str(msg) % args if args else str(msg)
-    if exc_info:
-        # Kazoo's words for what no peer should send.
-        return "a server sent what is no answer of ZooKeeper"
-    return text.removeprefix("Connection dropped: ").removeprefix("socket connection error: ")
-
-
-def _run_soon(token: trio.lowlevel.TrioToken, function: Callable[..., object], *args: object) -> None:
-    _unless_finished(partial(token.run_sync_soon, function, *args))
-
-
-def _unless_finished(call: Callable[[], object]) -> None:
-    with suppress(trio.RunFinishedError):
-        call()
-
-
-def _translated(error: Exception, path: str) -> ZooKeeperError:
-    for kind, own in _ERRORS.items():
-        if isinstance(error, kind):
-            return own(f"{path}: {_WORDS[own]}")
-    return Unavailable(f"{path}: {str(error) or type(error).__name__}")
-
-
-_WORDS: Final[Mapping[type[ZooKeeperError], str]] = {
-    NoNode: "there is no such node",
-    NodeExists: "there is such a node",
-    NotEmpty: "the node has children",
-    Refused: "ZooKeeper's access control lists do not allow it",
-    SessionExpired: "the session has expired",
-}

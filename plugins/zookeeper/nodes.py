@@ -21,7 +21,7 @@ from typing import Final, cast
 
 import attrs
 
-from tidelog.kernel.config.listeners import format_address
+from tidelog.kernel.config.listeners import MAX_PORT, format_address
 from tidelog.kernel.metadata import PartitionImage, TopicImage
 
 _PLAINTEXT: Final = "PLAINTEXT"
@@ -112,6 +112,21 @@ def parse_broker(value: bytes) -> Holder:
         port if isinstance(port, int) else _NO_PORT,
         frozenset(str(each) for each in texts),
     )
+
+
+def plaintext_address(value: bytes) -> tuple[str, int] | None:
+    """Return where clients without TLS reach the broker of a node, None if it names no such place."""
+    holder, fields = parse_broker(value), parse(value) or {}
+    if holder.host and 0 < holder.port <= MAX_PORT:
+        return holder.host, holder.port
+    protocols = fields.get("listener_security_protocol_map")
+    known = cast("dict[str, object]", protocols) if isinstance(protocols, dict) else {}
+    for endpoint in sorted(holder.endpoints):
+        listener, _, address = endpoint.partition("://")
+        host, _, digits = address.rpartition(":")
+        if known.get(listener, listener) == _PLAINTEXT and host and digits.isdecimal():
+            return host.strip("[]"), int(digits)
+    return None
 
 
 def topic(image: TopicImage, node_id: int) -> bytes:

@@ -22,8 +22,8 @@ class NodeContent(NamedTuple):
     created_ms: int = 0
 
 
-class ZooKeeper(Protocol):
-    """A client of ZooKeeper: it connects by itself, again and again, with a new session after an expiry.
+class ZooKeeperRequests(Protocol):
+    """Requests to ZooKeeper, by a client that connects by itself, with a new session after an expiry.
 
     Every operation is in the present session, and may raise:
         Unavailable: no answer in time; it may be done or not.
@@ -41,20 +41,12 @@ class ZooKeeper(Protocol):
         """Why it is not connected, as far as that is known; empty once it is."""
         ...
 
-    def running(self) -> AbstractAsyncContextManager[None]:
-        """Connect, and stay so until the block ends; then the session is closed, within a deadline."""
-        ...
-
     async def create_chroot(self) -> None:
         """Create the node below which all paths are, with those above it, where they are missing.
 
         Raises:
             Unavailable, Refused: see above.
         """
-        ...
-
-    async def wait_changed(self) -> None:
-        """Wait until `session_id` or `problem` changes."""
         ...
 
     async def create(
@@ -97,6 +89,18 @@ class ZooKeeper(Protocol):
         Raises:
             NoNode, NotEmpty: there is none, or it has children.
         """
+        ...
+
+
+class ZooKeeper(ZooKeeperRequests, Protocol):
+    """A client of ZooKeeper for async code."""
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Connect, and stay so until the block ends; then the session is closed, within a deadline."""
+        ...
+
+    async def wait_changed(self) -> None:
+        """Wait until `session_id` or `problem` changes."""
         ...
 
 

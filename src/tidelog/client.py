@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.producer.interceptors import ProducerInterceptor, ProducerRecord
     from tidelog.plugins.client.producer.producer import Producer
     from tidelog.plugins.client.producer.settings import ProducerSettings
+    from tidelog.plugins.client.zookeeper_ensemble import ZooKeeperEnsemble
     from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 __all__ = [
@@ -97,6 +98,7 @@ __all__ = [
     "TopicMetadata",
     "TopicPartition",
     "WhiteList",
+    "ZooKeeperEnsemble",
     "encoders",
     "errors",
 ]
@@ -153,6 +155,7 @@ _HOMES: Final = {
     "SimpleConsumerSettings": f"{_CONSUMER}.settings",
     "TopicMetadata": f"{_CLIENT}.cluster",
     "WhiteList": f"{_CONNECTOR}.topic_filters",
+    "ZooKeeperEnsemble": f"{_CLIENT}.zookeeper_ensemble",
     "TopicPartition": "tidelog.kernel.topic_partition",
 }
 """The module of each name; the other names are modules themselves."""

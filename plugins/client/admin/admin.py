@@ -12,13 +12,14 @@ from tidelog.plugins.client.drivers.thread_driver import ThreadDriver
 from tidelog.plugins.client.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Self, Unpack
 
     from tidelog.plugins.client.admin.settings import AdminOptions
     from tidelog.plugins.client.operations.sending import Outcomes
     from tidelog.plugins.client.steps import Session, Steps
+    from tidelog.plugins.client.zookeeper_ensemble import BootstrapServers
 
 P = ParamSpec("P")
 K = TypeVar("K")
@@ -56,8 +57,8 @@ class Admin:
     error, or `PartlyFailed` if it was called for more than one. `AsyncAdmin` is the same for async code.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[AdminOptions]) -> None:
-        """Set the brokers, `host:port` separated by commas or as a sequence, and `AdminSettings`.
+    def __init__(self, bootstrap_servers: BootstrapServers, **options: Unpack[AdminOptions]) -> None:
+        """Set the brokers (`BootstrapServers`), and `AdminSettings`.
 
         Nothing is connected before a method is called.
 

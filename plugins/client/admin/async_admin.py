@@ -12,13 +12,14 @@ from tidelog.plugins.client.drivers.running import new_driver
 from tidelog.plugins.client.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine
     from types import TracebackType
     from typing import Any, Self, Unpack
 
     from tidelog.plugins.client.admin.settings import AdminOptions
     from tidelog.plugins.client.operations.sending import Outcomes
     from tidelog.plugins.client.steps import Session, Steps
+    from tidelog.plugins.client.zookeeper_ensemble import BootstrapServers
 
 P = ParamSpec("P")
 K = TypeVar("K")
@@ -54,8 +55,8 @@ class AsyncAdmin:
     The methods are those of `Admin`. It is created inside of the trio run or asyncio loop whose tasks use it.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[AdminOptions]) -> None:
-        """Set the brokers, `host:port` separated by commas or as a sequence, and `AdminSettings`.
+    def __init__(self, bootstrap_servers: BootstrapServers, **options: Unpack[AdminOptions]) -> None:
+        """Set the brokers (`BootstrapServers`), and `AdminSettings`.
 
         Nothing is connected before a method is called.
 

@@ -14,7 +14,7 @@ from tidelog.plugins.client.engine import Engine
 from tidelog.plugins.client.errors import RequestTimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self, Unpack
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.consumer.consumer_record import ConsumerRecord
     from tidelog.plugins.client.drivers.running import AsyncDriver
     from tidelog.plugins.client.errors import ClientError
+    from tidelog.plugins.client.zookeeper_ensemble import BootstrapServers
 
 
 class AsyncMessageStream:
@@ -97,20 +98,21 @@ class AsyncConsumerConnector:
     created inside of the trio run or asyncio loop, and used by tasks of that one.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ConnectorOptions]) -> None:
-        """Set the brokers, `host:port` separated by commas or as a sequence, and `ConnectorSettings`.
+    def __init__(self, bootstrap_servers: BootstrapServers, **options: Unpack[ConnectorOptions]) -> None:
+        """Set the brokers (`BootstrapServers`), and `ConnectorSettings`.
 
         Raises:
             InvalidAddress: an address has another form.
             ValueError: a setting has a value that it cannot have.
             TypeError: there is no such setting.
+            ModuleNotFoundError: ZooKeeper is named, and kazoo is not installed.
             RuntimeError: neither trio nor asyncio runs here.
         """
         settings = ConnectorSettings(**options)
         self._driver = new_driver()
         self._engine = Engine(bootstrap_servers, settings.client(), self._driver)
         self._core = ConnectorCore(self._engine, settings, self._driver.new_event, nullcontext())
-        self._core.coordination = new_coordination(self._core, self._driver)
+        self._core.coordination = new_coordination(self._core, bootstrap_servers)
         self._driver.start(self._engine)
 
     async def __aenter__(self) -> Self:

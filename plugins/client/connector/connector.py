@@ -15,7 +15,7 @@ from tidelog.plugins.client.engine import Engine
 from tidelog.plugins.client.errors import RequestTimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self, Unpack
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.connector.topic_filters import TopicFilter
     from tidelog.plugins.client.consumer.consumer_record import ConsumerRecord
     from tidelog.plugins.client.errors import ClientError
+    from tidelog.plugins.client.zookeeper_ensemble import BootstrapServers
 
 
 class MessageStream:
@@ -86,19 +87,20 @@ class ConsumerConnector:
     `AsyncConsumerConnector` is the same for async code. Any thread may call the methods.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ConnectorOptions]) -> None:
-        """Set the brokers, `host:port` separated by commas or as a sequence, and `ConnectorSettings`.
+    def __init__(self, bootstrap_servers: BootstrapServers, **options: Unpack[ConnectorOptions]) -> None:
+        """Set the brokers (`BootstrapServers`), and `ConnectorSettings`.
 
         Raises:
             InvalidAddress: an address has another form.
             ValueError: a setting has a value that it cannot have.
             TypeError: there is no such setting.
+            ModuleNotFoundError: ZooKeeper is named, and kazoo is not installed.
         """
         settings = ConnectorSettings(**options)
         self._driver = ThreadDriver()
         self._engine = Engine(bootstrap_servers, settings.client(), self._driver)
         self._core = ConnectorCore(self._engine, settings, threading.Event, self._driver.lock)
-        self._core.coordination = new_coordination(self._core, self._driver)
+        self._core.coordination = new_coordination(self._core, bootstrap_servers)
         self._driver.start(self._engine)
 
     def __enter__(self) -> Self:

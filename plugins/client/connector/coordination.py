@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from tidelog.plugins.client.zookeeper_ensemble import ensemble_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tidelog.kernel.topic_partition import TopicPartition
     from tidelog.plugins.client.connector.core import ConnectorCore
     from tidelog.plugins.client.connector.topic_filters import TopicFilter
-    from tidelog.plugins.client.engine import EngineIo
     from tidelog.plugins.client.errors import ClientError
+    from tidelog.plugins.client.zookeeper_ensemble import BootstrapServers
 
 
 class Coordination(Protocol):
@@ -36,9 +38,21 @@ class Coordination(Protocol):
         ...
 
 
-def new_coordination(core: ConnectorCore, io: EngineIo) -> Coordination:
-    """Return the coordination that the settings of a connector name."""
-    from tidelog.plugins.client.connector.group_coordination import GroupCoordination
+def new_coordination(core: ConnectorCore, bootstrap: BootstrapServers) -> Coordination:
+    """Return the coordination that the settings of a connector name.
 
-    del io
-    return GroupCoordination(core)
+    Raises:
+        ValueError: it is through ZooKeeper, and neither the settings nor the bootstrap servers name one.
+    """
+    # Each is imported where it is used: one needs kazoo.
+    settings = core.settings
+    if settings.coordination == "broker":
+        from tidelog.plugins.client.connector.group_coordination import GroupCoordination
+
+        return GroupCoordination(core)
+    ensemble = ensemble_of(bootstrap) if settings.zookeeper is None else settings.zookeeper
+    if ensemble is None:
+        raise ValueError("coordination is zookeeper: name one by `zookeeper`, or instead of brokers")
+    from tidelog.plugins.client.connector.zookeeper_coordination import ZooKeeperCoordination
+
+    return ZooKeeperCoordination(core, ensemble)

@@ -6,7 +6,8 @@ returns nothing by itself, so no record of it is in the user's hands.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, TypeAlias
 
 from tidelog.plugins.client.connector.streams import allot, surplus
 from tidelog.plugins.client.operations.group_offsets import GroupOffset
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.consumer.membership import AssignmentChange
     from tidelog.plugins.client.errors import ClientError
 
+    Committed: TypeAlias = Callable[[ClientError | None], None]
+
 
 class GroupCoordination:
     """Has a connector follow the group of its consumer."""
@@ -28,6 +31,7 @@ class GroupCoordination:
         self._connector = connector
         self._consumer = connector.consumer
         self._is_applying = False
+        self._commits: deque[tuple[Mapping[TopicPartition, int], Committed]] = deque()
 
     def join(self, topics: Mapping[str, int], topic_filter: TopicFilter | None, streams: int) -> None:
         """Join the group; `Coordination.join`."""
@@ -44,11 +48,10 @@ class GroupCoordination:
     def commit(
         self, offsets: Mapping[TopicPartition, int], done: Callable[[ClientError | None], None]
     ) -> None:
-        """Commit as the member that the connector is."""
-        operation = self._consumer.commits.commit(
-            {each: GroupOffset(offset) for each, offset in offsets.items()}
-        )
-        self._connector.engine.spawn(operation, done, timeout_s=self._connector.settings.api_timeout_s)
+        """Commit as the member that the connector is, one commit after the other: none is overtaken."""
+        self._commits.append((offsets, done))
+        if len(self._commits) == 1:
+            self._commit_next()
 
     def leave(self, done: Callable[[], None]) -> None:
         """Commit; the consumer leaves the group when it is closed."""
@@ -58,6 +61,20 @@ class GroupCoordination:
             self.commit(offsets, lambda _outcome: done())
         else:
             done()
+
+    def _commit_next(self) -> None:
+        offsets, done = self._commits[0]
+        wanted = {partition: GroupOffset(offset) for partition, offset in offsets.items()}
+
+        def ended(outcome: ClientError | None) -> None:
+            self._commits.popleft()
+            done(outcome)
+            if self._commits:
+                self._commit_next()
+
+        connector = self._connector
+        operation = self._consumer.commits.commit(wanted)
+        connector.engine.spawn(operation, ended, timeout_s=connector.settings.api_timeout_s)
 
     def _apply(self, change: AssignmentChange) -> None:
         connector = self._connector

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.consumer.settings import ConsumerOptions
     from tidelog.plugins.client.operations.group_offsets import GroupMetadata, GroupOffset
     from tidelog.plugins.client.steps import Steps
+    from tidelog.plugins.client.zookeeper_ensemble import BootstrapServers
 
 T = TypeVar("T")
 
@@ -43,8 +44,8 @@ class AsyncConsumer:
     It is created inside of the run or loop, and used by one task of it at a time.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ConsumerOptions]) -> None:
-        """Set the brokers, `host:port` separated by commas or as a sequence, and `ConsumerSettings`.
+    def __init__(self, bootstrap_servers: BootstrapServers, **options: Unpack[ConsumerOptions]) -> None:
+        """Set the brokers (`BootstrapServers`), and `ConsumerSettings`.
 
         Raises:
             InvalidAddress: an address has another form.

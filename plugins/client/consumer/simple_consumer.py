@@ -12,13 +12,14 @@ from tidelog.plugins.client.operations.fetching import fetch, fetch_partitions
 from tidelog.plugins.client.operations.offsets import offsets_before
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
     from typing import Self, Unpack
 
     from tidelog.plugins.client.consumer.settings import SimpleConsumerOptions
     from tidelog.plugins.client.errors import ClientError
     from tidelog.plugins.client.fetched import Fetched
+    from tidelog.plugins.client.zookeeper_ensemble import BootstrapServers
 
 
 class SimpleConsumer:
@@ -32,10 +33,8 @@ class SimpleConsumer:
     the same for async code. All methods may be called by any thread.
     """
 
-    def __init__(
-        self, bootstrap_servers: str | Iterable[str], **options: Unpack[SimpleConsumerOptions]
-    ) -> None:
-        """Set the brokers, `host:port` separated by commas or as a sequence, and `SimpleConsumerSettings`.
+    def __init__(self, bootstrap_servers: BootstrapServers, **options: Unpack[SimpleConsumerOptions]) -> None:
+        """Set the brokers (`BootstrapServers`), and `SimpleConsumerSettings`.
 
         Raises:
             InvalidAddress: an address has another form.

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.plugins.client.drivers.link import reason_of
@@ -129,6 +130,11 @@ class AsyncioDriver:
         task = self._loop.create_task(self._work(work, done))
         self._works.add(task)
         task.add_done_callback(self._works.discard)
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Process an event in the loop, unless that is closed; any thread may call this."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._process, call)
 
     def wake(self) -> None:
         """Have the loop call `Engine.run_due`, unless something does already."""

@@ -127,7 +127,7 @@ class ThreadDriver:
                 outcome = work()
             except Exception as error:
                 outcome = error
-            self._post(lambda: done(outcome))
+            self.post(lambda: done(outcome))
 
         threading.Thread(target=run, name="tidelog-work", daemon=True).start()
 
@@ -156,7 +156,7 @@ class ThreadDriver:
         if due is not None and due < self._sleeps_until:
             self.wake()
 
-    def _post(self, call: Callable[[], None]) -> None:
+    def post(self, call: Callable[[], None]) -> None:
         """Have the thread call something; for threads that do not hold the lock."""
         with self.lock:
             if self._is_stopped:
@@ -175,9 +175,9 @@ class ThreadDriver:
             sock = socket.create_connection((address.host, address.port), timeout=timeout_s)
         except (OSError, UnicodeError) as error:
             reason = reason_of(error)
-            self._post(lambda: engine.not_connected(channel, reason))
+            self.post(lambda: engine.not_connected(channel, reason))
         else:
-            self._post(lambda: engine.connected(channel, sock))
+            self.post(lambda: engine.connected(channel, sock))
 
     def _run(self, engine: Engine) -> None:
         due: float | None = engine.clock()

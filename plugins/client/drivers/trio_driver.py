@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
@@ -28,6 +29,7 @@ class TrioDriver:
 
     def __init__(self) -> None:
         self._engine: Engine | None = None
+        self._token = trio.lowlevel.current_trio_token()
         self._woken = trio.Event()
         self._sleeps_until = math.inf
         self._is_processing = False
@@ -120,6 +122,11 @@ class TrioDriver:
     def run_in_thread(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
         """Call `work` in a thread of trio's."""
         trio.lowlevel.spawn_system_task(self._work, work, done)
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Process an event in the run, unless that has ended; any thread may call this."""
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(self._process, call)
 
     def wake(self) -> None:
         """Have the task of the engine call `run_due`, unless something does already."""

@@ -13,7 +13,7 @@ from tidelog.plugins.client.producer.delivery import AsyncDelivery, RecordMetada
 from tidelog.plugins.client.producer.settings import ProducerSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
     from typing import Self, Unpack
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.operations.group_offsets import GroupMetadata, GroupOffset
     from tidelog.plugins.client.producer.settings import ProducerOptions
     from tidelog.plugins.client.steps import Steps
+    from tidelog.plugins.client.zookeeper_ensemble import BootstrapServers
 
 
 class AsyncProducerTransaction:
@@ -68,8 +69,8 @@ class AsyncProducer:
     It is created inside of the run or loop, and used by tasks of that one.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ProducerOptions]) -> None:
-        """Set the brokers, `host:port` separated by commas or as a sequence, and `ProducerSettings`.
+    def __init__(self, bootstrap_servers: BootstrapServers, **options: Unpack[ProducerOptions]) -> None:
+        """Set the brokers (`BootstrapServers`), and `ProducerSettings`.
 
         Nothing is connected before the first record.
 

@@ -16,7 +16,7 @@ from tidelog.plugins.client.producer.delivery import Delivery, RecordMetadata
 from tidelog.plugins.client.producer.settings import ProducerSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
     from typing import Self, Unpack
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.operations.group_offsets import GroupMetadata, GroupOffset
     from tidelog.plugins.client.producer.settings import ProducerOptions
     from tidelog.plugins.client.steps import Steps
+    from tidelog.plugins.client.zookeeper_ensemble import BootstrapServers
 
 
 class ProducerTransaction:
@@ -70,8 +71,8 @@ class Producer:
     `AsyncProducer` is the same for async code. All methods may be called by any thread, also in callbacks.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ProducerOptions]) -> None:
-        """Set the brokers, `host:port` separated by commas or as a sequence, and `ProducerSettings`.
+    def __init__(self, bootstrap_servers: BootstrapServers, **options: Unpack[ProducerOptions]) -> None:
+        """Set the brokers (`BootstrapServers`), and `ProducerSettings`.
 
         Nothing is connected before the first record.
 

@@ -6,5 +6,5 @@ Members of one group may be these and those consumers. From the inside out:
 - `subscriptions`: what a member has registered, as JSON.
 - `membership`: the state machine of one member: an event in, actions out; it has no clock and no socket.
 - `registries`: the nodes of consumers, owners and offsets, over any `ZooKeeper`.
-- `member`: runs a membership under trio.
+- `member`: runs a membership by callbacks, in whatever loop its client of ZooKeeper has.
 """

@@ -1,13 +1,13 @@
-"""A member of a group under trio: its state machine, its registries, and what fetches for it."""
+"""A member of a group: its state machine, its registries, and what fetches for it, run by callbacks."""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-import trio
+import attrs
 
 from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.zookeeper.consumers.assignment import Owners
@@ -38,14 +38,16 @@ from tidelog.plugins.zookeeper.consumers.membership import (
     step,
 )
 from tidelog.plugins.zookeeper.consumers.registries import ConsumerRegistries
-from tidelog.plugins.zookeeper.consumers.subscriptions import Subscription
 from tidelog.plugins.zookeeper.errors import ZooKeeperError
-from tidelog.plugins.zookeeper.session import ZooKeeper
+
+if TYPE_CHECKING:
+    from tidelog.plugins.zookeeper.callback_loop import CallbackLoop, LoopTimer
+    from tidelog.plugins.zookeeper.session import ZooKeeperRequests
 
 _log = logging.getLogger(__name__)
 
-_Work: TypeAlias = Request | Mapping[TopicPartition, int]
-"""A request, or offsets to commit."""
+Committed: TypeAlias = Callable[[Exception | None], None]
+"""What is called after a commit, with its error if there was one."""
 
 
 class Fetching(Protocol):
@@ -68,16 +70,30 @@ class Fetching(Protocol):
         ...
 
 
-class OffsetRegistry(Protocol):
+class MemberOffsets(Protocol):
     """Where offsets are stored: the group's registry in ZooKeeper, the broker, or both."""
 
-    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Store the next offsets to consume."""
+    def commit(self, offsets: Mapping[TopicPartition, int], done: Committed) -> None:
+        """Store the next offsets to consume, and call `done` then."""
         ...
 
 
+@attrs.frozen
+class _Commit:
+    """Offsets to commit, in its turn among the requests."""
+
+    offsets: Mapping[TopicPartition, int]
+    done: Committed
+
+
+_Work: TypeAlias = Request | _Commit
+
+
 class ZooKeeperMember:
-    """One member, whose client of ZooKeeper runs; `run` ends when it has left.
+    """One member. Its client of ZooKeeper is started by others, which report what changes about it.
+
+    Requests and commits are done one after the other, so that no commit is overtaken by a later one, and a
+    partition is released when what was consumed of it is stored.
 
     Attributes:
         registry: the registries of its group
@@ -86,56 +102,57 @@ class ZooKeeperMember:
 
     def __init__(
         self,
-        zookeeper: ZooKeeper,
-        group_id: str,
-        subscription: Subscription,
+        zookeeper: ZooKeeperRequests,
+        registry: ConsumerRegistries,
         fetching: Fetching,
         rules: MembershipRules,
-        *,
-        now_ms: Callable[[], int],
-        offsets: OffsetRegistry | None = None,
+        loop: CallbackLoop,
+        offsets: MemberOffsets,
     ) -> None:
-        """Without `offsets` they are stored in ZooKeeper."""
         self._zookeeper = zookeeper
-        self.registry = ConsumerRegistries(
-            zookeeper,
-            group_id,
-            rules.consumer_id,
-            subscription,
-            on_change=self._group_changed,
-            now_ms=now_ms,
-            with_internal=rules.with_internal,
-        )
+        self.registry = registry
         self._fetching = fetching
-        self._offsets: OffsetRegistry = self.registry if offsets is None else offsets
+        self._loop = loop
+        self._offsets = offsets
         self.state = Membership(rules)
+        self._session_id = 0
         self._waiting: deque[_Work] = deque()
-        self._work_is_there = trio.Event()
-        self._state_changed = trio.Event()
+        self._is_busy = False
+        self._timer: LoopTimer | None = None
+        self._left: Callable[[], None] | None = None
 
-    def leave(self) -> None:
-        """Leave the group: what was consumed is committed, and `run` ends."""
+    def leave(self, left: Callable[[], None]) -> None:
+        """Leave the group: what was consumed is committed, its nodes are removed, and `left` is called."""
+        self._left = left
         self._handle(Leave())
 
-    async def run(self) -> None:
-        """Take part until it has left; cancelled, it leaves its nodes to the end of the session."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._follow_connection)
-            nursery.start_soon(self._do_work)
-            nursery.start_soon(self._keep_time)
-            while self.state.phase is not MembershipPhase.LEFT:
-                await self._state_changed.wait()
-            nursery.cancel_scope.cancel()
-
-    def _group_changed(self) -> None:
+    def group_changed(self) -> None:
+        """Follow a change of what was read: what the registries of the group call."""
         self._handle(GroupChanged())
 
+    def connection_changed(self) -> None:
+        """Follow a change of the connection."""
+        now, before = self._zookeeper.session_id, self._session_id
+        if now == before:
+            return
+        self._session_id = now
+        if before:
+            self._handle(Disconnected())
+        if now:
+            self._handle(Connected(now))
+
+    def commit(self, offsets: Mapping[TopicPartition, int], done: Committed) -> None:
+        """Commit offsets in their turn."""
+        self._add(_Commit(offsets, done))
+
     def _handle(self, event: Event) -> None:
-        self.state, actions = step(self.state, event, trio.current_time())
+        self.state, actions = step(self.state, event, self._loop.clock())
         for action in actions:
             self._begin(action)
-        self._state_changed.set()
-        self._state_changed = trio.Event()
+        self._keep_time()
+        if self.state.phase is MembershipPhase.LEFT and self._left is not None:
+            left, self._left = self._left, None
+            left()
 
     def _begin(self, action: Action) -> None:
         match action:
@@ -144,7 +161,7 @@ class ZooKeeperMember:
             case StopFetching(partitions, commit):
                 consumed = self._fetching.stop(partitions)
                 if commit and consumed:
-                    self._add(consumed)
+                    self._add(_Commit(consumed, self._committed))
             case PauseFetching():
                 self._fetching.pause()
             case ResumeFetching():
@@ -154,52 +171,45 @@ class ZooKeeperMember:
             case _:
                 self._add(action)
 
+    def _keep_time(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.state.deadline is not None:
+            self._timer = self._loop.call_at(self.state.deadline, lambda: self._handle(TimePassed()))
+
     def _add(self, work: _Work) -> None:
         self._waiting.append(work)
-        self._work_is_there.set()
+        self._do_next()
 
-    async def _follow_connection(self) -> None:
-        session_id = 0
-        while True:
-            now = self._zookeeper.session_id
-            if now != session_id:
-                if session_id:
-                    self._handle(Disconnected())
-                if now:
-                    self._handle(Connected(now))
-                session_id = now
-            else:
-                await self._zookeeper.wait_changed()
+    def _do_next(self) -> None:
+        """Do the oldest request or commit, if no other one is under way."""
+        if self._is_busy or not self._waiting:
+            return
+        self._is_busy = True
+        work = self._waiting.popleft()
+        if isinstance(work, _Commit):
+            self._offsets.commit(work.offsets, lambda error: self._commit_ended(work, error))
+        else:
+            self._loop.run(lambda: self._request(work), lambda outcome: self._answered(work, outcome))
 
-    async def _keep_time(self) -> None:
-        while True:
-            deadline = self.state.deadline
-            with trio.move_on_at(float("inf") if deadline is None else deadline) as waiting:
-                await self._state_changed.wait()
-            if waiting.cancelled_caught:
-                self._handle(TimePassed())
+    def _commit_ended(self, commit: _Commit, error: Exception | None) -> None:
+        self._is_busy = False
+        commit.done(error)
+        self._do_next()
 
-    async def _do_work(self) -> None:
-        """Do requests and commits, one after the other."""
-        while True:
-            while not self._waiting:
-                self._work_is_there = trio.Event()
-                await self._work_is_there.wait()
-            work = self._waiting.popleft()
-            if isinstance(work, Mapping):
-                await self._commit(work)
-                continue
-            try:
-                done = await self._request(work)
-            except ZooKeeperError as error:
-                self._handle(Failed(work.number, str(error)))
-            else:
-                self._handle(done)
+    def _answered(self, request: Request, outcome: Succeeded | Exception) -> None:
+        self._is_busy = False
+        if isinstance(outcome, Exception):
+            if not isinstance(outcome, ZooKeeperError):
+                _log.error("%s: %r", self.state.rules.consumer_id, outcome)
+            self._handle(Failed(request.number, str(outcome)))
+        else:
+            self._handle(outcome)
+        self._do_next()
 
-    async def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        try:
-            await self._offsets.commit(offsets)
-        except ZooKeeperError as error:
+    def _committed(self, error: Exception | None) -> None:
+        if error is not None:
             # The next owner reads some records again.
             _log.warning("%s cannot commit offsets: %s", self.state.rules.consumer_id, error)
 

@@ -22,7 +22,7 @@ from tidelog.plugins.zookeeper.consumers.assignment import GroupView, Owners
 from tidelog.plugins.zookeeper.consumers.subscriptions import Subscription, parse_subscription
 from tidelog.plugins.zookeeper.errors import NodeExists, NoNode, StaleRegistration
 from tidelog.plugins.zookeeper.layouts import BROKER_IDS, TOPICS
-from tidelog.plugins.zookeeper.session import Watch, ZooKeeper
+from tidelog.plugins.zookeeper.session import Watch, ZooKeeperRequests
 
 _log = logging.getLogger(__name__)
 
@@ -30,14 +30,21 @@ CONSUMERS: Final = "/consumers"
 _GROUP_ID: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-def new_consumer_id(group_id: str, now_ms: int) -> str:
-    """Return an id that no other member has, made of group, host, time and chance, as Kafka's consumers do.
+def new_consumer_id(group_id: str, now_ms: int, name: str | None = None) -> str:
+    """Return an id made of the group and a name, by default one that no other member has.
+
+    That is made of host, time and chance, as Kafka's consumers do.
 
     Raises:
-        ValueError: the group's id has other characters than letters, digits, `.`, `_` and `-`.
+        ValueError: the group's id or the name has other characters than letters, digits, `.`, `_` and `-`.
     """
-    if not _GROUP_ID.fullmatch(group_id) or group_id in (".", ".."):
-        raise ValueError(f"{group_id!r} is no id of a group: it may have letters, digits, '.', '_' and '-'")
+    for each in (group_id, name or "name"):
+        if not _GROUP_ID.fullmatch(each) or each in (".", ".."):
+            raise ValueError(
+                f"{each!r} is no id of a group or consumer: it may have letters, digits, '.', '_', '-'"
+            )
+    if name:
+        return f"{group_id}_{name}"
     return f"{group_id}_{os.uname().nodename}-{now_ms}-{os.urandom(4).hex()}"
 
 
@@ -49,7 +56,7 @@ class ConsumerRegistries:
 
     def __init__(
         self,
-        zookeeper: ZooKeeper,
+        zookeeper: ZooKeeperRequests,
         group_id: str,
         consumer_id: str,
         subscription: Subscription,

@@ -94,6 +94,9 @@ class ManualDriver:
 
         self._works.append(both)
 
+    def post(self, call: Callable[[], None]) -> None:
+        self._works.append(call)
+
     def wake(self) -> None:
         """There is no thread to wake."""
 

@@ -34,7 +34,8 @@ from tidelog.plugins.zookeeper.errors import (
     SessionExpired,
     Unavailable,
 )
-from tidelog.plugins.zookeeper.kazoo_client import MAX_VALUE_BYTES, KazooZooKeeper
+from tidelog.plugins.zookeeper.kazoo_client import KazooZooKeeper
+from tidelog.plugins.zookeeper.kazoo_requests import MAX_VALUE_BYTES
 
 # The shortest that the server grants.
 SESSION_MS = 2 * TICK_MS

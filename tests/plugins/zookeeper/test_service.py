@@ -65,7 +65,8 @@ def test_keys_that_ask_for_what_is_missing_are_refused(name: str, value: str, ac
 
 
 async def test_registration_without_kazoo_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "tidelog.plugins.zookeeper.kazoo_client", raising=False)
+    for name in ("kazoo_client", "kazoo_requests"):
+        monkeypatch.delitem(sys.modules, f"tidelog.plugins.zookeeper.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "kazoo", None)
     with pytest.raises(BaseException) as failed:  # noqa: PT011 - a group around it
         async with running_broker({"zookeeper.connect": "zoo:2181"}):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.deadlines import DEADLINE_S
-from tests.peers import running_tidelog
+from tests.peers import running_tidelog, running_zookeeper
 from tests.plugins.client.connector.three_drivers import RUNNERS, Body, Connectors
 from tests.tables import for_each
 from tidelog.client import BlackList, ClientError, ConsumerConnector, WhiteList
@@ -28,9 +28,20 @@ QUICK: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """`host:port` of a broker whose groups begin without a delay."""
-    settings = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"}
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`host:port/chroot` in a ZooKeeper."""
+    with running_zookeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield f"{server.connect}/kafka"
+
+
+@pytest.fixture(scope="module")
+def broker(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`host:port` of a broker whose groups begin without a delay, which is registered in ZooKeeper."""
+    settings = {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "100",
+        "zookeeper.connect": zookeeper,
+    }
     with running_tidelog(tmp_path_factory.mktemp("tidelog"), settings=settings) as server:
         yield server.bootstrap
 
@@ -41,10 +52,13 @@ def run(request: pytest.FixtureRequest) -> Callable[[Body], None]:
     return RUNNERS[request.param]
 
 
-@pytest.fixture
-def options() -> dict[str, Any]:
-    """Options with a group of the test's own."""
-    return {**QUICK, "group_id": str(uuid.uuid4())}
+@pytest.fixture(params=["broker", "zookeeper"])
+def options(request: pytest.FixtureRequest, zookeeper: str) -> dict[str, Any]:
+    """Options with a group of the test's own, for either way of coordination."""
+    options = {**QUICK, "group_id": str(uuid.uuid4()), "coordination": request.param}
+    if request.param == "zookeeper":
+        options |= {"zookeeper": zookeeper, "rebalance_backoff_ms": 100}
+    return options
 
 
 def new_topic(bootstrap: str, partitions: int, name: str = "") -> str:
@@ -79,6 +93,9 @@ def test_connectors_return_each_record_once_while_they_join_and_leave(
 ) -> None:
     topic = new_topic(broker, 6)
     fill(broker, topic, 6, range(20))
+    if options["coordination"] == "zookeeper" and strategy != "range":
+        # There the members assign ranges.
+        return
     options["partition_assignment_strategy"] = strategy
 
     async def body(connectors: Connectors) -> None:
@@ -88,11 +105,15 @@ def test_connectors_return_each_record_once_while_they_join_and_leave(
             assert Counter(first.assignment().values()) == {0: 3, 1: 3}
             second = connectors(broker, **options)
             others = second.create_message_streams({topic: 1})[topic]
+            # The brokers' groups divide among members, ZooKeeper's among streams.
+            share = 3 if options["coordination"] == "broker" else 2
             found += await read_until(
-                lambda: len(first.assignment()) == len(second.assignment()) == 3, *streams, *others
+                lambda: (len(first.assignment()), len(second.assignment())) == (6 - share, share),
+                *streams,
+                *others,
             )
             assert not first.assignment().keys() & second.assignment().keys()
-            assert sorted(Counter(first.assignment().values()).values()) == [1, 2]
+            assert sorted(Counter(first.assignment().values()).values()) == [(6 - share) // 2, 2]
             fill(broker, topic, 6, range(20, 40))
             for _ in range(30):
                 for stream in (*streams, *others):

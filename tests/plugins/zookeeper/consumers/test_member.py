@@ -12,9 +12,11 @@ import trio
 from trio.testing import MockClock
 
 from tests.plugins.zookeeper.consumers.recording import RecordedFetching
+from tests.plugins.zookeeper.consumers.trio_loop import TrioLoop
 from tests.plugins.zookeeper.fake_zookeeper import Ensemble, FakeZooKeeper
 from tests.tables import for_each
 from tidelog.kernel.topic_partition import TopicPartition
+from tidelog.plugins.client.connector.offset_stores import ZooKeeperOffsets
 from tidelog.plugins.zookeeper.consumers.member import ZooKeeperMember
 from tidelog.plugins.zookeeper.consumers.membership import MembershipPhase, MembershipRules
 from tidelog.plugins.zookeeper.consumers.registries import ConsumerRegistries, new_consumer_id
@@ -56,13 +58,29 @@ class RunningMember:
 async def running(
     ensemble: Ensemble, name: str, subscription: Subscription = ORDERS
 ) -> AsyncGenerator[RunningMember]:
-    """Run a member until the block ends, or it has left."""
+    """Run a member until the block ends."""
     zookeeper, fetching = FakeZooKeeper(ensemble), RecordedFetching()
     rules = MembershipRules(name, backoff_s=1, pause_after_s=2)
-    member = ZooKeeperMember(zookeeper, "g", subscription, fetching, rules, now_ms=lambda: 5)
     async with zookeeper.running(), trio.open_nursery() as nursery:
-        nursery.start_soon(member.run)
+        loop = TrioLoop(nursery)
+        group = ConsumerRegistries(
+            zookeeper,
+            "g",
+            name,
+            subscription,
+            on_change=lambda: member.group_changed(),  # noqa: PLW0108 - it is made later
+            now_ms=lambda: 5,
+        )
+        member = ZooKeeperMember(zookeeper, group, fetching, rules, loop, ZooKeeperOffsets(group, loop))
+
+        async def follow_connection() -> None:
+            while True:
+                member.connection_changed()
+                await zookeeper.wait_changed()
+
+        nursery.start_soon(follow_connection)
         yield RunningMember(zookeeper, fetching, member)
+        loop.is_stopped = True
         nursery.cancel_scope.cancel()
 
 
@@ -81,8 +99,9 @@ async def test_member_registers_owns_and_leaves(autojump_clock: MockClock) -> No
         assert ensemble.read("/consumers/g/owners/orders/1") == (b"a-0", one.zookeeper.session_id, 0)
         assert one.fetched == ["orders-0", "orders-1"]
         one.fetching.consumed = 17
-        one.member.leave()
-        await trio.sleep(1)
+        left = trio.Event()
+        one.member.leave(left.set)
+        await left.wait()
         assert one.member.state.phase is MembershipPhase.LEFT
         assert ensemble.below("/consumers/g/ids") == ensemble.below("/consumers/g/owners/orders") == []
         assert ensemble.read("/consumers/g/offsets/orders/1").value == b"17"
