@@ -43,12 +43,7 @@ from tidelog.plugins.mirror.ledger import (
 )
 from tidelog.plugins.mirror.ledger_reading import LedgerReader, SourceMirrors, create_ledger_topic
 from tidelog.plugins.mirror.offset_translation import CopiedRun
-from tidelog.plugins.mirror.source_batches import (
-    OutgoingBatch,
-    hashed_batches,
-    outgoing_batches,
-    producer_ids,
-)
+from tidelog.plugins.mirror.source_batches import FetchedBatches, OutgoingBatch
 from tidelog.plugins.mirror.statistics import CONNECTING, COPYING, FAILED, STOPPED, MirrorStatistics
 from tidelog.plugins.mirror.transactional_writes import append_in_transaction, commit_with_ledger
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
@@ -67,6 +62,7 @@ T = TypeVar("T")
 _log: Final = logging.getLogger(__name__)
 
 _MAX_WAIT_MS: Final = 500
+_LEAST_PARTITION_BYTES: Final = 128 * 1024
 _MOST_PARTITION_BACKOFFS: Final = 6
 _MOST_ATTEMPTS: Final = 3
 """Of a partition, before a copy to the end gives up."""
@@ -398,8 +394,13 @@ class Mirror:
         return offsets
 
     async def _fetch(self, offsets: dict[TopicPartition, int]) -> list[CopiedPart]:
+        most_bytes = self._settings.fetch_bytes
         limits = FetchLimits(
-            max_bytes=self._settings.fetch_bytes, max_wait_ms=_MAX_WAIT_MS, read_committed=True
+            max_bytes=most_bytes,
+            max_wait_ms=_MAX_WAIT_MS,
+            read_committed=True,
+            # A request to the target has a batch of each partition, so that they cost less together.
+            max_partition_bytes=max(_LEAST_PARTITION_BYTES, most_bytes // len(offsets)),
         )
         outcomes = await self._source.run(fetch_partitions, offsets, limits, self._sessions)
         fetched: list[Fetched] = []
@@ -412,11 +413,13 @@ class Mirror:
                 self.statistics.note_lag(partition, _end_of(outcome) - outcome.offset)
         if not fetched:
             return []
-        left_out = await self._left_out(fetched)
-        # Decoding, where it is needed, would have the event loop for long.
-        prepared = await trio.to_thread.run_sync(self._prepare_all, fetched, left_out)
+        # CRCs, and decoding where it is needed, would have the event loop for long.
+        read = await trio.to_thread.run_sync(_read_all, fetched)
+        left_out = await self._left_out(read)
         parts: list[CopiedPart] = []
-        for each, part in zip(fetched, prepared, strict=True):
+        for each, part in zip(
+            fetched, await trio.to_thread.run_sync(self._prepare_all, read, left_out), strict=True
+        ):
             if isinstance(part, CorruptRecords):
                 self._note_trouble(each.partition, str(part))
             else:
@@ -424,51 +427,47 @@ class Mirror:
                 parts.append(part)
         return parts
 
-    async def _left_out(self, fetched: Sequence[Fetched]) -> frozenset[int]:
+    async def _left_out(self, read: Sequence[FetchedBatches | CorruptRecords]) -> frozenset[int]:
         """Return the producer ids whose records are not copied, those of all that was fetched included."""
         mirrors = self._mirrors
         if mirrors is None:
             return frozenset()
-        ids: set[int] = set()
-        for each in fetched:
-            ids |= producer_ids(each)
+        ids = {each_id for each in read if isinstance(each, FetchedBatches) for each_id in each.producer_ids}
         if not mirrors.knows(ids):
             await self._source_admin.run(mirrors.refresh, ids)
         return mirrors.left_out()
 
     def _prepare_all(
-        self, fetched: Sequence[Fetched], left_out: frozenset[int]
+        self, read: Sequence[FetchedBatches | CorruptRecords], left_out: frozenset[int]
     ) -> list[CopiedPart | CorruptRecords]:
         prepared: list[CopiedPart | CorruptRecords] = []
-        for each in fetched:
+        for each in read:
             try:
-                batches, following = self._prepare(each, left_out), each.next_offset()
+                prepared.append(each if isinstance(each, CorruptRecords) else self._prepare(each, left_out))
             except CorruptRecords as error:
                 prepared.append(error)
-            else:
-                behind = max(0, _end_of(each) - following)
-                prepared.append(CopiedPart(each.partition, batches, following, behind))
         return prepared
 
-    def _prepare(
-        self, fetched: Fetched, left_out: frozenset[int]
-    ) -> dict[TopicPartition, list[OutgoingBatch]]:
+    def _prepare(self, read: FetchedBatches, left_out: frozenset[int]) -> CopiedPart:
         """Return the batches of a partition as the target gets them."""
-        partition = fetched.partition
+        partition = read.fetched.partition
+        behind = max(0, _end_of(read.fetched) - read.next_offset)
         if self._settings.keeps_partitions:
             trouble = self._troubles.get(partition)
             most_bytes = None if trouble is None else trouble.most_bytes
-            batches = outgoing_batches(fetched, without=left_out, most_bytes=most_bytes)
-            return {self._copies[partition]: batches} if batches else {}
+            batches = read.outgoing(without=left_out, most_bytes=most_bytes)
+            by_target = {self._copies[partition]: batches} if batches else {}
+            return CopiedPart(partition, by_target, read.next_offset, behind)
         route = self._followed.routes[partition.topic]
         count = route.target_partitions
 
-        def partition_of(key: bytes | None, _offset: int) -> int:
+        def partition_of(key: bytes | None) -> int:
             # Without a key the order of a partition is kept.
             return partition.partition % count if key is None else (murmur2(key) & 0x7FFFFFFF) % count
 
-        hashed = hashed_batches(fetched, partition_of, without=left_out)
-        return {TopicPartition(route.target, number): batches for number, batches in hashed.items()}
+        hashed = read.hashed(partition_of, without=left_out)
+        by_target = {TopicPartition(route.target, number): batches for number, batches in hashed.items()}
+        return CopiedPart(partition, by_target, read.next_offset, behind)
 
     async def _fetch_failed(self, partition: TopicPartition, offset: int, error: ClientError) -> None:
         if not isinstance(error, ErrorResponse):
@@ -624,6 +623,16 @@ class Mirror:
         self.statistics.groups += synced.committed
         for name, problem in synced.problems.items():
             self.statistics.problems[f"group {name}"] = problem
+
+
+def _read_all(fetched: Sequence[Fetched]) -> list[FetchedBatches | CorruptRecords]:
+    read: list[FetchedBatches | CorruptRecords] = []
+    for each in fetched:
+        try:
+            read.append(FetchedBatches.of(each))
+        except CorruptRecords as error:
+            read.append(error)
+    return read
 
 
 def _end_of(fetched: Fetched) -> int:

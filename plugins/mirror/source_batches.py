@@ -12,6 +12,7 @@ these are encoded again, with the same keys, values, headers and timestamps:
 - the first batch, if the copy begins in its middle;
 - a batch with LogAppendTime, whose time becomes that of each record;
 - messages of the formats 0 and 1 that are not compressed, which would each be a batch of its own;
+- batches of a few small records, which become one with those around them;
 - all, if records are assigned to partitions by their keys.
 
 Source: Apache Kafka, `LogValidator`.
@@ -36,19 +37,23 @@ from tidelog.kernel.records.batch import (
 )
 from tidelog.kernel.records.compression import NO_COMPRESSION, registered_codecs
 from tidelog.kernel.records.record import Record, iter_records
-from tidelog.kernel.records.stored import as_batch, iter_stored, iter_verified
+from tidelog.kernel.records.stored import as_batch, iter_verified
 from tidelog.plugins.client.batches import NewRecord, ProducerStamp, encode_batch
 from tidelog.plugins.client.errors import CorruptRecords
 from tidelog.plugins.client.fetched import committed_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from tidelog.plugins.client.batches import FetchedBatch
     from tidelog.plugins.client.fetched import Fetched
 
 MOST_GATHERED_BYTES: Final = 512 * 1024
 """Keys and values of one batch that is encoded again; a target takes 1 MiB by default."""
 _MOST_GATHERED_RECORDS: Final = 10_000
+_FEW_RECORDS: Final = 8
+_FEW_BYTES: Final = 2048
+"""A batch with so little costs more as a request of its own than as a part of another one."""
 
 _ORIGIN: Final = struct.Struct(">qi")
 _EPOCH: Final = struct.Struct(">i")
@@ -88,63 +93,80 @@ class OutgoingBatch:
         _CRC.pack_into(data, 17, crc32c(memoryview(data)[CRC_COVERS_FROM:]))
 
 
-def producer_ids(fetched: Fetched) -> set[int]:
-    """Return the producer ids in the headers of all batches; -1 is that of batches without one.
+@attrs.frozen
+class FetchedBatches:
+    """What a fetch has returned of one partition, its headers read once and its CRCs verified.
 
-    Raises:
-        CorruptRecords: the data are no batches.
-    """
-    try:
-        return {header.producer_id for header, _ in iter_stored(fetched.data)}
-    except BrokerError as error:
-        raise CorruptRecords(str(fetched.partition), str(error)) from error
-
-
-def outgoing_batches(
-    fetched: Fetched, *, without: Collection[int] = (), most_bytes: int | None = None
-) -> list[OutgoingBatch]:
-    """Return the committed records from `fetched.offset` on as batches for a partition of the same number.
-
-    Args:
+    Attributes:
         fetched: data that was read committed; its bytes may be changed
-        without: producer ids whose batches are left out
-        most_bytes: larger batches are divided, as far as they have several records
-
-    Raises:
-        CorruptRecords: a CRC is wrong, or the data cannot be decoded.
+        batches: all whole batches and messages
+        producer_ids: in the headers; -1 is that of batches without one
+        next_offset: behind the last batch
     """
-    builder = _Builder(most_bytes)
-    try:
-        for header, stored in _committed(fetched, without):
-            builder.add(header, stored, fetched.offset)
-        return builder.finish()
-    except BrokerError as error:
-        raise CorruptRecords(str(fetched.partition), str(error)) from error
 
+    fetched: Fetched
+    batches: Sequence[FetchedBatch]
+    producer_ids: frozenset[int]
+    next_offset: int
 
-def hashed_batches(
-    fetched: Fetched, partition_of: Callable[[bytes | None, int], int], *, without: Collection[int] = ()
-) -> dict[int, list[OutgoingBatch]]:
-    """Return the committed records from `fetched.offset` on, by partition of the target.
+    @classmethod
+    def of(cls, fetched: Fetched) -> FetchedBatches:
+        """Read and verify the headers.
 
-    `partition_of` gets key and offset of each record. Raises as `outgoing_batches`.
-    """
-    builders: dict[int, _Builder] = {}
-    try:
-        for header, stored in _committed(fetched, without):
-            for record in iter_records(*_batch(header, stored)):
-                if record.offset >= fetched.offset:
-                    number = partition_of(record.key, record.offset)
-                    builders.setdefault(number, _Builder(None)).gather(header.codec, record)
-        return {number: builder.finish() for number, builder in builders.items()}
-    except BrokerError as error:
-        raise CorruptRecords(str(fetched.partition), str(error)) from error
+        Raises:
+            CorruptRecords: the data are no batches, or a CRC is wrong.
+        """
+        try:
+            batches = list(iter_verified(fetched.data))
+        except BrokerError as error:
+            raise CorruptRecords(str(fetched.partition), str(error)) from error
+        if not batches:
+            raise CorruptRecords(str(fetched.partition), f"{len(fetched.data)} bytes hold no whole batch")
+        ids = frozenset(header.producer_id for header, _ in batches)
+        return cls(fetched, batches, ids, max(fetched.offset, batches[-1][0].next_offset))
 
+    def outgoing(
+        self, *, without: Collection[int] = (), most_bytes: int | None = None
+    ) -> list[OutgoingBatch]:
+        """Return the committed records from `fetched.offset` on as batches for one partition of the target.
 
-def _committed(fetched: Fetched, without: Collection[int]) -> Iterator[tuple[BatchHeader, memoryview]]:
-    for header, stored in committed_batches(iter_verified(fetched.data), fetched.aborted):
-        if header.last_offset >= fetched.offset and header.producer_id not in without:
-            yield header, stored
+        Args:
+            without: producer ids whose batches are left out
+            most_bytes: larger batches are divided, as far as they have several records
+
+        Raises:
+            CorruptRecords: the data cannot be decoded.
+        """
+        builder = _Builder(most_bytes)
+        try:
+            for header, stored in self._committed(without):
+                builder.add(header, stored, self.fetched.offset)
+            return builder.finish()
+        except BrokerError as error:
+            raise CorruptRecords(str(self.fetched.partition), str(error)) from error
+
+    def hashed(
+        self, partition_of: Callable[[bytes | None], int], *, without: Collection[int] = ()
+    ) -> dict[int, list[OutgoingBatch]]:
+        """Return the committed records from `fetched.offset` on, by partition of the target for each key.
+
+        Raises as `outgoing`.
+        """
+        builders: dict[int, _Builder] = {}
+        try:
+            for header, stored in self._committed(without):
+                for record in iter_records(*_batch(header, stored)):
+                    if record.offset >= self.fetched.offset:
+                        number = partition_of(record.key)
+                        builders.setdefault(number, _Builder(None)).gather(header.codec, record)
+            return {number: builder.finish() for number, builder in builders.items()}
+        except BrokerError as error:
+            raise CorruptRecords(str(self.fetched.partition), str(error)) from error
+
+    def _committed(self, without: Collection[int]) -> Iterator[FetchedBatch]:
+        for header, stored in committed_batches(self.batches, self.fetched.aborted):
+            if header.last_offset >= self.fetched.offset and header.producer_id not in without:
+                yield header, stored
 
 
 def _batch(header: BatchHeader, stored: memoryview) -> tuple[memoryview, BatchHeader]:
@@ -167,9 +189,12 @@ class _Builder:
         if header.magic < MAGIC_V2 and not header.codec:
             self._gather_all(header, stored, start)
             return
-        header, batch = as_batch(header, stored)
+        batch = stored
+        if header.magic < MAGIC_V2:
+            header, batch = as_batch(header, stored)
         is_whole = header.base_offset >= start and header.record_count == header.last_offset_delta + 1
-        if not is_whole or header.is_append_time or self._is_too_large(header):
+        is_small = header.record_count <= _FEW_RECORDS and header.size <= _FEW_BYTES
+        if not is_whole or is_small or header.is_append_time or self._is_too_large(header):
             self._gather_all(header, batch, start)
         elif header.record_count:
             self._flush()

@@ -27,7 +27,7 @@ from tidelog.plugins.mirror.settings import MirrorSettings, NameFilter
 SETTINGS = ClientSettings(
     request_timeout_s=DEADLINE_S,
     operation_timeout_s=2 * DEADLINE_S,
-    retry=RetryPolicy(retries=100, backoff_s=0.01, max_backoff_s=0.1),
+    retry=RetryPolicy(retries=100, backoff_s=0.01, max_backoff_s=0.1, missing_topic_s=1.0),
 )
 COMMITTED = FetchLimits(read_committed=True, max_wait_ms=0)
 Content = list[tuple[int, bytes | None, bytes | None, int, tuple[Any, ...]]]

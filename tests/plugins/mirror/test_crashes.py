@@ -7,7 +7,7 @@ or after it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -24,19 +24,13 @@ from tests.plugins.mirror.clusters import (
     without_offsets,
 )
 from tests.plugins.mirror.clusters import settings as mirror_settings
-from tidelog.kernel.testing.broker import broker_in_thread
 from tidelog.plugins.client import BlockingClient, NewTopic, TopicPartition, or_raise
 from tidelog.plugins.mirror.ledger import ledger_topic
 from tidelog.plugins.mirror.ledger_reading import LedgerReader
 from tidelog.plugins.mirror.offset_translation import OffsetTranslation
+from tidelog.plugins.mirror.settings import Renaming
 
 PARTITIONS = 2
-
-
-@pytest.fixture(scope="module")
-def clusters() -> Iterator[tuple[str, str]]:
-    with broker_in_thread() as source, broker_in_thread() as target:
-        yield source.bootstrap, target.bootstrap
 
 
 @st.composite
@@ -139,6 +133,4 @@ def test_a_mirror_that_crashes_at_each_of_its_steps_in_turn(clusters: tuple[str,
 
 
 def renamed(prefix: str) -> dict[str, Any]:
-    from tidelog.plugins.mirror.settings import Renaming
-
     return {"renaming": Renaming(prefix)}
