@@ -223,7 +223,7 @@ class AsyncConsumer:
         offsets: Mapping[TopicPartition, int | GroupOffset] | None = None,
         on_commit: Callable[[Mapping[TopicPartition, GroupOffset], ClientError | None], object] | None = None,
     ) -> None:
-        """Commit in the background; `on_commit` gets the offsets, and the error or None.
+        """Commit in the background, without a retry; `on_commit` gets the offsets, and the error or None.
 
         It is called in the event loop, and must not block. Raises `NotAssigned` as `commit`.
         """

@@ -231,7 +231,7 @@ class Consumer:
         offsets: Mapping[TopicPartition, int | GroupOffset] | None = None,
         on_commit: Callable[[Mapping[TopicPartition, GroupOffset], ClientError | None], object] | None = None,
     ) -> None:
-        """Commit in the background; `on_commit` gets the offsets, and the error or None.
+        """Commit in the background, without a retry; `on_commit` gets the offsets, and the error or None.
 
         It is called in a thread of the consumer, and must not block. Raises `NotAssigned` as `commit`.
         """

@@ -339,11 +339,10 @@ class ConsumerGroupMembership(GroupMembership):
             self._target.taken(added)
             self._change(AssignmentChange("assigned", added, self.joins))
         elif not self._target.unnamed:
+            # Without an answer to what was reported last the next one acknowledges it.
             self._happen(_Event.RECONCILED)
             if self._owned_reported == self._owned_changes:
                 self._happen(_Event.ACKNOWLEDGED)
-            else:
-                self._beat()
 
     def _change(self, change: AssignmentChange) -> None:
         self._is_changing = True
@@ -378,10 +377,13 @@ class ConsumerGroupMembership(GroupMembership):
         ConsumerGroupHeartbeat 0 has no field for it, and RE2, in which brokers match, lacks some of what
         Python's expressions have.
         """
-        is_refused = isinstance(error, ErrorResponse) and error.code is ErrorCode.INVALID_REGULAR_EXPRESSION
         if self._is_matched_here or self._subscribed.pattern is None:
             return False
-        self._is_matched_here = is_refused or isinstance(error, UnsendableRequest)
+        is_refused = isinstance(error, ErrorResponse) and error.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+        is_unknown = isinstance(error, UnsendableRequest)
+        self._is_matched_here = is_refused or is_unknown
+        if is_unknown:
+            self._has_sent_pattern = False
         if self._is_matched_here:
             self._match()
         return self._is_matched_here

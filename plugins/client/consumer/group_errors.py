@@ -49,7 +49,6 @@ REACTIONS: Final = {
     GroupRequest.CONSUMER_HEARTBEAT: {**_GONE, ErrorCode.FENCED_MEMBER_EPOCH: GroupReaction.REJOIN},
     GroupRequest.COMMIT: {
         **_GONE,
-        ErrorCode.REBALANCE_IN_PROGRESS: GroupReaction.REBALANCE,
         # Another process has the member's instance id: this one has to stop.
         ErrorCode.FENCED_INSTANCE_ID: GroupReaction.RAISE,
     },

@@ -7,7 +7,7 @@ The membership finds out what changes about the assignment; the user's side appl
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tidelog.plugins.client.consumer.classic_membership import ClassicGroupMembership
 from tidelog.plugins.client.consumer.consumer_membership import ConsumerGroupMembership
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.steps import Steps
 
 T = TypeVar("T")
+
+_BETWEEN: Final = (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 class GroupSubscription:
@@ -102,20 +104,21 @@ class GroupSubscription:
         return GroupMetadata(self._settings.group_id)
 
     def as_member(self, request: Callable[[GroupMetadata], Steps[T]]) -> Steps[T]:
-        """Return the operation that makes a request as the member, again if its epoch was an older one.
+        """Return the operation that makes a request as the member, for a caller who waits for it.
 
-        The coordinator raises the epoch of a member while the answer that brings it is on its way. The
-        request is not made again as another member than before, whose partitions are others.
+        It is made again while the member is between two epochs or generations: the coordinator raises the
+        epoch of a member while the answer that brings it is on its way (STALE_MEMBER_EPOCH), and accepts no
+        commit until the assignment is there (REBALANCE_IN_PROGRESS). But not once the membership was lost.
         """
         membership = self.membership
-        joins = 0 if membership is None else membership.joins
+        losses = 0 if membership is None else membership.losses
 
-        def is_stale(error: ClientError) -> bool:
-            is_old = isinstance(error, ErrorResponse) and error.code is ErrorCode.STALE_MEMBER_EPOCH
-            is_same = membership is not None and membership.joins == joins
-            return is_old and is_same and self.membership is membership
+        def is_between(error: ClientError) -> bool:
+            if membership is None or self.membership is not membership or membership.losses != losses:
+                return False
+            return isinstance(error, ErrorResponse) and error.code in _BETWEEN
 
-        return retrying(self._engine.session, lambda: request(self.metadata()), may_retry=is_stale)
+        return retrying(self._engine.session, lambda: request(self.metadata()), may_retry=is_between)
 
     @property
     def needs_poll(self) -> bool:

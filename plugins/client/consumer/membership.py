@@ -53,6 +53,7 @@ class GroupMembership:
         changes: what it has to apply, in order
         listener: what it calls then
         joins: number of the present join, or of the present membership in the consumer protocol
+        losses: how often the membership was lost: then the partitions were, too
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class GroupMembership:
         self.listener: RebalanceListener | None = None
         self.failure: ClientError | None = None
         self.joins: int = 0
+        self.losses: int = 0
         self._engine = engine
         self._settings = settings
         self._group = group
@@ -185,6 +187,7 @@ class GroupMembership:
         self._end_task()
         self.changes.clear()
         self.joins += 1
+        self.losses += 1
         if self.owned:
             self.changes.append(AssignmentChange("lost", frozenset(self.owned), self.joins))
         self._changed()

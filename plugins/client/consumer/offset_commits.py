@@ -1,6 +1,7 @@
 """Commits of a consumer: those that the user calls for, and those that it makes by itself.
 
 What fails of the latter is logged, as by the Java client: the group continues where it was committed before.
+A commit whose caller does not wait is not repeated, since it could come after a later one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.kernel.rate_limit import RateLimit
 from tidelog.plugins.client.consumer import offset_queries
-from tidelog.plugins.client.errors import ClientError
+from tidelog.plugins.client.errors import ClientClosed, ClientError
 from tidelog.plugins.client.operations.group_offsets import commit_offsets
 from tidelog.plugins.client.operations.sending import or_raise
 
@@ -65,7 +66,7 @@ class OffsetCommits:
             return self._positions.offsets(uncommitted_only=False)
 
     def commit(self, offsets: Mapping[TopicPartition, GroupOffset]) -> Steps[None]:
-        """Return the operation that commits offsets.
+        """Return the operation that commits offsets, for a caller who waits for it.
 
         Raises:
             NotAssigned: the consumer has no group.
@@ -73,7 +74,7 @@ class OffsetCommits:
         """
         # Here, since an operation raises nothing before it runs.
         self._group.metadata()
-        return self._commit(offsets)
+        return self._group.as_member(lambda member: self._commit(member, offsets, is_retried=True))
 
     def committed(
         self, partitions: Iterable[TopicPartition]
@@ -99,7 +100,7 @@ class OffsetCommits:
             if on_commit is not None:
                 on_commit(offsets, outcome)
 
-        operation = self.commit(offsets)
+        operation = self._commit(self._group.metadata(), offsets, is_retried=False)
         with self._lock:
             self._engine.spawn(operation, done, timeout_s=self._settings.api_timeout_s)
 
@@ -115,7 +116,7 @@ class OffsetCommits:
     def last_commit(self) -> Steps[None] | None:
         """Return the operation that commits, if that is automatic and anything is not committed."""
         offsets = self._due()
-        return self._logged(offsets) if offsets else None
+        return self._logged(self.commit(offsets)) if offsets else None
 
     def auto_commit(self) -> None:
         """Commit what was returned before, if it is time to."""
@@ -126,9 +127,9 @@ class OffsetCommits:
         offsets = self._due()
         if offsets:
             self._is_committing = True
-            self._engine.spawn(
-                self._logged(offsets), self._auto_committed, timeout_s=self._settings.api_timeout_s
-            )
+            commit = self._commit(self._group.metadata(), offsets, is_retried=False)
+            timeout_s = self._settings.api_timeout_s
+            self._engine.spawn(self._logged(commit), self._auto_committed, timeout_s=timeout_s)
 
     def _due(self) -> dict[TopicPartition, GroupOffset]:
         is_automatic = self._settings.enable_auto_commit and self._settings.group_id is not None
@@ -137,9 +138,11 @@ class OffsetCommits:
     def _auto_committed(self, _outcome: ClientError | None) -> None:
         self._is_committing = False
 
-    def _logged(self, offsets: Mapping[TopicPartition, GroupOffset]) -> Steps[None]:
+    def _logged(self, commit: Steps[None]) -> Steps[None]:
         try:
-            yield from self.commit(offsets)
+            yield from commit
+        except ClientClosed:
+            return
         except ClientError as error:
             suppressed = self._log_limit.admit("commit")
             if suppressed is not None:
@@ -148,18 +151,17 @@ class OffsetCommits:
                     "an automatic commit of group %r failed: %s%s", self._settings.group_id, error, more
                 )
 
-    def _commit(self, offsets: Mapping[TopicPartition, GroupOffset]) -> Steps[None]:
-        yield from self._group.as_member(lambda member: self._commit_as(member, offsets))
-        for partition, offset in offsets.items():
-            state = self._positions.get(partition)
-            if state is not None:
-                state.committed = offset.offset
-
-    def _commit_as(self, member: GroupMetadata, offsets: Mapping[TopicPartition, GroupOffset]) -> Steps[None]:
-        membership = self._group.membership
+    def _commit(
+        self, member: GroupMetadata, offsets: Mapping[TopicPartition, GroupOffset], *, is_retried: bool
+    ) -> Steps[None]:
+        membership, session = self._group.membership, self._engine.session
         try:
-            or_raise((yield from commit_offsets(self._engine.session, member, offsets)))
+            or_raise((yield from commit_offsets(session, member, offsets, is_retried=is_retried)))
         except ClientError as error:
             if membership is not None:
                 membership.commit_failed(member, error)
             raise
+        for partition, offset in offsets.items():
+            state = self._positions.get(partition)
+            if state is not None:
+                state.committed = offset.offset

@@ -76,16 +76,23 @@ class GroupOffset:
 
 
 def commit_offsets(
-    session: Session, group: str | GroupMetadata, offsets: Mapping[TopicPartition, GroupOffset]
+    session: Session,
+    group: str | GroupMetadata,
+    offsets: Mapping[TopicPartition, GroupOffset],
+    *,
+    is_retried: bool = True,
 ) -> Steps[Outcomes[TopicPartition, None]]:
     """Commit offsets of a group, by a member or without; return each partition's outcome, None for success.
 
-    A commit that is sent again has the same effect, so that retriable errors are always retried.
+    A commit that is sent again has the same effect unless another one was made meanwhile: who does not wait
+    for the outcome does without (`is_retried`).
     """
     member = GroupMetadata(group) if isinstance(group, str) else group
     key = CoordinatorKey.group(member.group_id)
 
     def attempt(pending: list[TopicPartition]) -> Steps[Outcomes[TopicPartition, None]]:
+        if not pending:
+            return {}
         request = _commit_request(member, {partition: offsets[partition] for partition in pending})
         try:
             answer: OffsetCommitResponse = yield from ask_coordinator_once(
@@ -99,7 +106,7 @@ def commit_offsets(
                 forget_if_moved(session, key, outcome)
         return outcomes
 
-    return (yield from retry_each(session, offsets, attempt, lambda error: error.retriable))
+    return (yield from retry_each(session, offsets, attempt, lambda error: is_retried and error.retriable))
 
 
 def committed_offsets(
