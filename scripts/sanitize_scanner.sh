@@ -12,7 +12,7 @@ inputs="${2:+$(realpath "$2")}"
 python="$PWD/.venv/bin/python"
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
-cp -r kernel plugins src setup.py pyproject.toml README.md LICENSE "$folder"
+cp -r kernel plugins testing src setup.py pyproject.toml README.md LICENSE "$folder"
 find "$folder" -name '*.so' -delete
 ln -s "$PWD/tests" "$folder/tests"
 # mypyc itself shifts a bit into the sign.

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import tidelog.kernel
 import tidelog.plugins
+import tidelog.testing
 
-PACKAGES = [Path(package.__path__[0]) for package in (tidelog.kernel, tidelog.plugins)]
+PACKAGES = [Path(package.__path__[0]) for package in (tidelog.kernel, tidelog.plugins, tidelog.testing)]
 
 
 def test_no_two_public_classes_have_the_same_name() -> None:

@@ -25,7 +25,7 @@ from tidelog import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
-SOURCES = ("kernel", "plugins")
+SOURCES = ("kernel", "plugins", "testing")
 # Where Spark looks for a data source: among the packages with a name like this one.
 DISCOVERY = Path("plugins/spark_sink/discovery")
 
@@ -38,6 +38,7 @@ HEAVY = {"pandas", "py4j", "pyarrow", "pyspark"}
 # Modules that run beside optional parts, and the optional parts they may import.
 OPTIONAL_IMPORTS = {
     "kernel/testing": {"hypothesis", "pytest", "pytest-trio"},
+    "testing/pytest_plugin.py": {"pytest"},
     "plugins/client/consumer/arrow_tables.py": {"pyarrow"},
     "plugins/spark_sink": {"pyarrow", "pyspark"},
     "plugins/zookeeper": {"kazoo"},

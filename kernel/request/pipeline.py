@@ -104,8 +104,13 @@ class StagedHandler(Generic[C_contra]):
 
     def _finish(self, request: Request, response: object, started: float) -> object:
         seconds, throttle_s = self._clock() - started, 0.0
-        for stage in self._stages:
-            wanted_s = stage.after(request, response, seconds)
+        for number, stage in enumerate(self._stages):
+            try:
+                wanted_s = stage.after(request, response, seconds)
+            except BaseException as error:
+                for following in self._stages[number + 1 :]:
+                    following.failed(request, error, seconds)
+                raise
             if wanted_s > throttle_s:
                 throttle_s = wanted_s
                 if response is not None:

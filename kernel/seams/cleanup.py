@@ -12,8 +12,8 @@ transactions, offsets) is the log cleaner's business: a filter sees the records 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 import attrs
 
@@ -258,9 +258,29 @@ class CleanupStatistics:
     """What the policy's filters counted; see `RecordFilter.counts`."""
 
 
+class RewriteOutcome(NamedTuple):
+    """The logs that were rewritten as far as their policy wanted, and those that could not be."""
+
+    done: Sequence[TopicPartition]
+    failed: Sequence[TopicPartition]
+
+
 class LogCleaner(Protocol):
     """What carries out the cleanup policies of a broker; see `BrokerContext.register_log_cleaner`."""
 
     def statistics(self) -> Mapping[str, CleanupStatistics]:
         """Return what it has done since the start, by the name of the policy."""
+        ...
+
+    async def clean_now(self) -> None:
+        """Let each policy look at each log at once, and do what it wants."""
+        ...
+
+    async def rewrite_now(
+        self, topics: Collection[str], observe: Callable[[TopicPartition, int, int], None] | None = None
+    ) -> RewriteOutcome:
+        """Rewrite the logs of topics, or of all, however little there is to rewrite, and delete nothing.
+
+        `observe(log, bytes read, all bytes)` receives the progress.
+        """
         ...

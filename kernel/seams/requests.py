@@ -144,7 +144,8 @@ class RequestStage(Protocol):
         """Note that a request has no outcome, called instead of `after`.
 
         Another error than a refusal was raised before the response was there, which ends the connection, or
-        the request was given up (`trio.Cancelled`), as a fetch is whose client has left.
+        the request was given up (`trio.Cancelled`), as a fetch is whose client has left. The
+        same when `after` of an earlier stage raises: the client does not get the response.
         """
         return
 

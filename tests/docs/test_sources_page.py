@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "sources.md"
-CITING = ("kernel", "plugins", "tests", "benchmarks", "docs")
+CITING = ("kernel", "plugins", "testing", "tests", "benchmarks", "docs")
 KIP = re.compile(r"KIP-\d+")
 
 

@@ -34,7 +34,7 @@ UNCLEAR_NAMES = re.compile(r"(?<![A-Za-z])(?:scene|crew|toy)|Scene|Crew|Toy")
 
 def files() -> list[Path]:
     """The code of kernel and plugins, and the pages."""
-    code = (path for folder in ("kernel", "plugins") for path in (ROOT / folder).rglob("*.py"))
+    code = (path for folder in ("kernel", "plugins", "testing") for path in (ROOT / folder).rglob("*.py"))
     pages = (path for path in (ROOT / "docs").glob("*.md") if path.name != "interop.md")
     return [*code, *pages, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 

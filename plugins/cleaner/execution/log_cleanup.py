@@ -12,11 +12,11 @@ import trio
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import Config
 from tidelog.kernel.config import keys as kernel_keys
-from tidelog.kernel.seams.cleanup import CleanupPolicy, CleanupStatistics
+from tidelog.kernel.seams.cleanup import CleanupPolicy, CleanupStatistics, RewriteOutcome
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.tasks import BackgroundTask, LifespanTask, PeriodicTask
 from tidelog.plugins.cleaner import keys
-from tidelog.plugins.cleaner.execution.policy_execution import PolicyExecution, RewriteOutcome
+from tidelog.plugins.cleaner.execution.policy_execution import PolicyExecution
 from tidelog.plugins.cleaner.execution.workers import Workers
 
 if TYPE_CHECKING:
@@ -64,11 +64,16 @@ class LogCleanup:
             if interval()
         ]
 
-    async def rewrite_now(self, topics: Collection[str], observe: Observe) -> RewriteOutcome:
+    async def clean_now(self) -> None:
+        """Let each policy look at each log at once, and do what it wants."""
+        for execution in self._executions.values():
+            await execution.run()
+
+    async def rewrite_now(self, topics: Collection[str], observe: Observe | None = None) -> RewriteOutcome:
         """Rewrite all logs whose policies do so, however little there is to rewrite, and delete nothing.
 
         `topics` are the names of those to look at, none for all. `observe(log, bytes read, all bytes)`
-        receives the progress. The caller makes sure that no other operation runs on the logs.
+        receives the progress. A log that is in the hands of another policy is passed over.
         """
         done: list[TopicPartition] = []
         failed: list[TopicPartition] = []

@@ -13,7 +13,7 @@ from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import TopicConfig, keys
 from tidelog.kernel.errors import BrokerError, TidelogError
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.seams.cleanup import CleanupPolicy, CleanupStatistics, Plan, Rewrite
+from tidelog.kernel.seams.cleanup import CleanupPolicy, CleanupStatistics, Plan, Rewrite, RewriteOutcome
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.cleaner.errors import LogCorrupt, RewriteAborted, RewriteFailed, WorkerDied
 from tidelog.plugins.cleaner.execution.log_state import LogState
@@ -29,13 +29,6 @@ _log = logging.getLogger(__name__)
 
 PLANS_AT_ONCE: Final = 64
 """Logs whose plans are made by one call of a thread, and that no other policy works on meanwhile."""
-
-
-class RewriteOutcome(NamedTuple):
-    """The logs that were rewritten as far as their policy wanted, and those that could not be."""
-
-    done: Sequence[TopicPartition]
-    failed: Sequence[TopicPartition]
 
 
 class _Wanted(NamedTuple):
@@ -204,7 +197,7 @@ class PolicyExecution:
         self,
         topics: Collection[str],
         overrides: Mapping[str, object],
-        observe: Observe,
+        observe: Observe | None = None,
         *,
         with_active_segments: bool = False,
     ) -> RewriteOutcome:

@@ -148,6 +148,17 @@ def test_an_error_that_is_none_of_the_brokers_is_raised(calls: list[str]) -> Non
     assert calls == ["one failed ZeroDivisionError 1.0", "two failed ZeroDivisionError 1.0"]
 
 
+def test_an_error_after_the_handler_is_told_to_the_stages_that_follow(calls: list[str]) -> None:
+    class Broken(Stage):
+        def after(self, request: Request, response: object | None, seconds: float) -> float:
+            raise ZeroDivisionError
+
+    stages = Stage("one", calls), Broken("two", calls), Stage("three", calls)
+    with pytest.raises(ZeroDivisionError):
+        handler(calls, *stages)("me", "x")
+    assert calls[-2:] == ["one after X 1.0", "three failed ZeroDivisionError 1.0"]
+
+
 async def test_stages_are_told_of_a_handler_that_fails_or_is_given_up(calls: list[str]) -> None:
     async def fail(context: str, message: str) -> str:
         await trio.lowlevel.checkpoint()

@@ -1,0 +1,19 @@
+"""Hooks by which `tidelog` has the command `test-broker`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tidelog.kernel.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    import click
+
+
+@hookimpl
+def tidelog_commands() -> Iterable[click.Command]:
+    """Return the command `test-broker`."""
+    from tidelog.testing.command import test_broker
+
+    return [test_broker]

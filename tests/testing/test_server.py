@@ -1,0 +1,201 @@
+"""A Kafka for the tests of an application, as such tests use it: with real clients."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer as ConfluentConsumer
+from confluent_kafka import Producer as ConfluentProducer
+
+from tests.deadlines import DEADLINE_S
+from tidelog.client import Producer, TopicPartition, errors
+from tidelog.kernel.errors import ConfigError
+from tidelog.testing import KafkaServer
+
+DAY_MS = 24 * 3600 * 1000
+
+
+def consumed(kafka: KafkaServer, topic: str, count: int, **options: Any) -> list[bytes | None]:
+    consumer = ConfluentConsumer(kafka.config_for("confluent", auto_offset_reset="earliest", **options))
+    try:
+        consumer.subscribe([topic])
+        found = consumer.consume(count, timeout=DEADLINE_S)
+        consumer.commit(asynchronous=False)
+        return [each.value() for each in found]
+    finally:
+        consumer.close()
+
+
+def members(kafka: KafkaServer, group: str) -> set[str]:
+    found = kafka.groups().get(group)
+    return set() if found is None else {each.member_id for each in found.members}
+
+
+def test_server_serves_real_clients_and_shows_what_they_have_done() -> None:
+    with KafkaServer(topics={"orders": 3}) as kafka:
+        producer = ConfluentProducer(kafka.config_for("confluent", client_id="shop"))
+        for number in range(5):
+            producer.produce("orders", b"%d" % number, key=b"one")
+        assert producer.flush(DEADLINE_S) == 0
+        found = kafka.wait_for_records("orders", 5)
+        assert [record.value for record in found] == [b"0", b"1", b"2", b"3", b"4"]
+        assert consumed(kafka, "orders", 2, group_id="kitchen") == [b"0", b"1"]
+        assert kafka.lag("kitchen") == kafka.lag("kitchen", "orders") == 3
+        assert kafka.lag("kitchen", "other") == 0
+        assert list(kafka.groups()) == ["kitchen"]
+        (partition,) = {record.partition for record in found}
+        assert kafka.committed("kitchen")[TopicPartition("orders", partition)] == 2
+        assert kafka.topics() == ["orders"]
+        assert {each.client_id for each in kafka.requests("Produce")} == {"shop"}
+
+
+def test_records_are_those_of_one_partition_or_of_committed_transactions_if_asked() -> None:
+    with KafkaServer(topics={"orders": 2}) as kafka:
+        kafka.produce("orders", "a", "key", partition=1, headers=[("h", b"1")])
+        kafka.produce("orders", None, partition=0)
+        with Producer(kafka.bootstrap, transactional_id="till") as producer:
+            producer.begin_transaction()
+            producer.send_and_wait("orders", b"never", partition=0)
+            producer.abort_transaction()
+        assert [record.value for record in kafka.records("orders", partition=1)] == [b"a"]
+        assert [record.value for record in kafka.records("orders")] == [None, b"never", b"a"]
+        assert [r.value for r in kafka.records("orders", isolation_level="read_committed")] == [None, b"a"]
+        with pytest.raises(TimeoutError, match=r"waited 0 s for 4 records in 'orders': there are 3"):
+            kafka.wait_for_records("orders", 4, timeout=0)
+
+
+def test_clock_lets_records_expire_and_stamps_what_is_appended() -> None:
+    with KafkaServer() as kafka:
+        kafka.create_topic("orders")
+        kafka.create_topic("stamped", config={"message.timestamp.type": "LogAppendTime"})
+        kafka.produce("orders", "old")
+        kafka.clock.advance(days=6)
+        kafka.expire_now()
+        assert len(kafka.records("orders")) == 1
+        kafka.produce("orders", "new")
+        kafka.clock.advance(days=1, hours=1)
+        before = kafka.clock.now_ms
+        kafka.produce("stamped", "x", timestamp_ms=1)
+        assert before <= kafka.records("stamped")[0].timestamp_ms <= kafka.clock.now_ms
+        # The segment has a record that is younger: it begins a new one by age, as in Kafka.
+        kafka.clock.advance(days=7)
+        kafka.expire_now()
+        assert kafka.records("orders") == []
+        with pytest.raises(ValueError, match="does not go back"):
+            kafka.clock.advance(seconds=-1)
+
+
+def test_clock_lets_a_transaction_and_a_member_of_a_group_time_out() -> None:
+    with KafkaServer(topics=["orders"]) as kafka:
+        with Producer(kafka.bootstrap, transactional_id="till", transaction_timeout_ms=60_000) as producer:
+            producer.begin_transaction()
+            producer.send_and_wait("orders", b"never")
+            kafka.clock.advance(minutes=2)
+            kafka.wait_until(lambda: any(each.api == "Produce" for each in kafka.requests()))
+            # An abort marker follows the record.
+            end = TopicPartition("orders", 0)
+            kafka.wait_until(lambda: kafka.admin.list_offsets([end])[end].offset == 2, "the abort")
+            with pytest.raises(errors.ClientError):
+                producer.commit_transaction()
+        consumer = ConfluentConsumer(
+            kafka.config_for("confluent", group_id="kitchen", session_timeout_ms=6000)
+        )
+        try:
+            consumer.subscribe(["orders"])
+            kafka.wait_until(lambda: consumer.poll(0.01) or members(kafka, "kitchen"), "a member")
+            (member,) = members(kafka, "kitchen")
+            kafka.clock.advance(minutes=1)
+            kafka.wait_until(lambda: member not in members(kafka, "kitchen"), "the member's expiry")
+        finally:
+            consumer.close()
+
+
+@pytest.mark.parametrize("folder", [None, "data"])
+def test_compact_now_leaves_the_last_value_of_each_key(tmp_path: Path, folder: str | None) -> None:
+    with KafkaServer(directory=folder and tmp_path / folder) as kafka:
+        kafka.create_topic("prices", config={"cleanup.policy": "compact"})
+        for value in ("1", "2", "3"):
+            kafka.produce("prices", value, "tea")
+        kafka.produce("prices", "5", "cake")
+        kafka.compact_now("prices")
+        assert [(r.key, r.value) for r in kafka.records("prices")] == [(b"tea", b"3"), (b"cake", b"5")]
+
+
+def test_paused_server_answers_when_it_is_resumed() -> None:
+    with KafkaServer(topics=["orders"]) as kafka, Producer(kafka.bootstrap) as producer:
+        producer.send_and_wait("orders", b"before")
+        kafka.pause()
+        delivery = producer.send("orders", b"meanwhile")
+        kafka.wait_until(lambda: kafka.faults.held, "a request that waits")
+        assert not delivery.done()
+        # The server's own questions are answered.
+        assert [record.value for record in kafka.records("orders")] == [b"before"]
+        kafka.resume()
+        assert delivery.result(DEADLINE_S).offset == 1
+
+
+def test_restarted_and_killed_servers_have_their_records_and_their_address(tmp_path: Path) -> None:
+    with KafkaServer(directory=tmp_path / "data", topics=["orders"]) as kafka:
+        address = kafka.bootstrap
+        kafka.produce("orders", "first")
+        kafka.restart()
+        kafka.produce("orders", "second")
+        assert not list(tmp_path.rglob(".kafka_cleanshutdown"))
+        kafka.kill()
+        assert not kafka.is_running
+        assert not list(tmp_path.rglob(".kafka_cleanshutdown")), "it was not stopped"
+        kafka.start()
+        assert kafka.bootstrap == address
+        assert [record.value for record in kafka.records("orders")] == [b"first", b"second"]
+        kafka.stop()
+        assert list(tmp_path.rglob(".kafka_cleanshutdown")), "it was stopped"
+
+
+def test_wrong_use_of_a_server_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"num\.partitons"):
+        KafkaServer({"num.partitons": 3}).start()
+    kafka = KafkaServer()
+    with pytest.raises(RuntimeError, match="does not run"):
+        _ = kafka.bootstrap
+    with kafka:
+        with pytest.raises(RuntimeError, match="runs already"):
+            kafka.start()
+        with pytest.raises(RuntimeError, match=r"to restart a server it needs a directory"):
+            kafka.restart()
+        with pytest.raises(RuntimeError, match=r"to kill a server it needs a directory"):
+            kafka.kill()
+        with pytest.raises(ValueError, match="there is no client 'kcat'"):
+            kafka.config_for("kcat")
+        assert kafka.config_for("java", auto_offset_reset="latest") == {
+            "bootstrap.servers": kafka.bootstrap,
+            "auto.offset.reset": "latest",
+        }
+        assert kafka.config_for("aiokafka", group_id="g") == {
+            "bootstrap_servers": kafka.bootstrap,
+            "group_id": "g",
+        }
+    kafka.stop()
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_stopped_servers_leave_neither_threads_nor_files_open() -> None:
+    def use() -> None:
+        with KafkaServer(topics=["orders"]) as kafka:
+            kafka.produce("orders", "x")
+            assert len(kafka.records("orders")) == 1
+
+    # The first one imports, and threads of workers stay for a second.
+    use()
+    threads, files = threading.active_count(), open_files()
+    for _ in range(10):
+        use()
+    kept = [each.name for each in threading.enumerate() if each.name.startswith("tidelog")]
+    assert not [name for name in kept if "kafka-server" in name or "client" in name]
+    assert threading.active_count() <= threads + 2
+    assert open_files() <= files
