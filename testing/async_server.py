@@ -120,5 +120,6 @@ class AsyncKafkaServer:
     groups = _awaited(KafkaServer.groups)
     committed = _awaited(KafkaServer.committed)
     lag = _awaited(KafkaServer.lag)
+    fence = _awaited(KafkaServer.fence)
     expire_now = _awaited(KafkaServer.expire_now)
     compact_now = _awaited(KafkaServer.compact_now)

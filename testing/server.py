@@ -318,6 +318,11 @@ class KafkaServer:
         ends = self.admin.list_offsets(list(committed)) if committed else {}
         return sum(max(0, ends[partition].offset - offset) for partition, offset in committed.items())
 
+    def fence(self, transactional_id: str) -> None:
+        """Let a producer with a transactional id be an older one from now on: its next request is refused."""
+        with Producer(self.bootstrap, client_id=OWN_CLIENT_ID, transactional_id=transactional_id) as producer:
+            producer.init_transactions()
+
     def expire_now(self) -> None:
         """Let each cleanup policy look at each log: what retention does not keep any more is deleted."""
         self._running.await_(self._cleaner().clean_now)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import KafkaException
 from confluent_kafka import Producer as ConfluentProducer
 
@@ -216,3 +217,49 @@ def test_confluent_admin_sees_the_error(kafka: KafkaServer) -> None:
     ):
         admin.create_topics([NewTopic("letters", 1)])["letters"].result(DEADLINE_S)
     assert fault.count == 1
+
+
+def test_member_of_a_group_joins_again_after_what_a_fault_says(kafka: KafkaServer) -> None:
+    consumer = ConfluentConsumer(
+        kafka.config_for(
+            "confluent",
+            group_id="kitchen",
+            auto_offset_reset="earliest",
+            heartbeat_interval_ms=50,
+            session_timeout_ms=6000,
+        )
+    )
+    try:
+        consumer.subscribe(["orders"])
+        kafka.wait_until(lambda: consumer.poll(0.01) or consumer.assignment(), "an assignment")
+        kafka.clear_requests()
+        with kafka.faults.heartbeat(error="REBALANCE_IN_PROGRESS", times=1) as fault:
+            kafka.wait_until(lambda: consumer.poll(0.01) or kafka.requests("JoinGroup"), "a join")
+            assert fault.count == 1
+        kafka.wait_until(lambda: consumer.poll(0.01) or consumer.assignment(), "an assignment")
+        with kafka.faults.offset_commit(error="NOT_COORDINATOR", times=1) as fault:
+            kafka.produce("orders", "tea")
+            kafka.wait_until(lambda: consumer.poll(0.01), "the record")
+            consumer.commit()
+            kafka.wait_until(lambda: consumer.poll(0.01) or kafka.committed("kitchen"), "the commit")
+            assert fault.count == 1
+        assert list(kafka.committed("kitchen").values()) == [1]
+    finally:
+        consumer.close()
+
+
+def test_fenced_producer_is_refused_and_a_lost_answer_of_a_commit_is_asked_for_again(
+    kafka: KafkaServer,
+) -> None:
+    with Producer(kafka.bootstrap, transactional_id="till") as producer:
+        with kafka.faults.end_txn(drop="response", times=1) as fault:
+            with producer.transaction():
+                producer.send("orders", b"tea")
+            assert fault.count == 1
+        assert [r.value for r in kafka.records("orders", isolation_level="read_committed")] == [b"tea"]
+        producer.begin_transaction()
+        kafka.fence("till")
+        delivery = producer.send("orders", b"cake")
+        with pytest.raises(errors.FencedProducer):
+            producer.commit_transaction()
+        assert delivery.exception() is not None
