@@ -37,6 +37,7 @@ from tidelog.kernel.metadata import ImageFollower, MetadataDelta, MetadataImage
 from tidelog.kernel.metadata.publisher import MetadataPublisher
 from tidelog.kernel.network import Server
 from tidelog.kernel.network.server import PeerWarnings
+from tidelog.kernel.network.transport import PLAINTEXT, PlainListeners
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.replica import ReplicaManager
 from tidelog.kernel.seams.authorizer import AuthorizerContext
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.requests import RequestStage
     from tidelog.kernel.seams.tasks import BackgroundTask
+    from tidelog.kernel.seams.transport import TransportBackend
 
 _log = logging.getLogger(__name__)
 
@@ -181,7 +183,14 @@ class Broker:
             backend = plugins.group_coordinator(config[keys.COORDINATOR])
             self.coordinator = self._coordinator = backend.create(self)
         codecs = {each.name: plugins.wire_codec(each.codec) for each in config.served_listeners()}
-        self.server = Server(self, codecs)
+        transports = {
+            each.name: self._transport(each.security_protocol) for each in config.served_listeners()
+        }
+        self.server = Server(self, codecs, transports)
+        config.dynamic_checks.append(self.server.check)
+
+    def _transport(self, protocol: str) -> TransportBackend:
+        return PlainListeners() if protocol == PLAINTEXT else self.plugins.transport(protocol)
 
     def _create_publisher(self) -> None:
         """Create what follows the image beside the parts that are there, and what has all of them follow."""
@@ -403,7 +412,7 @@ class Broker:
         # bound ports.
         bound = self.server.bind()
         self.listeners = {name: format_address(host, port) for name, (host, port) in bound.items()}
-        _warn_of_open_listeners(bound)
+        _warn_of_open_listeners(self.config, bound)
         advertised = advertised_addresses(self.config, bound)
         self.cluster.advertise(advertised)
         await self.metadata.register_broker(BrokerRegistration(advertised, self.config[keys.BROKER_RACK]))
@@ -427,12 +436,13 @@ class Broker:
             _log.warning("%d connections were still busy when they were ended", self.server.connection_count)
 
 
-def _warn_of_open_listeners(bound: Mapping[str, tuple[str, int]]) -> None:
+def _warn_of_open_listeners(config: Config, bound: Mapping[str, tuple[str, int]]) -> None:
     """Log one warning if anyone who reaches this machine can use the broker."""
+    protocols = {listener.name: listener.security_protocol for listener in config.served_listeners()}
     open_to_others = [
         f"{name}://{format_address(host, port)}"
         for name, (host, port) in bound.items()
-        if not ipaddress.ip_address(host.partition("%")[0]).is_loopback
+        if protocols[name] == PLAINTEXT and not ipaddress.ip_address(host.partition("%")[0]).is_loopback
     ]
     if open_to_others:
         _log.warning(

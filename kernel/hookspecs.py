@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.sinks import SinkKind
     from tidelog.kernel.seams.storage import StorageBackend
     from tidelog.kernel.seams.tasks import BackgroundTask
+    from tidelog.kernel.seams.transport import TransportBackend
     from tidelog.kernel.seams.wire import WireCodec
 
 PROJECT = "tidelog"
@@ -83,6 +84,11 @@ def tidelog_compression_codecs() -> Iterable[CompressionCodec]:  # type: ignore[
 @hookspec
 def tidelog_wire_codecs(plugins: PluginHooks) -> Iterable[WireCodec]:  # type: ignore[empty-body]
     """Return wire protocols that a listener can use."""
+
+
+@hookspec
+def tidelog_transports() -> Iterable[TransportBackend]:  # type: ignore[empty-body]
+    """Return transports of connections that `listener.security.protocol.map` can name."""
 
 
 @hookspec

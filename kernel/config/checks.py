@@ -10,8 +10,6 @@ from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.listeners import Listener
 from tidelog.kernel.config.types import T
 
-SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-
 
 def problems(values: Mapping[str, object], invalid: Container[str] = ()) -> list[str]:
     """Return the contradictions between broker keys; each of `values` is valid by itself.
@@ -34,13 +32,11 @@ def _no_listener_for_clients(values: Mapping[str, object]) -> Iterator[str]:
 def _unserved_protocols(values: Mapping[str, object]) -> Iterator[str]:
     for listener in served_listeners(values):
         protocol = security_protocol(values, listener)
-        if protocol not in SECURITY_PROTOCOLS:
+        if protocol.startswith("SASL"):
             yield (
-                f"listener.security.protocol.map: gives the listener {listener.name} the protocol "
-                f"{protocol}, which is none of {', '.join(SECURITY_PROTOCOLS)}."
+                f"listeners: {listener} needs {protocol}, which this broker has no part for; use PLAINTEXT "
+                "or SSL."
             )
-        elif protocol != "PLAINTEXT":
-            yield f"listeners: {listener} needs {protocol}, which this broker has no part for; use PLAINTEXT."
 
 
 def _unknown_advertised_listeners(values: Mapping[str, object]) -> Iterator[str]:
@@ -104,7 +100,9 @@ def served_listeners(values: Mapping[str, object]) -> tuple[Listener, ...]:
 def security_protocol(values: Mapping[str, object], listener: Listener) -> str:
     """Return the name of the security protocol of a listener."""
     protocols = _value(values, keys.LISTENER_SECURITY_PROTOCOL_MAP)
-    return protocols.get(listener.name, listener.name if listener.name in SECURITY_PROTOCOLS else "PLAINTEXT")
+    return protocols.get(
+        listener.name, listener.name if listener.name in keys.SECURITY_PROTOCOLS else "PLAINTEXT"
+    )
 
 
 def _value(values: Mapping[str, object], key: ConfigKey[T]) -> T:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar, cast
 
 from tidelog.kernel.config import checks, keys
 from tidelog.kernel.config.key import ConfigKey
-from tidelog.kernel.config.listener_keys import listener_key, name_for_listener
+from tidelog.kernel.config.listener_keys import PREFIX, name_for_listener
 from tidelog.kernel.config.listeners import ServedListener
 from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.resolve import Resolved, has_effect, refuse, resolve
@@ -36,7 +36,8 @@ class Config:
     Only `set_dynamic` changes it, and only keys that are `dynamic`: the value of any other may be kept.
 
     `warnings` report settings to the user that were accepted but have no effect. `sinks` are the sinks that
-    are configured.
+    are configured. `dynamic_checks` are further checks of a configuration that is to be set while the broker
+    runs, by the parts that use it; they raise ConfigError.
     """
 
     def __init__(self, sources: Sources, known: ConfigKeys) -> None:
@@ -48,6 +49,7 @@ class Config:
         self._sink_names = configured_sinks(sources)
         self._table_names = configured_tables(sources, known.table_keys)
         self.keys = known.with_sinks(self._sink_names).with_tables(self._table_names)
+        self.dynamic_checks: list[Callable[[Config], None]] = []
         self._static_sources = sources
         self._use(sources)
 
@@ -130,9 +132,11 @@ class Config:
         """Check what `set_dynamic` would set.
 
         Raises:
-            ConfigError: as `set_dynamic`.
+            ConfigError: as `set_dynamic`, or one of `dynamic_checks` refuses it.
         """
-        self._check(self._with_dynamic(of_broker, of_cluster))
+        changed = Config(self._with_dynamic(of_broker, of_cluster), self.keys)
+        for check in self.dynamic_checks:
+            check(changed)
 
     def _with_dynamic(self, of_broker: Mapping[str, str], of_cluster: Mapping[str, str]) -> Sources:
         for_all = self._static_sources.over(_layer(of_cluster, OriginKind.DYNAMIC_CLUSTER))
@@ -155,13 +159,18 @@ class Config:
         """Return the value of a broker key, the key's default if it is of one listener and not set."""
         return self._values.get(key.name, key.default)
 
-    def for_listener(self, key: ConfigKey[int], listener: str) -> int:
-        """Return the value that is set for one listener alone; without one, the key's default."""
+    def limit_of_listener(self, key: ConfigKey[int], listener: str) -> int:
+        """Return the limit that is set for one listener alone; without one, the key's default."""
         return cast("int", self._values.get(name_for_listener(key, listener), key.default))
 
-    def listener_keys(self) -> list[ConfigKey[int]]:
+    def of_listener(self, key: ConfigKey[T], listener: str) -> T:
+        """Return the value for one listener: what is set for it, else for all."""
+        return cast("T", self._values.get(name_for_listener(key, listener), self._values[key.name]))
+
+    def listener_keys(self) -> list[ConfigKey[object]]:
         """Return the keys that are set for single listeners."""
-        keys = (listener_key(name) for name in sorted(self._values))
+        names = sorted(name for name in self._values if name.startswith(PREFIX))
+        keys = (self.keys.of_listener(name) for name in names)
         return [key for key in keys if key is not None]
 
     def origin(self, key: ConfigKey[object]) -> Origin:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Generic, NamedTuple, cast
+from typing import Generic, Literal, NamedTuple, cast
 
 import attrs
 
@@ -30,6 +30,8 @@ class ConfigKey(Generic[T_co]):
     names a key of its scope whose value has to be larger.
     `dynamic`: a broker key that may also be set while the broker runs, with `one_broker` not for all brokers.
     `check_change` then gets its value and the new one, and raises ValueError for a change that is refused.
+    `per_listener`: a broker key that `listener.name.NAME.KEY` sets for one listener, stronger than for all;
+    "dynamic" if that may also be set while the broker runs, for one broker.
     `inert` is the reason why a key has no effect here: it is kept and described for tools. `chooses` is the
     seam, as `tidelog plugins` lists it, whose implementation the value names. `required`: a key of a sink or
     table that has to be set. `NAME` as the second part of `name` makes it a key of tables, see `tables`.
@@ -48,6 +50,7 @@ class ConfigKey(Generic[T_co]):
     below: str = ""
     dynamic: bool = False
     one_broker: bool = False
+    per_listener: Literal["", "static", "dynamic"] = ""
     check_change: Callable[[int, int], None] | None = attrs.field(default=None, eq=False, repr=False)
     inert: str = ""
     chooses: str = ""

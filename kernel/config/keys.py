@@ -159,12 +159,17 @@ CONTROLLER_LISTENER_NAMES = ConfigKey(
     documentation="Listeners that Kafka reserves for its controllers. This broker needs none: a listener "
     "of such a name is not opened.",
 )
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""Kafka's; `listener.security.protocol.map` takes those that plugins offer beside them."""
 LISTENER_SECURITY_PROTOCOL_MAP = ConfigKey(
     name="listener.security.protocol.map",
-    type=names_by_listener("NAME:PROTOCOL pairs between commas; a listener that is opened needs PLAINTEXT"),
+    type=names_by_listener(
+        "NAME:PROTOCOL pairs between commas; a listener that is opened needs PLAINTEXT or SSL",
+        *SECURITY_PROTOCOLS,
+    ),
     default={},
-    documentation="Security protocols of the listeners. A name that is missing here and is no protocol's "
-    "name itself is PLAINTEXT, the one protocol that this broker supports.",
+    documentation="Security protocols of the listeners: PLAINTEXT, SSL, or one that a plugin offers. A name "
+    "that is missing here and is no protocol's name itself is PLAINTEXT.",
 )
 LISTENER_CODEC_MAP = ConfigKey(
     name="listener.codec.map",

@@ -1,13 +1,13 @@
-"""Keys of single listeners: `listener.name.LISTENER.KEY`, with the listener's name in lower case (KIP-612).
+"""Keys of single listeners: `listener.name.LISTENER.KEY`, with the listener's name in lower case.
 
 They are no keys of their own in the registry: any listener's are found by their names, and those that are set
-are described with the others. Without a value a listener has no limit but that of the broker.
+are described with the others. Without a value a listener has no limit but that of the broker (KIP-612), and
+of other keys the value that is set for all listeners.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
-from functools import cache
+from collections.abc import Mapping
 from typing import Final
 
 import attrs
@@ -31,24 +31,29 @@ _PER_LISTENER: Final[tuple[ConfigKey[int], ...]] = (
 )
 
 
-def name_for_listener(key: ConfigKey[int], listener: str) -> str:
+_LIMITS: Final = {key.name: key for key in _PER_LISTENER}
+
+
+def name_for_listener(key: ConfigKey[object], listener: str) -> str:
     """Return the name under which `key` is set for one listener."""
     return f"{PREFIX}{listener.lower()}.{key.name}"
 
 
-@cache
-def listener_key(name: str) -> ConfigKey[int] | None:
+def listener_key(name: str, broker_keys: Mapping[str, ConfigKey[object]]) -> ConfigKey[object] | None:
     """Return the key of a listener that has this name, None if there is no such key."""
     listener, _, rest = name.removeprefix(PREFIX).partition(".")
     if not name.startswith(PREFIX) or not listener or listener != listener.lower():
         return None
-    for key in _PER_LISTENER:
-        if rest == key.name:
-            return attrs.evolve(key, name=name)
-    return None
+    if rest in _LIMITS:
+        return attrs.evolve(_LIMITS[rest], name=name)
+    key = broker_keys.get(rest)
+    if key is None or not key.per_listener:
+        return None
+    is_dynamic = key.per_listener == "dynamic"
+    return attrs.evolve(key, name=name, dynamic=is_dynamic, one_broker=is_dynamic)
 
 
-def nearest_listener_key(name: str, broker_keys: Container[str]) -> str | None:
+def nearest_listener_key(name: str, broker_keys: Mapping[str, ConfigKey[object]]) -> str | None:
     """Return the key of a listener that a misspelt name most likely means, None for any other name.
 
     The name of one of `broker_keys` behind the listener's, or without one, is no mistake in writing: that
@@ -56,10 +61,10 @@ def nearest_listener_key(name: str, broker_keys: Container[str]) -> str | None:
     """
     after_prefix = name.removeprefix(PREFIX)
     listener, _, rest = after_prefix.partition(".")
-    limits = [key.name for key in _PER_LISTENER]
+    of_listeners = [*_LIMITS, *(key.name for key in broker_keys.values() if key.per_listener)]
     if not name.startswith(PREFIX) or not listener or after_prefix in broker_keys:
         return None
-    if rest in broker_keys and rest not in limits:
+    if rest in broker_keys and rest not in of_listeners:
         return None
-    near = nearest_name(rest, limits)
+    near = nearest_name(rest, of_listeners)
     return f"{PREFIX}{listener.lower()}.{near}" if near else None

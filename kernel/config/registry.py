@@ -16,12 +16,21 @@ from tidelog.kernel.config.keys import (
     KAFKA_CLEANUP_POLICIES,
     KAFKA_COMPRESSION_TYPES,
     KERNEL_KEYS,
+    LISTENER_SECURITY_PROTOCOL_MAP,
     LOG_CLEANUP_POLICY,
+    SECURITY_PROTOCOLS,
 )
 from tidelog.kernel.config.listener_keys import listener_key, nearest_listener_key
 from tidelog.kernel.config.sinks import COMMON_SINK_KEYS, SinkName
 from tidelog.kernel.config.tables import TableName, section_of
-from tidelog.kernel.config.types import Scope, ValueType, choice, comma_list, nearest_name
+from tidelog.kernel.config.types import (
+    Scope,
+    ValueType,
+    choice,
+    comma_list,
+    names_by_listener,
+    nearest_name,
+)
 from tidelog.kernel.config.unsupported import Judgement, UnsupportedKey, UnsupportedKeys
 from tidelog.kernel.errors import PluginError
 
@@ -40,11 +49,13 @@ class ConfigKeys:
         cleanup_policies: Iterable[str] = (),
         compression_codecs: Iterable[str] = (),
         sink_kinds: Mapping[str, Sequence[ConfigKey[object]]] | None = None,
+        security_protocols: Iterable[str] = (),
     ) -> None:
         """Take the kernel's keys, `added` ones, those that nothing here reads, and those of kinds of sinks.
 
         `cleanup.policy` and `log.cleanup.policy` take the names `cleanup_policies` beside Apache Kafka's,
-        `compression.type` the names `compression_codecs`.
+        `compression.type` the names `compression_codecs`, and `listener.security.protocol.map` the names
+        `security_protocols`.
 
         Raises:
             PluginError: two different keys claim one name.
@@ -64,6 +75,10 @@ class ConfigKeys:
             id(LOG_CLEANUP_POLICY): policies,
             id(BROKER_COMPRESSION_TYPE): codecs,
             id(COMPRESSION_TYPE): codecs,
+            id(LISTENER_SECURITY_PROTOCOL_MAP): names_by_listener(
+                LISTENER_SECURITY_PROTOCOL_MAP.type.allowed,
+                *dict.fromkeys((*SECURITY_PROTOCOLS, *security_protocols)),
+            ),
         }
         for key in (*KERNEL_KEYS, *added):
             known = named.get(id(key))
@@ -117,7 +132,11 @@ class ConfigKeys:
 
     def find(self, name: str, scope: Scope) -> ConfigKey[object] | None:
         """Return the key of that name or alias, also one of a single listener."""
-        return self._by_scope[scope].get(name) or (listener_key(name) if scope == "broker" else None)
+        return self._by_scope[scope].get(name) or (self.of_listener(name) if scope == "broker" else None)
+
+    def of_listener(self, name: str) -> ConfigKey[object] | None:
+        """Return the key of a single listener that has this name."""
+        return listener_key(name, self._by_scope["broker"])
 
     def find_variable(self, variable: str) -> tuple[ConfigKey[object], str] | None:
         """Return the broker key that an environment variable sets, and by which of its names."""

@@ -9,7 +9,6 @@ import attrs
 
 from tidelog.kernel.config import checks
 from tidelog.kernel.config.key import ENVIRONMENT_PREFIX, ConfigKey, environment_variable
-from tidelog.kernel.config.listener_keys import listener_key
 from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.sinks import is_sink_setting, unknown_setting
 from tidelog.kernel.config.sources import DEFAULT_ORIGIN, Layer, Origin, OriginKind, Setting, Sources
@@ -128,7 +127,7 @@ def _find_key(setting: Setting, keys: ConfigKeys) -> tuple[ConfigKey[object] | N
     if found is not None:
         return found
     name = setting.name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
-    return listener_key(name), name
+    return keys.of_listener(name), name
 
 
 def _take_unknown(setting: Setting, name: str, keys: ConfigKeys, found: _Findings) -> None:

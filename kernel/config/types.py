@@ -309,9 +309,22 @@ def _format_limits(limits: dict[str, int]) -> str:
     )
 
 
-def names_by_listener(allowed: str) -> ValueType[dict[str, str]]:
-    """Return the type of `LISTENER:name,LISTENER:name`, with `allowed` in words; listeners are upper case."""
-    return ValueType("string", allowed, _parse_names, _format_names)
+def names_by_listener(allowed: str, *names: str) -> ValueType[dict[str, str]]:
+    """Return the type of `LISTENER:name,LISTENER:name`, with `allowed` in words; listeners are upper case.
+
+    With `names` only those, which are security protocols, may be given.
+    """
+
+    def parse(text: str) -> dict[str, str]:
+        found = _parse_names(text)
+        for listener, name in found.items():
+            if names and name not in names:
+                raise ValueError(
+                    f"gives the listener {listener} the protocol {name}, which is none of {', '.join(names)}"
+                )
+        return found
+
+    return ValueType("string", allowed, parse, _format_names)
 
 
 def _parse_names(text: str) -> dict[str, str]:

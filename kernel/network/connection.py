@@ -30,10 +30,10 @@ from tidelog.kernel.loop_monitor import set_holder
 from tidelog.kernel.network.busy_poll import BusyPoll, ClosedLoop, let_others_run
 from tidelog.kernel.network.quiet_clients import QuietClients
 from tidelog.kernel.network.request_memory import MemoryShare
-from tidelog.kernel.network.transport import Transport
 from tidelog.kernel.network.turns import PIECE_BYTES, Turns
 from tidelog.kernel.pace import STEP_SECONDS
 from tidelog.kernel.seams.storage import FileRegion
+from tidelog.kernel.seams.transport import Transport
 from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, StreamedBytes, WireConnection
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Connection:
                         return
                     self._closed_loop.answered(answered, self._wire.records_received)
                     self._note(answered)
-                    if was_quiet and answered == 1:
+                    if was_quiet and answered == 1 and not self._transport.holds_bytes:
                         # A client that is quiet for the most part has sent its request: there is hardly more.
                         await self._quiet_clients.sleep(self._transport, self)
                         self._note(await self._answer_all())
@@ -212,7 +212,8 @@ class Connection:
             return False
         self._note(1)
         self._unfinished = self._wire.next_step()
-        return self._unfinished is None
+        # What the transport holds would not wake anything: the descriptor does not report it.
+        return self._unfinished is None and not self._transport.holds_bytes
 
     def _note(self, answered: int) -> None:
         """Note that so many requests were answered."""

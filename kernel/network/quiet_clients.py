@@ -19,7 +19,7 @@ from typing import Final, Protocol, Self
 import trio
 
 from tidelog.kernel.loop_monitor import set_holder
-from tidelog.kernel.network.transport import Transport
+from tidelog.kernel.seams.transport import Transport
 
 TURN_SECONDS: Final = 0.002
 """Requests are served for so long before other tasks run."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import math
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
 
 import trio
 
 from tidelog.kernel import disk
 from tidelog.kernel.allocator import keep_freed_blocks
-from tidelog.kernel.config import keys
+from tidelog.kernel.config import Config, keys
 from tidelog.kernel.metadata import ImageChange
 from tidelog.kernel.metadata.client_quotas import QuotasByEntity
 from tidelog.kernel.network.busy_poll import BusyPoll, Processors
@@ -23,9 +23,9 @@ from tidelog.kernel.network.listener import BoundListener
 from tidelog.kernel.network.memory import KEPT_BYTES, MemoryReturn, memory_bytes
 from tidelog.kernel.network.quiet_clients import QuietClients
 from tidelog.kernel.network.request_memory import RequestMemory
-from tidelog.kernel.network.transport import TRANSPORTS, MakeTransport, Transport
 from tidelog.kernel.network.turns import Turns
 from tidelog.kernel.rate_limit import RateLimit
+from tidelog.kernel.seams.transport import ListenerTransport, Transport, TransportBackend, TransportRefused
 from tidelog.kernel.seams.wire import CountingWireCodec, Peer, WireCodec, WireContext
 
 _log = logging.getLogger(__name__)
@@ -53,11 +53,12 @@ class Server:
         self,
         broker: WireContext,
         codecs: Mapping[str, WireCodec],
-        transports: Mapping[str, MakeTransport] = TRANSPORTS,
+        transports: Mapping[str, TransportBackend],
     ) -> None:
-        """`codecs` has wire protocols by the names of listeners, `transports` by their security protocols."""
+        """`codecs` and `transports` have those of each listener, by its name."""
         config = broker.config
-        self._transports = transports
+        self._backends = transports
+        self._transports: dict[str, ListenerTransport] = {}
         self._broker = broker
         self._codecs = codecs
         idle_ms = config[keys.CONNECTIONS_MAX_IDLE_MS]
@@ -88,28 +89,43 @@ class Server:
         self._listeners: list[BoundListener] = []
 
     async def follow(self, change: ImageChange) -> None:
-        """Apply the limits on connections that a delta sets."""
-        if change.delta.configures_broker(self._broker.config[keys.NODE_ID]):
+        """Apply what a delta sets: limits on connections, and settings of transports."""
+        config = self._broker.config
+        if change.delta.configures_broker(config[keys.NODE_ID]):
             self.use_limits()
+            for transport in self._transports.values():
+                transport.follow(config)
+
+    def check(self, config: Config) -> None:
+        """Check that the listeners can use another configuration.
+
+        Raises:
+            ConfigError: one of them cannot; says which and why.
+        """
+        for transport in self._transports.values():
+            transport.check(config)
 
     def use_limits(self) -> None:
         """Apply the limits on connections that the configuration has now."""
         config = self._broker.config
         names = [listener.name for listener in config.served_listeners()]
-        per_listener = {name: config.for_listener(keys.MAX_CONNECTIONS, name) for name in names}
+        per_listener = {name: config.limit_of_listener(keys.MAX_CONNECTIONS, name) for name in names}
         self._limits.change(config[keys.MAX_CONNECTIONS], config[keys.MAX_CONNECTIONS_PER_IP], per_listener)
         self._most_created = config[keys.MAX_CONNECTION_CREATION_RATE]
         self._most_created_by = {
-            name: config.for_listener(keys.MAX_CONNECTION_CREATION_RATE, name) for name in names
+            name: config.limit_of_listener(keys.MAX_CONNECTION_CREATION_RATE, name) for name in names
         }
 
     def bind(self) -> dict[str, tuple[str, int]]:
         """Bind all listeners: name → (host, port) as bound.
 
         Raises:
-            ConfigError: an address cannot be used.
+            ConfigError: an address cannot be used, or a transport cannot be had.
         """
-        for listener in self._broker.config.served_listeners():
+        config = self._broker.config
+        for listener in config.served_listeners():
+            name = listener.name
+            self._transports[name] = self._backends[name].create(config, name)
             self._listeners.append(BoundListener(listener, self._broker.config))
         return {bound.listener.name: (bound.host, bound.port) for bound in self._listeners}
 
@@ -124,6 +140,7 @@ class Server:
             connections.start_soon(self._quiet_clients.run)
             for bound in self._listeners:
                 connections.start_soon(self._accept, bound, connections)
+                connections.start_soon(self._transports[bound.listener.name].run)
             task_status.started()
 
     async def finish(self) -> None:
@@ -163,12 +180,16 @@ class Server:
             refusal = self._limits.refusal(peer.host)
             if refusal is None:
                 self._limits.opened(peer.host, peer.listener_name)
-                self._serve(make_transport(sock), peer, connections)
+                made = transport.accept(sock, peer)
+                if isinstance(made, Awaitable):
+                    connections.start_soon(self._serve_once_agreed, made, peer, connections, name=TASK_NAME)
+                else:
+                    self._serve(made, peer, connections)
             else:
                 sock.close()
                 self._broker.peer_warnings.warn(peer, "refusing a connection of", refusal)
 
-        name, make_transport = bound.listener.name, self._transports[bound.listener.security_protocol]
+        name, transport = bound.listener.name, self._transports[bound.listener.name]
         try:
             await bound.accept_forever(
                 partial(self._limits.wait_for_room, name), partial(self._creation_pause, name), handle
@@ -216,6 +237,29 @@ class Server:
                     await trio.sleep(seconds)
                 finally:
                     self._held -= 1
+
+    async def _serve_once_agreed(
+        self, made: Awaitable[Transport], peer: Peer, connections: trio.Nursery
+    ) -> None:
+        """Serve a connection whose transport the peer has to agree on first."""
+        try:
+            transport = await made
+        except BaseException as error:
+            self._limits.closed(peer.host, peer.listener_name)
+            if not isinstance(error, Exception):
+                raise
+            self._report_refused(error, peer)
+        else:
+            self._serve(transport, peer._replace(principal=transport.principal), connections)
+
+    def _report_refused(self, error: Exception, peer: Peer) -> None:
+        if isinstance(error, TransportRefused):
+            self._broker.peer_warnings.warn(peer, "closing the connection of", error)
+        elif isinstance(error, OSError):
+            _log.debug("connection of %s ended before it was served: %s", peer, error)
+        else:
+            extra = {"peer": str(peer)}
+            _log.error("the connection of %s failed inside the broker", peer, exc_info=error, extra=extra)
 
     def _serve(self, transport: Transport, peer: Peer, connections: trio.Nursery) -> None:
         memory = self.request_memory.share()

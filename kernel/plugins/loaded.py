@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.sinks import SinkKind
     from tidelog.kernel.seams.storage import StorageBackend
     from tidelog.kernel.seams.tasks import BackgroundTask
+    from tidelog.kernel.seams.transport import TransportBackend
     from tidelog.kernel.seams.wire import WireCodec
 
 NOT_CODECS = (NO_COMPRESSION, COMPRESSION_OF_PRODUCER, UNCOMPRESSED)
@@ -51,6 +52,7 @@ NAMED_SEAMS = {
     "tidelog_cleanup_policies": "cleanup policy",
     "tidelog_compression_codecs": "compression codec",
     "tidelog_wire_codecs": "wire codec",
+    "tidelog_transports": "transport",
     "tidelog_group_coordinators": "coordinator",
     "tidelog_partition_assignors": "partition assignor",
     "tidelog_sinks": "sink",
@@ -97,6 +99,7 @@ class Plugins:
             self.cleanup_policies(),
             self.compression_codecs(),
             kinds,
+            self.transports(),
         )
 
     def unsupported_keys(self) -> tuple[UnsupportedKey, ...]:
@@ -191,6 +194,14 @@ class Plugins:
     def wire_codec(self, name: str) -> WireCodec:
         """Return the wire protocol of that name."""
         return cast("WireCodec", self._pick("wire codec", name, "tidelog_wire_codecs"))
+
+    def transports(self) -> dict[str, TransportBackend]:
+        """Return all transports by their security protocols."""
+        return cast("dict[str, TransportBackend]", self._by_name("transport", "tidelog_transports"))
+
+    def transport(self, security_protocol: str) -> TransportBackend:
+        """Return the transport of that security protocol."""
+        return cast("TransportBackend", self._pick("transport", security_protocol, "tidelog_transports"))
 
     @property
     def has_group_coordinators(self) -> bool:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_check
 import attrs
 
 from tidelog.kernel.seams.broker import BrokerContext
+from tidelog.kernel.seams.requests import ANONYMOUS, Principal
 from tidelog.kernel.seams.storage import Region, Storage
 
 if TYPE_CHECKING:
@@ -55,11 +56,15 @@ class ProtocolViolation(Exception):
 
 
 class Peer(NamedTuple):
-    """The client of a connection: its address, for logs, and the listener that it connected to."""
+    """The client of a connection: its address, for logs, and the listener that it connected to.
+
+    `principal` is who its transport has found it to be, with TLS by its certificate.
+    """
 
     host: str
     port: int
     listener_name: str
+    principal: Principal = ANONYMOUS
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

@@ -220,6 +220,7 @@ class KafkaConnection:
             fetch_session_cache(broker) if fetch_sessions is None else fetch_sessions,
             routes.served,
             telemetry or ClientTelemetry(),
+            peer.principal,
         )
         self._buffer = buffer = ReceiveBuffer(config[keys.SOCKET_REQUEST_MAX_BYTES], memory)
         # The buffer's own methods, which saves a call at each receive.

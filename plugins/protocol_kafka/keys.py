@@ -152,6 +152,11 @@ _WITHOUT_MEANING: dict[str, str] = {
     "log.message.downconversion.enable": "Apache Kafka accepts it but no longer reads it",
     "auto.include.jmx.reporter": "there is no JVM",
     "kafka.*": "it configures the Java classes of Apache Kafka",
+    "ssl.provider": "there is no JVM",
+    "ssl.keymanager.algorithm": "there is no JVM",
+    "ssl.trustmanager.algorithm": "there is no JVM",
+    "ssl.secure.random.implementation": "there is no JVM",
+    "ssl.endpoint.identification.algorithm": "this broker connects to no other one",
     "unstable.*": "every served version is served to all clients",
 }
 
@@ -225,7 +230,7 @@ _WITHOUT_PART: dict[str, _Part] = {
     "config.providers*": _Part("configuration providers", ("",)),
     "create.topic.policy.class.name": _Part("policies in Java"),
     "alter.config.policy.class.name": _Part("policies in Java"),
-    "listener.name.*": _Part("other settings per listener than limits on connections"),
+    "listener.name.*": _Part("this setting for one listener"),
     "metric.reporters": _Part("metrics reporters", ("",)),
     "metrics.*": _Part("metrics"),
     "telemetry.*": _Part("telemetry of the broker itself"),

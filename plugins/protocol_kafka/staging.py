@@ -34,7 +34,7 @@ class KafkaMessageForm:
 
     def describe(self, context: RequestContext, message: Any) -> Request:
         """Return the request as stages get it."""
-        host, port, listener = context.peer
+        host, port, listener, _ = context.peer
         return Request(
             self._requested,
             listener,

@@ -50,7 +50,7 @@ from tidelog.kernel.testing.broker import broker_in_thread, new_broker, running_
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.testing.compression import CompressionCodecConformance
 from tidelog.kernel.testing.indexes import IndexFormatConformance
-from tidelog.plugins.client import BlockingClient, ClientSettings, PluginApi
+from tidelog.plugins.client import BlockingClient, ClientSettings, NewTopic, PluginApi, TrioClient
 from tidelog.plugins.client.errors import UnsupportedByBroker
 from tidelog.plugins.protocol_kafka.messages.api import (
     API_VERSIONS,
@@ -331,6 +331,18 @@ def test_tidelog_wire_codecs(example: Example) -> None:
             assert connection.recv(100) == b"0 topics\n"
             connection.sendall(b"ow?\n")
             assert connection.recv(100) == b"0 topics\n"
+
+
+async def test_tidelog_transports(example: Example) -> None:
+    plugin = example("tidelog_transports")
+    settings = {
+        "plugins": plugin,
+        "listeners": "METERED://127.0.0.1:0",
+        "listener.security.protocol.map": "METERED:METERED",
+    }
+    async with running_broker(settings) as broker, TrioClient(broker.listeners["METERED"]) as client:
+        await client.create_topics([NewTopic("t", partitions=1)])
+        assert sys.modules[plugin].received["127.0.0.1"] > 50
 
 
 async def test_tidelog_group_coordinators(example: Example) -> None:

@@ -75,13 +75,13 @@ def test_advertised_listeners_may_share_a_port_but_need_a_host() -> None:
 
 def test_limits_of_one_listener_are_set_by_its_name_in_lower_case() -> None:
     config = Config.from_mapping({"listener.name.plaintext.max.connections": 7, "max.connections": 9})
-    assert config.for_listener(keys.MAX_CONNECTIONS, "PLAINTEXT") == 7
-    assert config.for_listener(keys.MAX_CONNECTIONS, "OTHER") == keys.MAX_CONNECTIONS.default
+    assert config.limit_of_listener(keys.MAX_CONNECTIONS, "PLAINTEXT") == 7
+    assert config.limit_of_listener(keys.MAX_CONNECTIONS, "OTHER") == keys.MAX_CONNECTIONS.default
     assert [key.name for key in config.listener_keys()] == ["listener.name.plaintext.max.connections"]
     config.set_dynamic({"listener.name.plaintext.max.connections": "5"}, {})
-    assert config.for_listener(keys.MAX_CONNECTIONS, "PLAINTEXT") == 5
+    assert config.limit_of_listener(keys.MAX_CONNECTIONS, "PLAINTEXT") == 5
     config.set_dynamic({}, {})
-    assert config.for_listener(keys.MAX_CONNECTIONS, "PLAINTEXT") == 7
+    assert config.limit_of_listener(keys.MAX_CONNECTIONS, "PLAINTEXT") == 7
 
 
 @for_each(
@@ -108,13 +108,13 @@ def test_other_keys_of_one_listener_are_refused(name: str) -> None:
         ),
         ("listener.name.PLAINTEXT.max.connections", "listener.name.plaintext.max.connections"),
         ("listener.name.plaintext.max.connections.per.ip", None),
-        ("listener.name.plaintext.ssl.keystore.location", None),
+        ("listener.name.plaintext.ssl.keystore.locatoin", "listener.name.plaintext.ssl.keystore.location"),
         ("listener.name..max.connections", None),
         ("listener.name.max.connections", None),
     ],
 )
 def test_a_misspelt_key_of_a_listener_is_answered_with_the_nearest(name: str, meant: str | None) -> None:
-    answer = f"did you mean {meant}?" if meant else "no part for (other settings per listener"
+    answer = f"did you mean {meant}?" if meant else "no part for (this setting for one listener"
     with pytest.raises(ConfigError, match=re.escape(answer)):
         bundle_config({name: "1"})
 

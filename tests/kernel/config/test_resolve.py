@@ -43,8 +43,8 @@ PROBLEMS = [
     ("log.level=loud", "log.level = 'loud' (--set): is none of debug, info, warning, error"),
     ("listeners=localhost:9092", "has 'localhost:9092', which is not of the form NAME://host:port"),
     (
-        "listeners=SSL://:9093",
-        "listeners: SSL://:9093 needs SSL, which this broker has no part for; use PLAINTEXT.",
+        "listeners=SASL_SSL://:9093",
+        "SASL_SSL://:9093 needs SASL_SSL, which this broker has no part for; use PLAINTEXT or SSL.",
     ),
     (
         "listener.security.protocol.map=PLAINTEXT:SASL_SSL",
@@ -68,8 +68,8 @@ PROBLEMS = [
         "log.roll.hours.",
     ),
     (
-        "ssl.keystore.location=x",
-        "ssl.keystore.location (--set) is a Kafka key that this broker has no part for (TLS).",
+        "quota.window.num=5",
+        "quota.window.num (--set) is a Kafka key that this broker has no part for (quotas).",
     ),
     (
         "log.cleaner.thread=1",
@@ -121,14 +121,15 @@ def test_resolve_reports_all_problems_at_once() -> None:
 
 
 def test_resolve_reports_contradictions_beside_other_problems_but_not_those_of_a_bad_value() -> None:
-    listeners = "listeners=SSL://127.0.0.1:0"
+    listeners = "listeners=SASL_SSL://127.0.0.1:0"
     assignments = [listeners, "create.topic.policy.class.name=x", "advertised.listeners=OTHER://a:1"]
     with pytest.raises(ConfigError) as caught:
         Config(read_sources(assignments=assignments), BUNDLE)
     assert str(caught.value).splitlines()[1:] == [
         "  create.topic.policy.class.name (--set) is a Kafka key that this broker has no part for (policies "
         "in Java).",
-        "  listeners: SSL://127.0.0.1:0 needs SSL, which this broker has no part for; use PLAINTEXT.",
+        "  listeners: SASL_SSL://127.0.0.1:0 needs SASL_SSL, which this broker has no part for; use "
+        "PLAINTEXT or SSL.",
         "  advertised.listeners: OTHER://a:1 has a name that is not in listeners.",
     ]
     for bad in ("listeners=OTHER", "listenrs=OTHER://127.0.0.1:0"):

@@ -29,8 +29,9 @@ from tidelog.kernel.metadata.client_quotas import IP
 from tidelog.kernel.network import Server
 from tidelog.kernel.network.connection_rates import CONNECTION_CREATION_RATE
 from tidelog.kernel.network.server import PeerWarnings
-from tidelog.kernel.network.transport import MakeTransport, PlainTransport
+from tidelog.kernel.network.transport import PlainListeners
 from tidelog.kernel.seams.storage import FileRegion
+from tidelog.kernel.seams.transport import TransportBackend
 from tidelog.kernel.seams.wire import (
     Parts,
     Peer,
@@ -138,6 +139,10 @@ class LineConnection:
             self._protocol.waiting -= 1
         return [b"done\n"]
 
+    def use_buffer(self, size: int) -> None:
+        """Receive into a buffer of this size from now on."""
+        self._room = memoryview(bytearray(size))
+
     def release_memory(self) -> None:
         """Counted; another buffer is used from now on."""
         self.released += 1
@@ -231,19 +236,19 @@ class RunningServer:
 @asynccontextmanager
 async def running_server(**settings: object) -> AsyncGenerator[RunningServer]:
     """A server that runs until the block ends; underscores in keys stand for dots."""
-    async with running_server_over(PlainTransport.of, settings) as running:
+    async with running_server_over(PlainListeners(), settings) as running:
         yield running
 
 
 @asynccontextmanager
 async def running_server_over(
-    make_transport: MakeTransport, settings: Mapping[str, object] | None = None
+    transports: TransportBackend, settings: Mapping[str, object] | None = None
 ) -> AsyncGenerator[RunningServer]:
     """The same, with the bytes of its connections in such transports."""
     settings = settings or {}
     protocol = LineProtocol({key.replace("_", "."): value for key, value in settings.items()})
     codecs = {listener.name: protocol for listener in protocol.config.served_listeners()}
-    server = Server(cast("WireContext", protocol), codecs, {"PLAINTEXT": make_transport})
+    server = Server(cast("WireContext", protocol), codecs, dict.fromkeys(codecs, transports))
     async with trio.open_nursery() as nursery:
         running = RunningServer(protocol, server)
         await nursery.start(running.run)

@@ -23,9 +23,10 @@ from tidelog.kernel.network.connection import (
     send_at_once,
     send_parts,
 )
-from tidelog.kernel.network.transport import PlainTransport, Transport
+from tidelog.kernel.network.transport import PlainTransport
 from tidelog.kernel.network.turns import PIECE_BYTES
 from tidelog.kernel.seams.storage import FileRegion
+from tidelog.kernel.seams.transport import Transport
 from tidelog.kernel.seams.wire import Parts, StreamedBytes
 
 CONTENT = (bytes(range(251)) * 12_000)[:3_000_000]

@@ -7,7 +7,9 @@ import socket
 import pytest
 import trio
 
-from tidelog.kernel.network.transport import PlainTransport
+from tidelog.kernel.network.transport import PlainListeners, PlainTransport
+from tidelog.kernel.seams.requests import ANONYMOUS
+from tidelog.kernel.seams.wire import Peer
 
 from .line_protocol import running_server_over
 
@@ -20,6 +22,8 @@ class MaskedTransport:
     """Each byte is masked on its way, so that the system cannot send files."""
 
     sends_files = False
+    holds_bytes = False
+    principal = ANONYMOUS
 
     def __init__(self, accepted: socket.socket) -> None:
         self._plain = PlainTransport.of(accepted)
@@ -47,6 +51,14 @@ class MaskedTransport:
         raise NotImplementedError
 
 
+class MaskedListeners(PlainListeners):
+    """Their transport."""
+
+    def accept(self, accepted: socket.socket, peer: Peer) -> MaskedTransport:  # type: ignore[override]
+        """Take over a socket."""
+        return MaskedTransport(accepted)
+
+
 async def received(stream: trio.SocketStream, size: int) -> bytes:
     """So many bytes, unmasked."""
     data = b""
@@ -71,14 +83,14 @@ async def received(stream: trio.SocketStream, size: int) -> bytes:
 async def test_a_connection_is_served_over_a_transport_that_sends_no_files(
     request_line: bytes, response: bytes
 ) -> None:
-    async with running_server_over(MaskedTransport) as server, await server.connect() as client:
+    async with running_server_over(MaskedListeners()) as server, await server.connect() as client:
         for _ in range(2):
             await client.send_all(request_line.translate(TABLE))
             assert await received(client, len(response)) == response
 
 
 async def test_a_connection_over_another_transport_ends_with_its_peer() -> None:
-    async with running_server_over(MaskedTransport) as server:
+    async with running_server_over(MaskedListeners()) as server:
         async with await server.connect() as client:
             await client.send_all(b"echo one\n".translate(TABLE))
             assert await received(client, 4) == b"one\n"

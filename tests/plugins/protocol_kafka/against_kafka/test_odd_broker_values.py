@@ -51,6 +51,7 @@ DIFFERENT_AT_START = {
     "node.id": "Kafka's configuration names the voter 1",
     "socket.receive.buffer.bytes": "the system refuses it for a socket",
     "socket.send.buffer.bytes": "the system refuses it for a socket",
+    "ssl.*": "Kafka looks at their values when it opens a listener with TLS",
 }
 """Keys of which one takes what the other refuses, and why."""
 DIFFERENT_WHILE_RUNNING = {
@@ -68,7 +69,7 @@ DIFFERENT_WHILE_RUNNING = {
     "sasl.enabled.mechanisms": "clients are not authenticated",
     "sasl.jaas.config": "clients are not authenticated",
     "sasl.mechanism.inter.broker.protocol": "there is no other broker",
-    "ssl.*": "there is no TLS",
+    "ssl.*": "as in Kafka they are changed for single listeners alone; Kafka takes what has no effect",
 }
 """The same of changes while the broker runs."""
 

@@ -1,0 +1,191 @@
+"""Key stores and trust stores as Kafka configures them: PEM files, PEM text, PKCS#12 files.
+
+Source: Kafka's `DefaultSslEngineFactory` and KIP-651. Java's own format JKS is not read: an error has the
+command that converts it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import pkcs12
+
+from tidelog.kernel.errors import TidelogError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PEM: Final = "PEM"
+PKCS12: Final = "PKCS12"
+JKS: Final = "JKS"
+KINDS: Final = (JKS, PKCS12, PEM)
+
+_JKS_MAGIC: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+"""Of JKS and of JCEKS."""
+_DER_SEQUENCE: Final = b"\x30"
+"""The first byte of a PKCS#12 file."""
+_PEM_BLOCK: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
+_MOST_BYTES: Final = 16 * 1024 * 1024
+"""A store is read into memory, and a path may lead anywhere; those of whole countries have 1 MB."""
+
+
+class StoreError(TidelogError):
+    """A store cannot be used; the message says why, without its file or key."""
+
+
+class KeyEntry(NamedTuple):
+    """A private key, as PEM without a password, and its certificate with those that lead to its issuer."""
+
+    key: bytes
+    chain: tuple[x509.Certificate, ...]
+
+    @property
+    def certificate(self) -> x509.Certificate:
+        """The certificate of the key."""
+        return self.chain[0]
+
+    def pem(self) -> bytes:
+        """Return all of it as PEM, as OpenSSL reads it."""
+        return self.key + certificates_pem(self.chain)
+
+
+def certificates_pem(certificates: Sequence[x509.Certificate]) -> bytes:
+    """Return certificates as PEM."""
+    return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in certificates)
+
+
+def read_file(path: str) -> bytes:
+    """Read a store.
+
+    Raises:
+        StoreError: the file cannot be read, or is too long for a store.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from error
+    if len(content) > _MOST_BYTES:
+        raise StoreError(f"{path} is no store: it has more than {_MOST_BYTES} bytes")
+    return content
+
+
+def key_entry_of_pem(content: bytes, password: str | None) -> KeyEntry:
+    """Return the first private key of PEM text, and its certificates in their order.
+
+    Raises:
+        StoreError: one of them is missing, they do not belong together, or the password is wrong.
+    """
+    blocks = [found for found in _PEM_BLOCK.finditer(content) if found[1].endswith(b"PRIVATE KEY")]
+    if not blocks:
+        raise StoreError("has no private key (-----BEGIN PRIVATE KEY-----)")
+    certificates = certificates_of_pem(content)
+    encrypted = blocks[0][1] == b"ENCRYPTED PRIVATE KEY" or b"Proc-Type: 4,ENCRYPTED" in blocks[0][0]
+    if encrypted and password is None:
+        raise StoreError("has an encrypted private key, and no password for it is set")
+    try:
+        key = serialization.load_pem_private_key(
+            blocks[0][0], password.encode() if encrypted and password is not None else None
+        )
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        reason = "has a private key that cannot be read" + (" with this password" if encrypted else "")
+        raise StoreError(reason) from error
+    return _matching(key, certificates)
+
+
+def certificates_of_pem(content: bytes) -> tuple[x509.Certificate, ...]:
+    """Return the certificates of PEM text.
+
+    Raises:
+        StoreError: there is none, or one cannot be read.
+    """
+    try:
+        return tuple(x509.load_pem_x509_certificates(content))
+    except ValueError as error:
+        reason = "has a certificate that cannot be read"
+        if b"-----BEGIN CERTIFICATE-----" not in content:
+            reason = "has no certificate (-----BEGIN CERTIFICATE-----)"
+        raise StoreError(reason) from error
+
+
+def key_entry_of_pkcs12(content: bytes, password: str | None) -> KeyEntry:
+    """Return the private key of a PKCS#12 file and its certificates.
+
+    Raises:
+        StoreError: it has no key, or the password is wrong.
+    """
+    store = _pkcs12(content, password)
+    if store.key is None or store.cert is None:
+        raise StoreError("has no private key with a certificate")
+    return _matching(store.key, _chain(store.cert.certificate, store.additional_certs))
+
+
+def certificates_of_pkcs12(content: bytes, password: str | None) -> tuple[x509.Certificate, ...]:
+    """Return all certificates of a PKCS#12 file.
+
+    Raises:
+        StoreError: it has none, or the password is wrong.
+    """
+    store = _pkcs12(content, password)
+    own = () if store.cert is None else (store.cert.certificate,)
+    found = (*own, *(each.certificate for each in store.additional_certs))
+    if not found:
+        raise StoreError("has no certificate")
+    return found
+
+
+def kind_of(content: bytes, kind: str, path: str) -> str:
+    """Return the kind of a store: as in Java a file of PKCS#12 may be said to be JKS.
+
+    Raises:
+        StoreError: it is JKS.
+    """
+    if content.startswith(_JKS_MAGIC):
+        target = f"{path.removesuffix('.jks')}.p12"
+        raise StoreError(
+            f"{path} has Java's format JKS, which is not read here; convert it with: keytool -importkeystore "
+            f"-srckeystore {path} -destkeystore {target} -deststoretype PKCS12"
+        )
+    if kind == JKS:
+        if content.startswith(_DER_SEQUENCE):
+            return PKCS12
+        is_pem = b"-----BEGIN " in content
+        raise StoreError(f"{path} is no store of the type JKS" + ("; set the type PEM" if is_pem else ""))
+    return kind
+
+
+def _pkcs12(content: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
+    try:
+        return pkcs12.load_pkcs12(content, None if password is None else password.encode())
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise StoreError("is no PKCS#12 store that opens with this password") from error
+
+
+def _chain(
+    certificate: x509.Certificate, others: Sequence[pkcs12.PKCS12Certificate]
+) -> tuple[x509.Certificate, ...]:
+    """Return a certificate and those that lead to its issuer, without others of the file."""
+    by_subject = {each.certificate.subject: each.certificate for each in others}
+    chain = [certificate]
+    while chain[-1].issuer != chain[-1].subject:
+        issuer = by_subject.pop(chain[-1].issuer, None)
+        if issuer is None:
+            break
+        chain.append(issuer)
+    return tuple(chain)
+
+
+def _matching(key: object, certificates: tuple[x509.Certificate, ...]) -> KeyEntry:
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    public = key.public_key().public_bytes(serialization.Encoding.DER, form)  # type: ignore[attr-defined]
+    if certificates[0].public_key().public_bytes(serialization.Encoding.DER, form) != public:
+        raise StoreError("has a certificate that is not that of its private key; it has to be the first one")
+    pem = key.private_bytes(  # type: ignore[attr-defined]
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return KeyEntry(pem, certificates)

@@ -1,0 +1,1 @@
+"""TLS for listeners: the security protocol SSL."""

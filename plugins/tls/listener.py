@@ -1,0 +1,239 @@
+"""TLS of one listener: handshakes within limits, and certificates that are replaced while the broker runs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+import time
+from typing import TYPE_CHECKING, Final
+
+import trio
+from cryptography import x509
+
+from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.seams.requests import ANONYMOUS, Principal
+from tidelog.kernel.seams.transport import TransportRefused
+from tidelog.plugins.keystores.names import distinguished_name
+from tidelog.plugins.tls.failures import failure_in_words
+from tidelog.plugins.tls.settings import TlsMaterial, TlsSettings
+from tidelog.plugins.tls.transport import TlsTransport
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import Config
+    from tidelog.kernel.seams.wire import Peer
+
+_log = logging.getLogger(__name__)
+
+HANDSHAKE_SECONDS: Final = 10.0
+"""A peer has so long from its connection to the end of its handshake."""
+MOST_HANDSHAKES: Final = 1000
+"""So many have begun and not ended, at most: each may hold 50 KB. With a further one the oldest is ended, as
+those that are in earnest take milliseconds."""
+FILES_CHECK_SECONDS: Final = 10.0
+EXPIRY_CHECK_SECONDS: Final = 24 * 3600.0
+EXPIRES_SOON_DAYS: Final = 30
+_DAY_SECONDS: Final = 24 * 3600.0
+_HANDSHAKE_RECORD: Final = 0x16
+_RECORD_HEAD_BYTES: Final = 5
+
+
+class TlsListener:
+    """The transport of a listener with TLS."""
+
+    def __init__(self, config: Config, listener: str) -> None:
+        """Read the key and the certificates; blocks for some milliseconds.
+
+        Raises:
+            ConfigError: they are missing, or cannot be used.
+        """
+        self._settings = TlsSettings.of_listener(config, listener)
+        self._files = self._settings.files()
+        self._use(TlsMaterial.load(self._settings))
+        self._handshakes: dict[trio.CancelScope, None] = {}
+        # Handshakes compute for up to some milliseconds, without the interpreter's lock: half of the
+        # processors are for the event loop and what else there is.
+        self._threads = trio.CapacityLimiter(max(1, (os.cpu_count() or 1) // 2))
+
+    def _use(self, material: TlsMaterial) -> None:
+        material.context.sslsocket_class = TlsTransport
+        self._material = material
+
+    async def accept(self, accepted: socket.socket, peer: Peer) -> TlsTransport:
+        """Do the handshake.
+
+        Raises:
+            TransportRefused: the peer does not speak TLS, has not what it takes, or is too slow.
+            OSError: the peer has left.
+        """
+        owned = accepted
+        try:
+            with trio.move_on_after(HANDSHAKE_SECONDS):
+                await _wait_for_hello(accepted)
+                # The socket itself is closed with the new one from here on, which has its descriptor.
+                owned = transport = self._wrap(accepted)
+                await self._shake_hands(transport)
+                return transport
+        except BaseException:
+            owned.close()
+            raise
+        owned.close()
+        raise TransportRefused(f"no TLS handshake ended within {HANDSHAKE_SECONDS:g} s")
+
+    def _wrap(self, accepted: socket.socket) -> TlsTransport:
+        wrapped = self._material.context.wrap_socket(
+            accepted, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=True
+        )
+        if not isinstance(wrapped, TlsTransport):
+            raise AssertionError("the context makes transports")
+        return wrapped
+
+    async def _shake_hands(self, transport: TlsTransport) -> None:
+        with trio.CancelScope() as scope:
+            if len(self._handshakes) >= MOST_HANDSHAKES:
+                oldest = next(iter(self._handshakes))
+                del self._handshakes[oldest]
+                oldest.cancel()
+            self._handshakes[scope] = None
+            try:
+                await self._take_steps(transport, self._material)
+            finally:
+                self._handshakes.pop(scope, None)
+        if scope.cancelled_caught:
+            raise TransportRefused(f"{MOST_HANDSHAKES} newer TLS handshakes began before its own had ended")
+
+    async def _take_steps(self, transport: TlsTransport, material: TlsMaterial) -> None:
+        while True:
+            wants = await trio.to_thread.run_sync(_step, transport, material, limiter=self._threads)
+            if wants is None:
+                return
+            if wants == ssl.SSL_ERROR_WANT_READ:
+                await transport.wait_readable()
+            else:
+                await transport.wait_writable()
+
+    async def run(self) -> None:
+        """Read files again that have changed, and warn of certificates that expire soon."""
+        warn_at = 0.0
+        while True:
+            if trio.current_time() >= warn_at:
+                warn_at = trio.current_time() + EXPIRY_CHECK_SECONDS
+                self._warn_of_expiry()
+            await trio.sleep(FILES_CHECK_SECONDS)
+            files = await trio.to_thread.run_sync(self._settings.files)
+            if files != self._files:
+                self._files = files
+                self._replace(self._settings)
+
+    def follow(self, config: Config) -> None:
+        """Use other stores, or the same ones if their files have changed."""
+        settings = TlsSettings.of_listener(config, self._settings.listener)
+        if settings != self._settings:
+            self._settings, self._files = settings, settings.files()
+            self._replace(settings)
+
+    def check(self, config: Config) -> None:
+        """Check that the stores can be read, and that their certificate matches the present one.
+
+        Raises:
+            ConfigError: says what does not.
+        """
+        settings = TlsSettings.of_listener(config, self._settings.listener)
+        if settings != self._settings:
+            self._material.check_replaced_by(TlsMaterial.load(settings), settings)
+
+    def _replace(self, settings: TlsSettings) -> None:
+        """Use what is in the stores now, unless it cannot be used."""
+        try:
+            material = TlsMaterial.load(settings)
+            self._material.check_replaced_by(material, settings)
+        except ConfigError as error:
+            _log.error("%s; the listener keeps the certificate that it has", error)
+            return
+        self._use(material)
+        _log.info(
+            "listener %s: its keys and certificates were replaced; the certificate is valid until %s",
+            settings.listener,
+            material.certificate.not_valid_after_utc.isoformat(),
+        )
+        self._warn_of_expiry()
+
+    def _warn_of_expiry(self) -> None:
+        expires = self._material.certificate.not_valid_after_utc
+        days = (expires.timestamp() - time.time()) / _DAY_SECONDS
+        if days <= 0:
+            _log.error(
+                "listener %s: its certificate has expired at %s: no client connects that checks it",
+                self._settings.listener,
+                expires.isoformat(),
+            )
+        elif days <= EXPIRES_SOON_DAYS:
+            _log.warning(
+                "listener %s: its certificate expires in %d days, at %s",
+                self._settings.listener,
+                days,
+                expires.isoformat(),
+            )
+
+
+async def _wait_for_hello(accepted: socket.socket) -> None:
+    """Wait for the first bytes, before anything of TLS is made for the connection.
+
+    Raises:
+        TransportRefused: they do not begin a handshake.
+        ConnectionResetError: the peer has left.
+    """
+    while True:
+        try:
+            head = accepted.recv(_RECORD_HEAD_BYTES, socket.MSG_PEEK)
+        except BlockingIOError:
+            await trio.lowlevel.wait_readable(accepted)
+            continue
+        if not head:
+            raise ConnectionResetError("the peer left before its handshake")
+        if head[0] != _HANDSHAKE_RECORD:
+            raise TransportRefused(
+                f"this listener needs TLS, and what the client sends is none (it begins with {head!r}); set "
+                "security.protocol=SSL in the client, or the port of another listener"
+            )
+        return
+
+
+def _step(transport: TlsTransport, material: TlsMaterial) -> int | None:
+    """Continue a handshake; return what it waits for, None at its end. Runs in a thread.
+
+    Raises:
+        TransportRefused: it has failed; the peer has got an alert.
+    """
+    try:
+        transport.do_handshake()
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
+        return error.errno
+    except ssl.SSLError as error:
+        raise TransportRefused(failure_in_words(error)) from error
+    _check_suite(transport, material)
+    transport.accepted(_principal(transport, material))
+    return None
+
+
+def _check_suite(transport: TlsTransport, material: TlsMaterial) -> None:
+    cipher, allowed = transport.cipher(), material.suites_of_1_3
+    if cipher is not None and allowed is not None and cipher[1] == "TLSv1.3" and cipher[0] not in allowed:
+        raise TransportRefused(f"ssl.cipher.suites does not allow {cipher[0]}, which it would have")
+
+
+def _principal(transport: TlsTransport, material: TlsMaterial) -> Principal:
+    """Return the principal of the client's certificate.
+
+    Raises:
+        TransportRefused: no mapping rule matches its name.
+    """
+    encoded = transport.getpeercert(binary_form=True)
+    if encoded is None:
+        return ANONYMOUS
+    name = distinguished_name(x509.load_der_x509_certificate(encoded).subject)
+    mapped = material.rules.name_of(name)
+    if mapped is None:
+        raise TransportRefused(f"no rule of ssl.principal.mapping.rules matches the name {name}")
+    return Principal(ANONYMOUS.type, mapped)
