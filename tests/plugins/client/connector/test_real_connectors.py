@@ -6,16 +6,18 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.deadlines import DEADLINE_S
-from tests.peers import running_tidelog, running_zookeeper
+from tests.peers import ZooKeeperServer, running_tidelog, running_zookeeper
 from tests.plugins.client.connector.three_drivers import RUNNERS, Body, Connectors
+from tests.plugins.zookeeper.observer import observing
 from tests.tables import for_each
 from tidelog.client import BlackList, ClientError, ConsumerConnector, WhiteList
-from tidelog.plugins.client import BlockingClient, NewRecord, NewTopic, TopicPartition, or_raise
+from tidelog.plugins.client import BlockingClient, GroupOffset, NewRecord, NewTopic, TopicPartition, or_raise
 from tidelog.plugins.client.errors import ClientClosed
 
 QUICK: dict[str, Any] = {
@@ -273,3 +275,86 @@ def test_an_error_of_a_partition_is_raised_by_its_stream(broker: str, options: d
             for _ in range(2):
                 with pytest.raises(ClientError, match="LookupError"):
                     stream.get(DEADLINE_S)
+
+
+@for_each(
+    ("storage", "dual", "in_zookeeper", "in_brokers"),
+    [("zookeeper", None, 5, -1), ("kafka", None, 5, 5), ("kafka", True, 5, 5), ("kafka", False, None, 5)],
+)
+def test_connectors_commit_where_they_are_told_to(
+    broker: str, zookeeper: str, storage: str, dual: bool | None, in_zookeeper: int | None, in_brokers: int
+) -> None:
+    topic, group = new_topic(broker, 1), str(uuid.uuid4())
+    fill(broker, topic, 1, range(20))
+    options = {**QUICK, "group_id": group, "coordination": "zookeeper", "zookeeper": zookeeper}
+    options |= {"offsets_storage": storage, "dual_commit_enabled": dual}
+    with ConsumerConnector(broker, **options) as connector:
+        (stream,) = connector.create_message_streams({topic: 1})[topic]
+        for _ in range(5):
+            stream.get(DEADLINE_S)
+        connector.commit_offsets()
+        with observing(zookeeper) as observer:
+            path = f"/consumers/{group}/offsets/{topic}/0"
+            there = observer.get(path)[0] if observer.exists(path) else None
+    assert there == (None if in_zookeeper is None else b"%d" % in_zookeeper)
+    with BlockingClient(broker) as client:
+        found = client.committed_offsets(group, [TopicPartition(topic, 0)])
+        assert found[TopicPartition(topic, 0)].offset == in_brokers
+
+
+@for_each(("in_zookeeper", "in_brokers"), [(7, 3), (3, 7), (7, -1), (-1, 7)])
+def test_connectors_that_move_their_offsets_begin_at_the_larger_one(
+    broker: str, zookeeper: str, in_zookeeper: int, in_brokers: int
+) -> None:
+    topic, group = new_topic(broker, 1), str(uuid.uuid4())
+    fill(broker, topic, 1, range(20))
+    if in_zookeeper >= 0:
+        with observing(zookeeper) as observer:
+            observer.create(f"/consumers/{group}/offsets/{topic}/0", b"%d" % in_zookeeper, makepath=True)
+    if in_brokers >= 0:
+        with BlockingClient(broker) as client:
+            or_raise(client.commit_offsets(group, {TopicPartition(topic, 0): GroupOffset(in_brokers)}))
+    options = {**QUICK, "group_id": group, "coordination": "zookeeper", "zookeeper": zookeeper}
+    with ConsumerConnector(broker, offsets_storage="kafka", **options) as connector:
+        (stream,) = connector.create_message_streams({topic: 1})[topic]
+        record = stream.get(DEADLINE_S)
+        assert record is not None
+        assert record.offset == 7
+
+
+def test_connectors_reset_an_offset_that_is_ahead_of_the_log(broker: str, zookeeper: str) -> None:
+    topic, group = new_topic(broker, 1), str(uuid.uuid4())
+    fill(broker, topic, 1, range(3))
+    with observing(zookeeper) as observer:
+        observer.create(f"/consumers/{group}/offsets/{topic}/0", b"1000", makepath=True)
+    options = {**QUICK, "group_id": group, "coordination": "zookeeper", "zookeeper": zookeeper}
+    with ConsumerConnector(broker, **options) as connector:
+        (stream,) = connector.create_message_streams({topic: 1})[topic]
+        record = stream.get(DEADLINE_S)
+        assert record is not None
+        assert record.offset == 0
+
+
+def test_connectors_wait_for_a_zookeeper_that_is_gone_at_the_start(
+    run: Callable[[Body], None], broker: str, tmp_path: Path
+) -> None:
+    topic = new_topic(broker, 1)
+    fill(broker, topic, 1, range(3))
+    server = ZooKeeperServer(tmp_path / "zookeeper")
+
+    async def body(connectors: Connectors) -> None:
+        options = {**QUICK, "group_id": str(uuid.uuid4()), "coordination": "zookeeper"}
+        async with connectors(broker, zookeeper=server.connect, **options) as connector:
+            (stream,) = connector.create_message_streams({topic: 1})[topic]
+            assert await stream.get(0.1) is None
+            server.start()
+            with observing(server.connect) as observer:
+                observer.create("/brokers/ids/1", b"{}", makepath=True)
+                observer.create(f"/brokers/topics/{topic}", b'{"partitions":{"0":[1]}}', makepath=True)
+            record = await stream.get(DEADLINE_S)
+            assert record is not None
+            assert record.offset == 0
+            # And it ends without one, too.
+            server.kill()
+
+    run(body)
