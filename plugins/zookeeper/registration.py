@@ -76,6 +76,7 @@ class Registration:
         self._changed_topics: set[str] = set()
         self._woken = trio.Event()
         self._registered_in = 0
+        self._own_changes = 0
         self._next_registration = 0.0
         self._has_synced = False
         self._stale_since: float | None = None
@@ -183,11 +184,20 @@ class Registration:
             self._set_state("registered", session_id)
             return
         self._has_synced = False
-        await self._registry.register()
-        self._registered_in, self._stale_since = session_id, None
+        changes = self._own_changes
+        await self._registry.register(self._own_nodes_changed)
+        # What was removed while the rest was written is missed otherwise.
+        self._registered_in = session_id if changes == self._own_changes else 0
+        self._stale_since = None
         self._set_state("registered", session_id)
         if self._log_limit.admit("registered") is not None:
             _log.info("registered in ZooKeeper at %s, session %s", self._connect, session_name(session_id))
+
+    def _own_nodes_changed(self) -> None:
+        """Register again: a node was removed or replaced by another client, or went with the session."""
+        self._own_changes += 1
+        self._registered_in = 0
+        self._woken.set()
 
     def _caught_up(self) -> None:
         self.status.topics = self._registry.topics

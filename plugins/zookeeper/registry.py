@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock
     from tidelog.kernel.metadata import MetadataImage, TopicImage
     from tidelog.plugins.zookeeper.connect_string import ConnectString
-    from tidelog.plugins.zookeeper.session import NodeContent, ZooKeeper
+    from tidelog.plugins.zookeeper.session import NodeContent, Watch, ZooKeeper
 
 _T = TypeVar("_T")
 
@@ -87,8 +87,8 @@ class Registry:
         """The number of topics that are there as they should be."""
         return len(self._known)
 
-    async def register(self) -> None:
-        """Have the broker in the present session, and the controller.
+    async def register(self, on_change: Watch) -> None:
+        """Have the broker in the present session, and the controller; watch that these nodes stay.
 
         Raises:
             Conflict: the id or the chroot is that of another broker or cluster.
@@ -101,9 +101,9 @@ class Registry:
             await self._claim_cluster()
         for folder in self._layout.folders:
             await self._create_if_missing(folder)
-        await self._register_broker()
+        await self._register_broker(on_change)
         if self._layout.has_cluster:
-            await self._become_controller()
+            await self._become_controller(on_change)
 
     async def sync_all(self) -> None:
         """Have all topics of the image, and no other ones.
@@ -154,12 +154,14 @@ class Registry:
                     "cluster id: it is that of another cluster; set zookeeper.connect to another path"
                 )
 
-    async def _register_broker(self) -> None:
+    async def _register_broker(self, on_change: Watch) -> None:
         info = self._context.broker
         node = Node(f"{BROKER_IDS}/{info.node_id}", self._layout.broker(info), ephemeral=True)
-        there = await self._claim(node)
-        # An earlier attempt of this session, whose answer was lost.
+        there = await self._claim(node, on_change)
         if there.owner == self._zookeeper.session_id:
+            # There since an earlier attempt, whose answer was lost, or written by someone else since then.
+            if there.value != node.value:
+                await self._zookeeper.write(node.path, node.value)
             return
         holder = nodes.parse_broker(there.value)
         path = self._context.connect.full_path(node.path)
@@ -180,11 +182,11 @@ class Registry:
         plain = info.plaintext
         return plain is not None and (holder.host, holder.port) == (plain.host, plain.port)
 
-    async def _become_controller(self) -> None:
+    async def _become_controller(self, on_change: Watch) -> None:
         """Have `/controller`, and a new epoch in each session that does."""
         node_id, session_id = self._context.broker.node_id, self._zookeeper.session_id
         value = nodes.controller(node_id, self._context.clock())
-        there = await self._claim(Node(CONTROLLER, value, ephemeral=True))
+        there = await self._claim(Node(CONTROLLER, value, ephemeral=True), on_change)
         if there.owner != session_id:
             holder = (nodes.parse(there.value) or {}).get("brokerid")
             path = self._context.connect.full_path(CONTROLLER)
@@ -204,12 +206,12 @@ class Registry:
         await self._ensure(Node(CONTROLLER_EPOCH, str(epoch).encode()))
         return epoch
 
-    async def _claim(self, node: Node) -> NodeContent:
-        """Create an ephemeral node unless it is there, and return what is there."""
+    async def _claim(self, node: Node, on_change: Watch) -> NodeContent:
+        """Create an ephemeral node unless it is there, and return what is there and watched from now on."""
 
         async def attempt() -> NodeContent:
             await self._create_if_missing(node.path, node.value, ephemeral=True)
-            return await self._zookeeper.read(node.path)
+            return await self._zookeeper.read(node.path, on_change)
 
         return await self._again(attempt)
 

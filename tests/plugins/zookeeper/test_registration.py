@@ -58,6 +58,9 @@ class Running(Registered):
     registration: Registration
 
 
+NODES = ("/brokers/ids/1", "/controller")
+
+
 def not_running(ensemble: Ensemble | None = None, *, reachable: bool = True) -> Running:
     new = Running(ensemble or Ensemble())
     new.zookeeper.disconnect()
@@ -278,3 +281,56 @@ async def test_registration_follows_the_topics_of_a_broker() -> None:
             await settled()
             assert not ensemble.below("/brokers/topics")
             lifespan.stopping.set()
+
+
+@pytest.mark.parametrize("path", NODES)
+async def test_registration_of_a_node_that_was_removed_by_hand_is_made_again(
+    path: str, autojump_clock: MockClock
+) -> None:
+    async with running(not_running()) as one:
+        await trio.sleep(1)
+        session = one.zookeeper.session_id
+        for _ in range(3):
+            one.ensemble.delete(path)
+            await trio.sleep(1)
+            assert one.ensemble.read(path).owner == session
+        assert one.registration.status.state == "registered"
+
+
+async def test_registration_that_was_overwritten_by_hand_is_written_again(autojump_clock: MockClock) -> None:
+    async with running(not_running()) as one:
+        await trio.sleep(1)
+        before = one.value(NODES[0])
+        one.ensemble.write(NODES[0], b"{}")
+        await trio.sleep(1)
+        assert one.value(NODES[0]) == before
+
+
+async def test_registration_names_the_broker_that_took_its_id(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(not_running()) as one:
+        await trio.sleep(1)
+        other = one.ensemble.new_session()
+        one.ensemble.delete(NODES[0])
+        one.ensemble.put(NODES[0], nodes.broker(broker_info(port=9999)), owner=other)
+        await trio.sleep(1)
+        assert one.registration.status.state == "not registered"
+        assert f"registered by another broker (session 0x{other:x}, broker:9999" in caplog.text
+        one.ensemble.expire(other)
+        await trio.sleep(LONGEST_RETRY_S)
+        assert one.registration.status.state == "registered"
+
+
+async def test_registration_that_is_removed_again_and_again_keeps_no_one_busy(
+    autojump_clock: MockClock,
+) -> None:
+    async with running(not_running()) as one:
+        await trio.sleep(1)
+        before = one.zookeeper.operations
+        for _ in range(1000):
+            if NODES[0] in one.ensemble.nodes:
+                one.ensemble.delete(NODES[0])
+            await trio.sleep(0.01)
+        # Twice a second, each time with a comparison of what is there.
+        assert one.zookeeper.operations - before < 22 * 30

@@ -30,7 +30,7 @@ ONE_BROKER = {
 async def registered(ensemble: Ensemble | None = None, **fields: object) -> Registered:
     """A registry that has registered in an ensemble, a new one by default."""
     new = Registered(ensemble or Ensemble(), **fields)  # type: ignore[arg-type]
-    await new.registry.register()
+    await new.registry.register(lambda: None)
     return new
 
 
@@ -50,7 +50,7 @@ async def test_registry_registers_broker_cluster_and_controller() -> None:
 async def test_registry_register_again_in_one_session_changes_nothing() -> None:
     broker = await registered()
     before = dict(broker.ensemble.nodes)
-    await broker.registry.register()
+    await broker.registry.register(lambda: None)
     assert broker.ensemble.nodes == before
 
 
@@ -59,7 +59,7 @@ async def test_registry_registers_again_in_a_new_session_with_a_new_controller_e
     broker.zookeeper.expire()
     assert broker.below("/brokers/ids") == []
     broker.zookeeper.connect()
-    await broker.registry.register()
+    await broker.registry.register(lambda: None)
     assert broker.ensemble.read("/brokers/ids/1").owner == broker.zookeeper.session_id
     assert broker.value("/controller_epoch") == b"2"
 
@@ -69,8 +69,8 @@ async def test_registry_registers_when_an_answer_was_lost(lost: int) -> None:
     broker = Registered()
     broker.zookeeper.lose_answer = lost
     with pytest.raises(Unavailable):
-        await broker.registry.register()
-    await broker.registry.register()
+        await broker.registry.register(lambda: None)
+    await broker.registry.register(lambda: None)
     assert json.loads(broker.value("/brokers/ids/1")) == ONE_BROKER
     assert broker.value("/controller_epoch").isdigit()
 
@@ -89,9 +89,9 @@ async def test_registry_finds_the_registration_of_an_earlier_run_stale_until_it_
     earlier = await registered()
     later = Registered(earlier.ensemble)
     with pytest.raises(StaleRegistration, match=r"/k/brokers/ids/1 is still that of an earlier run .*0x1"):
-        await later.registry.register()
+        await later.registry.register(lambda: None)
     earlier.zookeeper.expire()
-    await later.registry.register()
+    await later.registry.register(lambda: None)
     assert later.ensemble.read("/brokers/ids/1").owner == later.zookeeper.session_id
 
 
@@ -247,7 +247,7 @@ async def test_registry_sync_all_has_the_topics_of_the_image_and_no_others() -> 
     later.remove("gone")
     later.put("replaced", 1, topic_id=UUID(int=9))
     later.put("new")
-    await later.registry.register()
+    await later.registry.register(lambda: None)
     broker.ensemble.writes.clear()
     await later.registry.sync_all()
     assert later.below("/brokers/topics") == later.below("/config/topics") == ["kept", "new", "replaced"]

@@ -57,10 +57,15 @@ def run(request: pytest.FixtureRequest) -> Callable[[Body], None]:
 @pytest.fixture(params=["broker", "zookeeper"])
 def options(request: pytest.FixtureRequest, zookeeper: str) -> dict[str, Any]:
     """Options with a group of the test's own, for either way of coordination."""
-    options = {**QUICK, "group_id": str(uuid.uuid4()), "coordination": request.param}
+    options: dict[str, Any] = {**QUICK, "group_id": str(uuid.uuid4()), "coordination": request.param}
     if request.param == "zookeeper":
         options |= {"zookeeper": zookeeper, "rebalance_backoff_ms": 100}
     return options
+
+
+def by_zookeeper(connect: str) -> dict[str, Any]:
+    """Options of a member that is coordinated through ZooKeeper."""
+    return {"coordination": "zookeeper", "zookeeper": connect, "rebalance_backoff_ms": 100}
 
 
 def new_topic(bootstrap: str, partitions: int, name: str = "") -> str:
@@ -286,7 +291,12 @@ def test_connectors_commit_where_they_are_told_to(
 ) -> None:
     topic, group = new_topic(broker, 1), str(uuid.uuid4())
     fill(broker, topic, 1, range(20))
-    options = {**QUICK, "group_id": group, "coordination": "zookeeper", "zookeeper": zookeeper}
+    options: dict[str, Any] = {
+        **QUICK,
+        "group_id": group,
+        "coordination": "zookeeper",
+        "zookeeper": zookeeper,
+    }
     options |= {"offsets_storage": storage, "dual_commit_enabled": dual}
     with ConsumerConnector(broker, **options) as connector:
         (stream,) = connector.create_message_streams({topic: 1})[topic]
@@ -314,7 +324,12 @@ def test_connectors_that_move_their_offsets_begin_at_the_larger_one(
     if in_brokers >= 0:
         with BlockingClient(broker) as client:
             or_raise(client.commit_offsets(group, {TopicPartition(topic, 0): GroupOffset(in_brokers)}))
-    options = {**QUICK, "group_id": group, "coordination": "zookeeper", "zookeeper": zookeeper}
+    options: dict[str, Any] = {
+        **QUICK,
+        "group_id": group,
+        "coordination": "zookeeper",
+        "zookeeper": zookeeper,
+    }
     with ConsumerConnector(broker, offsets_storage="kafka", **options) as connector:
         (stream,) = connector.create_message_streams({topic: 1})[topic]
         record = stream.get(DEADLINE_S)
@@ -327,7 +342,12 @@ def test_connectors_reset_an_offset_that_is_ahead_of_the_log(broker: str, zookee
     fill(broker, topic, 1, range(3))
     with observing(zookeeper) as observer:
         observer.create(f"/consumers/{group}/offsets/{topic}/0", b"1000", makepath=True)
-    options = {**QUICK, "group_id": group, "coordination": "zookeeper", "zookeeper": zookeeper}
+    options: dict[str, Any] = {
+        **QUICK,
+        "group_id": group,
+        "coordination": "zookeeper",
+        "zookeeper": zookeeper,
+    }
     with ConsumerConnector(broker, **options) as connector:
         (stream,) = connector.create_message_streams({topic: 1})[topic]
         record = stream.get(DEADLINE_S)
@@ -343,7 +363,7 @@ def test_connectors_wait_for_a_zookeeper_that_is_gone_at_the_start(
     server = ZooKeeperServer(tmp_path / "zookeeper")
 
     async def body(connectors: Connectors) -> None:
-        options = {**QUICK, "group_id": str(uuid.uuid4()), "coordination": "zookeeper"}
+        options: dict[str, Any] = {**QUICK, "group_id": str(uuid.uuid4()), "coordination": "zookeeper"}
         async with connectors(broker, zookeeper=server.connect, **options) as connector:
             (stream,) = connector.create_message_streams({topic: 1})[topic]
             assert await stream.get(0.1) is None
