@@ -35,6 +35,7 @@ KAFKA = (
     "tests/plugins/client/producer/test_real_producers.py",
     "tests/plugins/client/producer/test_producer_transactions.py",
     "tests/plugins/client/test_every_broker.py",
+    "tests/plugins/mirror/test_every_source.py",
     "tests/plugins/client/test_exactly_once_page.py",
     "tests/plugins/client/test_real_brokers.py",
     "tests/plugins/client/test_real_transactions.py",

@@ -23,12 +23,19 @@ import attrs
 import trio
 
 from tidelog.kernel.topic_partition import TopicPartition
-from tidelog.plugins.client.errors import ClientError, CorruptRecords, ErrorResponse, UnsupportedByBroker
+from tidelog.plugins.client.errors import (
+    ClientError,
+    CorruptRecords,
+    ErrorResponse,
+    UnsendableRequest,
+    UnsupportedByBroker,
+)
 from tidelog.plugins.client.fetch_sessions import FetchSessions
 from tidelog.plugins.client.fetched import Fetched
 from tidelog.plugins.client.operations.fetching import FetchLimits, fetch_partitions
 from tidelog.plugins.client.operations.metadata import describe_cluster
 from tidelog.plugins.client.operations.offsets import list_offsets
+from tidelog.plugins.client.operations.sending import or_raise
 from tidelog.plugins.client.operations.transactions import init_transactions
 from tidelog.plugins.client.producer.hashing import murmur2
 from tidelog.plugins.mirror.errors import MirrorRefused, PartitionRefused
@@ -585,12 +592,21 @@ class Mirror:
         self.statistics.problems[str(partition)] = problem
 
     async def _find_end(self) -> None:
-        found = await self._source_admin.run(
-            list_offsets, list(self._copies), LATEST_TIMESTAMP, read_committed=True
-        )
-        self._stop_at = {
-            each: outcome.offset for each, outcome in found.items() if not isinstance(outcome, ClientError)
-        }
+        missing = [
+            partition
+            for route in self._followed.routes.values()
+            for partition in partitions_of(route)
+            if partition not in self._copies
+        ]
+        if missing:
+            reason = self.statistics.problems.get(str(missing[0]), "its beginning is not known")
+            raise MirrorRefused(f"{missing[0]} cannot be copied: {reason}")
+        partitions = list(self._copies)
+        found = await self._source_admin.run(list_offsets, partitions, LATEST_TIMESTAMP, read_committed=True)
+        if any(isinstance(each, UnsendableRequest) for each in found.values()):
+            # Before Apache Kafka 0.11 there are no transactions.
+            found = await self._source_admin.run(list_offsets, partitions, LATEST_TIMESTAMP)
+        self._stop_at = {each: outcome.offset for each, outcome in or_raise(found).items()}
 
     def _is_at_end(self) -> bool:
         return self.remaining() == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 import attrs
@@ -18,9 +18,9 @@ from tidelog.plugins.client import (
     NewRecord,
     RetryPolicy,
     TopicPartition,
-    TrioClient,
 )
 from tidelog.plugins.client.errors import ClientError
+from tidelog.plugins.mirror.connected import EngineClient
 from tidelog.plugins.mirror.mirror import Mirror
 from tidelog.plugins.mirror.settings import MirrorSettings, NameFilter
 
@@ -33,8 +33,8 @@ COMMITTED = FetchLimits(read_committed=True, max_wait_ms=0)
 Content = list[tuple[int, bytes | None, bytes | None, int, tuple[Any, ...]]]
 
 
-class Crash(BaseException):
-    """The process of a mirror has ended; nothing of it runs afterwards."""
+class Crash(ClientError):
+    """The process of a mirror has ended: no part of it handles this, and nothing of it runs afterwards."""
 
 
 @attrs.define
@@ -55,7 +55,7 @@ class Steps:
 class CrashingClient:
     """A client whose exchanges are counted."""
 
-    def __init__(self, client: TrioClient, steps: Steps) -> None:
+    def __init__(self, client: EngineClient, steps: Steps) -> None:
         self._client = client
         self._steps = steps
 
@@ -92,14 +92,13 @@ def matching(*patterns: str) -> NameFilter:
 async def mirror_of(
     mirror: MirrorSettings, target: str, steps: Steps | None = None
 ) -> AsyncGenerator[Mirror]:
-    async with AsyncExitStack() as stack:
-        clients: list[Any] = [
-            CrashingClient(
-                await stack.enter_async_context(TrioClient(each, settings=SETTINGS)), steps or Steps()
-            )
+    with ExitStack() as stack:
+        counted = steps or Steps()
+        source, source_admin, other = (
+            CrashingClient(stack.enter_context(EngineClient(each, SETTINGS)), counted)
             for each in (mirror.bootstrap, mirror.bootstrap, target)
-        ]
-        yield Mirror(mirror, *clients)
+        )
+        yield Mirror(mirror, source, source_admin, other)
 
 
 def copied(mirror: MirrorSettings, target: str, steps: Steps | None = None) -> Any:

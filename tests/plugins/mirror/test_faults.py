@@ -33,12 +33,11 @@ from tidelog.plugins.client import (
     NewRecord,
     NewTopic,
     TopicPartition,
-    TrioClient,
     or_raise,
 )
 from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.client.operations.records import delete_records
-from tidelog.plugins.mirror.connected import connected
+from tidelog.plugins.mirror.connected import EngineClient, connected
 from tidelog.plugins.mirror.errors import MirrorRefused
 from tidelog.plugins.mirror.mirror import Mirror
 from tidelog.plugins.mirror.settings import MirrorSettings
@@ -262,12 +261,8 @@ def test_a_source_that_does_not_answer_is_an_error_that_names_it(clusters: tuple
         address = f"127.0.0.1:{silent.getsockname()[1]}"
 
         async def main() -> None:
-            async with (
-                TrioClient(address, settings=impatient) as source,
-                TrioClient(address, settings=impatient) as admin,
-                TrioClient(target, settings=SETTINGS) as other,
-            ):
-                await Mirror(settings("silent", address, ".*"), source, admin, other).run_until_end()
+            with EngineClient(address, impatient) as source, EngineClient(target, SETTINGS) as other:
+                await Mirror(settings("silent", address, ".*"), source, source, other).run_until_end()
 
         with pytest.raises(ClientError, match=address):
             trio.run(main)
