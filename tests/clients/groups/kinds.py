@@ -96,8 +96,10 @@ class NodeKind:
 
 
 CONFLUENT = PythonKind("confluent_kafka", cooperative="cooperative-sticky")
+TIDELOG = PythonKind("tidelog_client", cooperative="cooperative-sticky")
 KINDS: tuple[Kind, ...] = (
     CONFLUENT,
+    TIDELOG,
     PythonKind("aiokafka"),
     PythonKind("kafka_python", cooperative="cooperative-sticky"),
     NodeKind(),

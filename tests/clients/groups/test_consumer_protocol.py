@@ -16,7 +16,7 @@ from tests.peers import run_kafka_tool
 
 from .checks import assert_every_record_read, assert_heir_takes_over, assert_one_reader_at_a_time
 from .group import PARTITIONS, Group
-from .kinds import CONFLUENT, JavaKind
+from .kinds import CONFLUENT, TIDELOG, JavaKind
 from .side_by_side import with_each
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ IMPATIENT = {
 }
 GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONSUMER = {"group.protocol": "consumer"}
-KINDS: tuple[Kind, ...] = (CONFLUENT, JavaKind())
+KINDS: tuple[Kind, ...] = (CONFLUENT, TIDELOG, JavaKind())
 
 
 @pytest.fixture(scope="module")
