@@ -13,6 +13,7 @@ from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.connection import DEFAULT_MAX_RESPONSE_BYTES
 from tidelog.plugins.client.errors import InvalidAddress
 from tidelog.plugins.client.requests import SOFTWARE_NAME
+from tidelog.plugins.client.security import SecuritySettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -63,6 +64,7 @@ class ClientSettings:
         max_block_s: how long a producer waits for a topic that brokers may create, `max.block.ms` of theirs
         max_response_bytes: a longer response closes its connection
         retry: how often and when an operation is retried
+        security: the security protocol, and what TLS needs
     """
 
     client_id: str = SOFTWARE_NAME
@@ -72,6 +74,7 @@ class ClientSettings:
     max_block_s: float = 60.0
     max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES
     retry: RetryPolicy = RetryPolicy()
+    security: SecuritySettings = attrs.field(factory=SecuritySettings)
 
 
 def parse_addresses(bootstrap: str | Iterable[str]) -> tuple[Address, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -31,10 +32,13 @@ HANDSHAKE_SECONDS: Final = 10.0
 MOST_HANDSHAKES: Final = 1000
 """So many have begun and not ended, at most: each may hold 50 KB. With a further one the oldest is ended, as
 those that are in earnest take milliseconds."""
+ALERT_SECONDS: Final = 1.0
 FILES_CHECK_SECONDS: Final = 10.0
 EXPIRY_CHECK_SECONDS: Final = 24 * 3600.0
 EXPIRES_SOON_DAYS: Final = 30
 _DAY_SECONDS: Final = 24 * 3600.0
+_DISCARDED_BYTES: Final = 16 * 1024
+_MOST_DISCARDED_READS: Final = 64
 _HANDSHAKE_RECORD: Final = 0x16
 _RECORD_HEAD_BYTES: Final = 5
 
@@ -75,6 +79,10 @@ class TlsListener:
                 owned = transport = self._wrap(accepted)
                 await self._shake_hands(transport)
                 return transport
+        except TransportRefused:
+            await _send_alert(owned)
+            owned.close()
+            raise
         except BaseException:
             owned.close()
             raise
@@ -175,6 +183,20 @@ class TlsListener:
                 days,
                 expires.isoformat(),
             )
+
+
+async def _send_alert(sock: socket.socket) -> None:
+    """Wait until the peer has closed its end, at most for a second.
+
+    What it has sent meanwhile, such as its first request, would have the system reset the connection, and the
+    peer would never see the alert with the reason.
+    """
+    with trio.move_on_after(ALERT_SECONDS, shield=True), contextlib.suppress(OSError):
+        socket.socket.shutdown(sock, socket.SHUT_WR)
+        for _ in range(_MOST_DISCARDED_READS):
+            await trio.lowlevel.wait_readable(sock)
+            if not socket.socket.recv(sock, _DISCARDED_BYTES):
+                return
 
 
 async def _wait_for_hello(accepted: socket.socket) -> None:

@@ -50,7 +50,7 @@ def options_of(heading: str) -> dict[str, str]:
 
 
 def test_the_page_has_every_option_of_the_consumer_with_its_default() -> None:
-    found = options_of("Options of the consumer")
+    found = options_of("Options of the consumer") | options_of("Connections with TLS")
     settings = ConsumerSettings()
     known = {field.name: getattr(settings, field.name) for field in attrs.fields(ConsumerSettings)}
     shown = {name: str(value) or "none" for name, value in known.items()}
@@ -60,7 +60,7 @@ def test_the_page_has_every_option_of_the_consumer_with_its_default() -> None:
 
 
 def test_the_page_has_every_option_with_its_default() -> None:
-    found = options_of("Options of the producer")
+    found = options_of("Options of the producer") | options_of("Connections with TLS")
     settings = ProducerSettings()
     known = {field.name: getattr(settings, field.name) for field in attrs.fields(ProducerSettings)}
     assert found == {name: "none" if value == () else str(value) for name, value in known.items()}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 import attrs
 from attrs.validators import ge, gt
 
 from tidelog.plugins.client.requests import SOFTWARE_NAME
+from tidelog.plugins.client.security import SecurityOptions, SecuritySettings
 from tidelog.plugins.client.settings import ClientSettings, RetryPolicy
 
 
-class AdminOptions(TypedDict, total=False):
+class AdminOptions(SecurityOptions, total=False):
     """Keyword arguments of an admin client; `AdminSettings` has what each means and its default."""
 
     client_id: str
@@ -24,7 +23,7 @@ class AdminOptions(TypedDict, total=False):
 
 
 @attrs.frozen(kw_only=True)
-class AdminSettings:
+class AdminSettings(SecuritySettings):
     """Settings of an admin client, named as in Kafka's Java client.
 
     Attributes:
@@ -49,6 +48,7 @@ class AdminSettings:
         """Return the settings of the engine under the client."""
         return ClientSettings(
             client_id=self.client_id,
+            security=self.security(),
             request_timeout_s=self.request_timeout_ms / 1000,
             operation_timeout_s=self.default_api_timeout_ms / 1000,
             connect_timeout_s=self.socket_connection_setup_timeout_ms / 1000,

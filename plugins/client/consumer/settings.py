@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 
 from tidelog.plugins.client.consumer.assignors import ASSIGNORS
 from tidelog.plugins.client.operations.fetching import FetchLimits
 from tidelog.plugins.client.requests import SOFTWARE_NAME
+from tidelog.plugins.client.security import SecurityOptions, SecuritySettings
 from tidelog.plugins.client.settings import ClientSettings, RetryPolicy
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _CLASSIC_ALONE: Final = ("partition_assignment_strategy", "session_timeout_ms", 
 _RESETS: Final = ("earliest", "latest", "none")
 
 
-class SimpleConsumerOptions(TypedDict, total=False):
+class SimpleConsumerOptions(SecurityOptions, total=False):
     """Keyword arguments of a simple consumer; `SimpleConsumerSettings` has what each means."""
 
     client_id: str
@@ -76,7 +77,7 @@ def _at_least(least: float) -> Any:
 
 
 @attrs.frozen(kw_only=True)
-class SimpleConsumerSettings:
+class SimpleConsumerSettings(SecuritySettings):
     """Settings of a simple consumer, named as in Kafka's Java client.
 
     Attributes:
@@ -134,6 +135,7 @@ class SimpleConsumerSettings:
         """Return the settings of the engine under the consumer."""
         return ClientSettings(
             client_id=self.client_id,
+            security=self.security(),
             request_timeout_s=self.request_timeout_ms / 1000,
             operation_timeout_s=self.api_timeout_s,
             connect_timeout_s=self.socket_connection_setup_timeout_ms / 1000,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tidelog.plugins.client.cluster import Address
     from tidelog.plugins.client.engine import Channel, Engine
+    from tidelog.plugins.client.security import SecuritySettings
     from tidelog.plugins.client.steps import Steps
 
 T = TypeVar("T")
@@ -197,6 +198,8 @@ class AsyncioDriver:
             return
         try:
             sock = await _open_socket(self._loop, channel.address)
+            if engine.session.settings.security.uses_tls:
+                sock = await _secured(self._loop, sock, channel.address, engine.session.settings.security)
         except (OSError, UnicodeError) as error:
             reason = reason_of(error)
             self._tasks.pop(channel, None)
@@ -236,6 +239,38 @@ async def _open_socket(loop: asyncio.AbstractEventLoop, address: Address) -> soc
         else:
             return sock
     raise failure or OSError(f"the host {address.host} has no address")
+
+
+async def _secured(
+    loop: asyncio.AbstractEventLoop, sock: socket.socket, address: Address, settings: SecuritySettings
+) -> socket.socket:
+    """Return the socket with TLS, after its handshake.
+
+    Raises:
+        OSError: it fails.
+    """
+    from tidelog.plugins.client.drivers.tls import handshake, wrapped
+
+    made = wrapped(sock, address.host, settings)
+    try:
+        for want in handshake(made):
+            await _ready(loop, made, for_reading=want == "read")
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+async def _ready(loop: asyncio.AbstractEventLoop, sock: socket.socket, *, for_reading: bool) -> None:
+    ready = asyncio.Event()
+    add, remove = (
+        (loop.add_reader, loop.remove_reader) if for_reading else (loop.add_writer, loop.remove_writer)
+    )
+    add(sock, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        remove(sock)
 
 
 def _nothing() -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import select
-import socket
 import time
 from typing import TYPE_CHECKING, Any
 
-from tidelog.plugins.client.drivers.link import Link, reason_of
+from tidelog.plugins.client.drivers.link import Link, connected_socket, reason_of
 from tidelog.plugins.client.errors import BrokerUnreachable, ClientError, RequestTimedOut
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class BlockingConnection:
         """
         deadline = time.monotonic() + timeout_s
         try:
-            sock = socket.create_connection((address.host, address.port), timeout=max(timeout_s, 0.001))
+            sock = connected_socket(address, settings.security, max(timeout_s, 0.001))
         except OSError as error:
             raise BrokerUnreachable([(address, reason_of(error))]) from error
         self._link = Link(sock, address, settings)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from typing import TYPE_CHECKING, cast
 
 from tidelog.plugins.client.connection import ClientConnection
 
 if TYPE_CHECKING:
+    from ssl import SSLSocket
+
     from tidelog.plugins.client.cluster import Address
     from tidelog.plugins.client.requests import BrokerVersions
+    from tidelog.plugins.client.security import SecuritySettings
     from tidelog.plugins.client.settings import ClientSettings
 
 
@@ -30,6 +34,7 @@ class Link:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = sock
+        self._is_tls = settings.security.uses_tls
         self.wire = ClientConnection(
             str(address),
             client_id=settings.client_id,
@@ -63,6 +68,9 @@ class Link:
         """Receive once."""
         try:
             self.wire.bytes_received(self.socket.recv_into(self.wire.receive_buffer()))
+            # A record is decrypted as a whole: the rest of it makes no socket readable.
+            while self._is_tls and cast("SSLSocket", self.socket).pending():
+                self.wire.bytes_received(self.socket.recv_into(self.wire.receive_buffer()))
         except BlockingIOError:
             pass
         except OSError as error:
@@ -76,7 +84,8 @@ class Link:
     def _look_for_end(self) -> None:
         """Read from an idle connection: the only valid result is that the broker closed it."""
         try:
-            waiting = self.socket.recv(1, socket.MSG_PEEK)
+            # With TLS 1.3 brokers send tickets, which are no response: OpenSSL has to read them.
+            waiting = self.socket.recv_into(bytearray(1)) if self._is_tls else self._peek()
             self.wire.connection_lost(
                 "the broker sent an unexpected response" if waiting else "the broker closed it"
             )
@@ -84,6 +93,25 @@ class Link:
             pass
         except OSError as error:
             self.wire.connection_lost(reason_of(error))
+
+    def _peek(self) -> int:
+        return len(self.socket.recv(1, socket.MSG_PEEK))
+
+
+def connected_socket(address: Address, security: SecuritySettings, timeout_s: float) -> socket.socket:
+    """Connect, with a TLS handshake if that is wanted; blocks.
+
+    Raises:
+        OSError: it is not possible in time.
+    """
+    deadline = time.monotonic() + timeout_s
+    sock = socket.create_connection((address.host, address.port), timeout=timeout_s)
+    if not security.uses_tls:
+        return sock
+    # OpenSSL takes longer to import than all else of a client.
+    from tidelog.plugins.client.drivers.tls import secured
+
+    return secured(sock, address.host, security, deadline - time.monotonic())
 
 
 def reason_of(error: BaseException) -> str:

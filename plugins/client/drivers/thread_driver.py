@@ -16,7 +16,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tidelog.plugins.client.drivers.link import reason_of
+from tidelog.plugins.client.drivers.link import connected_socket, reason_of
 from tidelog.plugins.client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class ThreadDriver:
             raise AssertionError("an engine connects")
         address, timeout_s = channel.address, engine.session.settings.connect_timeout_s
         try:
-            sock = socket.create_connection((address.host, address.port), timeout=timeout_s)
+            sock = connected_socket(address, engine.session.settings.security, timeout_s)
         except (OSError, UnicodeError) as error:
             reason = reason_of(error)
             self.post(lambda: engine.not_connected(channel, reason))

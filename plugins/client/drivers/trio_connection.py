@@ -20,7 +20,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tidelog.plugins.client.cluster import Address
+    from tidelog.plugins.client.security import SecuritySettings
     from tidelog.plugins.client.settings import ClientSettings
+
+
+async def open_socket(address: Address, security: SecuritySettings) -> socket.socket:
+    """Connect, with a TLS handshake if that is wanted.
+
+    Raises:
+        OSError: it fails.
+    """
+    stream = await trio.open_tcp_stream(address.host, address.port)
+    sock = socket.socket(fileno=stream.socket.detach())
+    if not security.uses_tls:
+        return sock
+    # OpenSSL takes longer to import than all else of a client.
+    from tidelog.plugins.client.drivers.tls import handshake, wrapped
+
+    made = wrapped(sock, address.host, security)
+    try:
+        for want in handshake(made):
+            if want == "read":
+                await trio.lowlevel.wait_readable(made)
+            else:
+                await trio.lowlevel.wait_writable(made)
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 class TrioConnection:
@@ -42,10 +69,10 @@ class TrioConnection:
             ClientError: the peer is not a broker with supported versions.
         """
         try:
-            stream = await trio.open_tcp_stream(address.host, address.port)
+            sock = await open_socket(address, settings.security)
         except OSError as error:
             raise BrokerUnreachable([(address, reason_of(error))]) from error
-        connection = cls(Link(socket.socket(fileno=stream.socket.detach()), address, settings))
+        connection = cls(Link(sock, address, settings))
         try:
             await connection._until(lambda: connection._link.wire.ready)
             connection._raise_failure()

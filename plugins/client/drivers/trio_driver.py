@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import trio
 
 from tidelog.plugins.client.drivers.link import reason_of
+from tidelog.plugins.client.drivers.trio_connection import open_socket
 from tidelog.plugins.client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class TrioDriver:
             return
         with self._scopes[channel]:
             try:
-                stream = await trio.open_tcp_stream(address.host, address.port)
+                sock = await open_socket(address, engine.session.settings.security)
             except OSError as error:
                 reason = reason_of(error)
                 self._scopes.pop(channel, None)
@@ -180,7 +181,6 @@ class TrioDriver:
             else:
                 # Watching begins with a scope of its own.
                 self._scopes.pop(channel, None)
-                sock = socket.socket(fileno=stream.socket.detach())
                 self._process(lambda: engine.connected(channel, sock))
 
     async def _receive(self, channel: Channel, sock: socket.socket) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 
 from tidelog.plugins.client.requests import SOFTWARE_NAME
+from tidelog.plugins.client.security import SecurityOptions, SecuritySettings
 from tidelog.plugins.client.settings import ClientSettings, RetryPolicy
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ ALL_REPLICAS: Final = -1
 _ANY_NUMBER: Final = 0x7FFFFFFF
 
 
-class ProducerOptions(TypedDict, total=False):
+class ProducerOptions(SecurityOptions, total=False):
     """Keyword arguments of a producer; `ProducerSettings` has what each means and its default."""
 
     client_id: str
@@ -74,7 +75,7 @@ def _one_of(*values: object) -> Any:
 
 
 @attrs.frozen(kw_only=True)
-class ProducerSettings:
+class ProducerSettings(SecuritySettings):
     """Settings of a producer, named as in Kafka's Java client, or else in librdkafka.
 
     Attributes:
@@ -188,6 +189,7 @@ class ProducerSettings:
         """Return the settings of the engine under the producer."""
         return ClientSettings(
             client_id=self.client_id,
+            security=self.security(),
             request_timeout_s=self.request_timeout_ms / 1000,
             operation_timeout_s=self.max_block_ms / 1000,
             connect_timeout_s=self.socket_connection_setup_timeout_ms / 1000,

@@ -1,0 +1,169 @@
+"""TLS of a client's connections: a socket that drivers use like any other one, and its handshake."""
+
+from __future__ import annotations
+
+import math
+import select
+import socket
+import ssl
+import time
+from collections.abc import Generator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from tidelog.plugins.client.security import SecuritySettings
+
+Want: TypeAlias = Literal["read", "write"]
+
+_NOT_NOW: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_MOST_CONTEXTS: Final = 16
+_REASONS: Final = {
+    "WRONG_VERSION_NUMBER": "the broker's port does not speak TLS: is it that of a PLAINTEXT listener?",
+    "UNEXPECTED_EOF_WHILE_READING": "the broker ended the connection within the TLS handshake",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the broker requires a certificate of the client (ssl_certfile)",
+    "TLSV1_ALERT_UNKNOWN_CA": "the broker does not know the authority of the client's certificate",
+}
+
+
+class TlsSocket(ssl.SSLSocket):
+    """A connected socket with TLS that does not block.
+
+    Errors of TLS are raised as `ConnectionError` with their reason as the text, and without a cause: their
+    numbers are not those of the system.
+    """
+
+    def sendmsg(  # type: ignore[override]
+        self, buffers: Sequence[memoryview], ancdata: object = (), flags: int = 0, address: object = None
+    ) -> int:
+        """Encrypt and send what can be sent at once."""
+        sent = 0
+        try:
+            for buffer in buffers:
+                rest = buffer
+                while rest:
+                    count = self.write(rest)
+                    sent, rest = sent + count, rest[count:]
+        except _NOT_NOW:
+            if not sent:
+                raise BlockingIOError from None
+        except ssl.SSLError as error:
+            raise ConnectionAbortedError(failure_in_words(error)) from None
+        return sent
+
+    def recv_into(  # type: ignore[override]
+        self, buffer: bytearray | memoryview, nbytes: int | None = None, flags: int = 0, /
+    ) -> int:
+        """Receive and decrypt a record, or what fits."""
+        try:
+            return cast("int", self.read(len(buffer), buffer))
+        except _NOT_NOW:
+            raise BlockingIOError from None
+        except ssl.SSLError as error:
+            raise ConnectionAbortedError(failure_in_words(error)) from None
+
+
+def failure_in_words(error: ssl.SSLError) -> str:
+    """Return why TLS failed."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the broker's certificate is refused: {error.verify_message}"
+    reason = error.reason or ""
+    _, is_alert, alert = reason.partition("_ALERT_")
+    words = f"the broker ended TLS with the alert {alert.lower().replace('_', ' ')}" if is_alert else ""
+    return _REASONS.get(reason) or words or f"TLS failed ({reason or error})"
+
+
+@lru_cache(_MOST_CONTEXTS)
+def context_of(settings: SecuritySettings) -> ssl.SSLContext:
+    """Return the context of a client; blocks while it reads files.
+
+    Raises:
+        OSError: a file cannot be read, or has not what it should have; the text names it.
+    """
+    context = settings.ssl_context
+    if context is None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = settings.ssl_endpoint_identification_algorithm != ""
+        # As in Java each trusted certificate is an anchor, also one that is not a root.
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+        _load_files(context, settings)
+    context.sslsocket_class = TlsSocket
+    return context
+
+
+def _load_files(context: ssl.SSLContext, settings: SecuritySettings) -> None:
+    try:
+        if settings.ssl_cafile is None:
+            context.load_default_certs()
+        else:
+            context.load_verify_locations(settings.ssl_cafile)
+    except OSError as error:
+        raise _named("ssl_cafile", settings.ssl_cafile, error) from None
+    if settings.ssl_certfile is not None:
+        password = settings.ssl_key_password or ""  # not None, for which OpenSSL would ask at the terminal
+        try:
+            context.load_cert_chain(settings.ssl_certfile, settings.ssl_keyfile, password)
+        except OSError as error:
+            where = settings.ssl_keyfile or settings.ssl_certfile
+            raise _named("ssl_certfile", where, error) from None
+
+
+def _named(setting: str, path: str | None, error: OSError) -> OSError:
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    return ConnectionAbortedError(f"{setting}: {path} cannot be used ({reason or error})")
+
+
+def wrapped(sock: socket.socket, host: str, settings: SecuritySettings) -> TlsSocket:
+    """Return a connected socket with TLS before its handshake; `sock` is closed with it, or at an error.
+
+    Raises:
+        OSError: as `context_of`.
+    """
+    try:
+        sock.setblocking(False)
+        made = context_of(settings).wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
+    except BaseException:
+        sock.close()
+        raise
+    return cast("TlsSocket", made)
+
+
+def handshake(sock: TlsSocket) -> Generator[Want]:
+    """Do the handshake; yield what has to be waited for.
+
+    Raises:
+        ConnectionError: it fails; the text says why.
+    """
+    while True:
+        try:
+            sock.do_handshake()
+        except ssl.SSLWantReadError:
+            yield "read"
+        except ssl.SSLWantWriteError:
+            yield "write"
+        except ssl.SSLError as error:
+            raise ConnectionAbortedError(failure_in_words(error)) from None
+        else:
+            return
+
+
+def secured(sock: socket.socket, host: str, settings: SecuritySettings, timeout_s: float) -> socket.socket:
+    """Return a connected socket with TLS, after its handshake; blocks for that.
+
+    Raises:
+        OSError: it cannot be had in time.
+    """
+    deadline = time.monotonic() + timeout_s
+    made = wrapped(sock, host, settings)
+    try:
+        for want in handshake(made):
+            poller = select.poll()
+            poller.register(made, select.POLLIN if want == "read" else select.POLLOUT)
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0 or not poller.poll(math.ceil(remaining_s * 1000)):
+                raise TimeoutError(f"no TLS handshake within {timeout_s:.3g} s")
+    except BaseException:
+        made.close()
+        raise
+    return made
