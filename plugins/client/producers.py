@@ -61,6 +61,20 @@ class IdempotentProducer:
         self._next[partition] = (self._next.get(partition, 0) + records) & _SEQUENCE_MASK
         self._in_doubt.discard(partition)
 
+    def reserve(self, partition: TopicPartition, records: int) -> ProducerStamp:
+        """Return the stamp of the next batch; further ones may be reserved before there is a response.
+
+        The partition is in doubt until `settled`. After an error only a new epoch continues.
+        """
+        stamp = ProducerStamp(self.producer_id, self.producer_epoch, self._next.get(partition, 0))
+        self._next[partition] = (stamp.base_sequence + records) & _SEQUENCE_MASK
+        self._in_doubt.add(partition)
+        return stamp
+
+    def settled(self, partition: TopicPartition) -> None:
+        """Record that the reserved batches of a partition are in the log."""
+        self._in_doubt.discard(partition)
+
     def refused(self, partition: TopicPartition, error: ClientError) -> ClientError:
         """Keep the sequence number: because of `error`, which is returned, the batch is not in the log."""
         self._in_doubt.discard(partition)
@@ -124,6 +138,11 @@ class TransactionalProducer(IdempotentProducer):
         """
         self.check_open()
         return attrs.evolve(super().next_stamp(partition), is_transactional=True)
+
+    def reserve(self, partition: TopicPartition, records: int) -> ProducerStamp:
+        """Return the stamp of the next batch, as `IdempotentProducer.reserve`; raises as `check_open`."""
+        self.check_open()
+        return attrs.evolve(super().reserve(partition, records), is_transactional=True)
 
     def refused(self, partition: TopicPartition, error: ClientError) -> ClientError:
         """Fail the transaction, which cannot be complete any more; return what `fail` returns."""

@@ -52,12 +52,16 @@ from tidelog.plugins.mirror.ledger_reading import LedgerReader, SourceMirrors, c
 from tidelog.plugins.mirror.offset_translation import CopiedRun
 from tidelog.plugins.mirror.source_batches import FetchedBatches, OutgoingBatch
 from tidelog.plugins.mirror.statistics import CONNECTING, COPYING, FAILED, STOPPED, MirrorStatistics
-from tidelog.plugins.mirror.transactional_writes import append_in_transaction, commit_with_ledger
+from tidelog.plugins.mirror.transactional_writes import (
+    append_in_transaction,
+    commit_with_ledger,
+    prepare_append,
+)
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tidelog.plugins.client.batches import NewRecord
     from tidelog.plugins.client.producers import TransactionalProducer
@@ -69,6 +73,8 @@ T = TypeVar("T")
 _log: Final = logging.getLogger(__name__)
 
 _MAX_WAIT_MS: Final = 500
+_APPENDS_IN_FLIGHT: Final = 3
+"""So that the target has the next chunk while the acknowledgement of the one before is under way."""
 _LEAST_PARTITION_BYTES: Final = 128 * 1024
 _MOST_PARTITION_BACKOFFS: Final = 6
 _MOST_ATTEMPTS: Final = 3
@@ -502,22 +508,30 @@ class Mirror:
 
     async def _append_all(self, receive: trio.MemoryReceiveChannel[list[CopiedPart]]) -> None:
         """Append what is fetched, and commit in time, until no more is fetched."""
-        async with receive:
+        async with receive, trio.open_nursery() as appends:
+            slots = trio.Semaphore(_APPENDS_IN_FLIGHT)
             while True:
                 parts: list[CopiedPart] | None = None
+                is_end = False
                 commit_at = float("inf") if self._transaction is None else self._transaction.commit_at
                 with trio.move_on_at(commit_at):
                     try:
                         parts = await receive.receive()
                     except trio.EndOfChannel:
-                        await self._commit()
-                        return
+                        is_end = True
                 if parts is not None:
-                    await self._append(parts)
-                if self._transaction is not None and trio.current_time() >= self._transaction.commit_at:
+                    await self._begin_append(parts, appends, slots)
+                transaction = self._transaction
+                if is_end or (transaction is not None and trio.current_time() >= transaction.commit_at):
+                    await _all_ended(slots)
                     await self._commit()
+                if is_end:
+                    return
 
-    async def _append(self, parts: Iterable[CopiedPart]) -> None:
+    async def _begin_append(
+        self, parts: Sequence[CopiedPart], appends: trio.Nursery, slots: trio.Semaphore
+    ) -> None:
+        """Send the batches, behind those of the appends before, which need not be acknowledged yet."""
         producer = self._open_producer()
         transaction = self._transaction
         if transaction is None:
@@ -528,7 +542,26 @@ class Mirror:
         for part in parts:
             for target, each in part.batches.items():
                 batches.setdefault(target, []).extend(each)
-        offsets = (await self._target.run(append_in_transaction, producer, batches)) if batches else {}
+        if producer.missing_partitions(batches):
+            await self._target.run(prepare_append, producer, list(batches))
+        await slots.acquire()
+        await appends.start(self._append, transaction, parts, batches, slots)
+
+    async def _append(
+        self,
+        transaction: _Transaction,
+        parts: Sequence[CopiedPart],
+        batches: dict[TopicPartition, list[OutgoingBatch]],
+        slots: trio.Semaphore,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        offsets: dict[TopicPartition, list[int]] = {}
+        if batches:
+            offsets = await self._target.run(
+                append_in_transaction, self._open_producer(), batches, task_status.started
+            )
+        else:
+            task_status.started()
         # Several partitions of the source may have gone into one of the target, in their order.
         found = {target: iter(each) for target, each in offsets.items()}
         for part in parts:
@@ -545,6 +578,7 @@ class Mirror:
                 transaction.records += sum(batch.record_count for batch in each)
                 transaction.copied_bytes += sum(len(batch.data) for batch in each)
                 transaction.batches += len(each)
+        slots.release()
 
     async def _commit(self) -> None:
         transaction = self._transaction
@@ -656,6 +690,23 @@ def _end_of(fetched: Fetched) -> int:
     return fetched.last_stable_offset if fetched.last_stable_offset >= 0 else fetched.high_watermark
 
 
+async def _all_ended(slots: trio.Semaphore) -> None:
+    """Wait until no append is in flight."""
+    for _ in range(_APPENDS_IN_FLIGHT):
+        await slots.acquire()
+    for _ in range(_APPENDS_IN_FLIGHT):
+        slots.release()
+
+
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+    """Return the cause: of several appends in flight the first one that was refused."""
+    found = list(_flat(group))
+    return next((each for each in found if isinstance(each, PartitionRefused)), found[0])
+
+
+def _flat(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _flat(each)
+        else:
+            yield each

@@ -9,9 +9,7 @@ limit of five requests, which idempotent producers have for retries, is none her
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
-
-import attrs
+from typing import TYPE_CHECKING, Final
 
 from tidelog.plugins.client.batches import encode_batch
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
@@ -26,14 +24,15 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
+    ProduceResponse,
     TopicProduceData,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tidelog.kernel.topic_partition import TopicPartition
-    from tidelog.plugins.client.batches import NewRecord, ProducerStamp
+    from tidelog.plugins.client.batches import NewRecord
     from tidelog.plugins.client.producers import TransactionalProducer
     from tidelog.plugins.client.steps import Session, Steps
 
@@ -52,45 +51,66 @@ _OF_PARTITION: Final = (
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
 )
 """Errors of one partition, which the others need not share."""
-_SEQUENCE_MASK: Final = 0x7FFFFFFF
+_MOST_REQUEST_BYTES: Final = 256 * 1024
 _MOST_LEDGER_RECORDS: Final = 2000
 """Of one batch, which then has about 200 kB."""
+
+
+def prepare_append(
+    session: Session, producer: TransactionalProducer, partitions: Sequence[TopicPartition]
+) -> Steps[None]:
+    """Add partitions to the open transaction and find their leaders.
+
+    Raises:
+        PartitionRefused: the target has no such partition, or does not take it.
+        ClientError: another error. After any error the transaction can only be aborted.
+    """
+    try:
+        yield from add_partitions(session, producer, partitions)
+        yield from _by_leader(session, partitions)
+    except ErrorResponse as error:
+        raise producer.fail(_of_partition(error, partitions)) from error
 
 
 def append_in_transaction(
     session: Session,
     producer: TransactionalProducer,
     batches: Mapping[TopicPartition, Sequence[OutgoingBatch]],
+    sent: Callable[[], None] = lambda: None,
 ) -> Steps[dict[TopicPartition, list[int]]]:
-    """Append the batches of each partition in order; return their base offsets.
+    """Append the batches of each partition in order, after `prepare_append`; return their base offsets.
+
+    `sent` is called when the first requests are about to be sent: what is begun after that comes after them.
 
     Raises:
         PartitionRefused: a batch was refused.
         ClientError: another error. After any error the transaction can only be aborted.
     """
-    try:
-        yield from add_partitions(session, producer, batches)
-        by_leader = yield from _by_leader(session, list(batches))
-    except ErrorResponse as error:
-        raise producer.fail(_of_partition(error, batches)) from error
+    by_leader = yield from _by_leader(session, list(batches))
     offsets: dict[TopicPartition, list[int]] = {partition: [] for partition in batches}
-    stamps = {partition: producer.next_stamp(partition) for partition in batches}
-    for partition in batches:
-        producer.sending(partition)
+    contents = {
+        leader: _contents_of_requests({each: batches[each] for each in partitions})
+        for leader, partitions in by_leader.items()
+    }
+    # All are stamped before any is sent, so that further appends get the numbers behind them.
+    requests = {
+        leader: [_request(session, producer, content) for content in each]
+        for leader, each in contents.items()
+    }
+    sent()
     for leader, partitions in by_leader.items():
-        of_leader = {partition: batches[partition] for partition in partitions}
-        requests = list(_requests(session, producer.transactional_id, of_leader, stamps))
         try:
             answers = yield from send_requests(
-                session, requests, node=leader, at_most=LAST_VERSION_BEFORE_TRANSACTION_V2
+                session, requests[leader], node=leader, at_most=LAST_VERSION_BEFORE_TRANSACTION_V2
             )
-            _take(answers, of_leader, offsets)
+            for content, answer in zip(contents[leader], answers, strict=True):
+                _take(content, answer, offsets)
         except ClientError as error:
             for partition in partitions:
                 forget_if_stale(session, partition.topic, error)
             raise producer.fail(error) from error
-    for partition, each in batches.items():
-        producer.appended(partition, sum(batch.record_count for batch in each))
+    for partition in batches:
+        producer.settled(partition)
     return offsets
 
 
@@ -109,6 +129,7 @@ def commit_with_ledger(
         _ledger_batch(records[first : first + _MOST_LEDGER_RECORDS], session.now_ms())
         for first in range(0, len(records), _MOST_LEDGER_RECORDS)
     ]
+    yield from prepare_append(session, producer, [ledger])
     yield from append_in_transaction(session, producer, {ledger: batches})
     yield from commit_transaction(session, producer)
 
@@ -135,53 +156,63 @@ def _by_leader(
     return by_leader
 
 
-def _requests(
-    session: Session,
-    transactional_id: str,
+def _contents_of_requests(
     batches: Mapping[TopicPartition, Sequence[OutgoingBatch]],
-    stamps: dict[TopicPartition, ProducerStamp],
-) -> Iterator[ProduceRequest]:
-    """Yield requests with one batch of each partition, the most that brokers take, stamped in their order."""
+) -> list[dict[TopicPartition, OutgoingBatch]]:
+    """Divide batches into requests: each has one batch of a partition at most, as brokers take no more.
+
+    Small batches of several partitions cost less in one request; large ones are handled sooner in their own.
+    """
+    contents: list[dict[TopicPartition, OutgoingBatch]] = []
     for index in range(max(map(len, batches.values()))):
-        topics: dict[str, TopicProduceData] = {}
+        content: dict[TopicPartition, OutgoingBatch] = {}
+        size = 0
         for partition, each in batches.items():
             if index >= len(each):
                 continue
-            batch, stamp = each[index], stamps[partition]
-            batch.stamp(stamp)
-            following = (stamp.base_sequence + batch.record_count) & _SEQUENCE_MASK
-            stamps[partition] = attrs.evolve(stamp, base_sequence=following)
-            topic = topics.setdefault(
-                partition.topic, TopicProduceData(name=partition.topic, partition_data=[])
-            )
-            topic.partition_data.append(
-                PartitionProduceData(index=partition.partition, records=memoryview(batch.data))
-            )
-        yield ProduceRequest(
-            transactional_id=transactional_id,
-            acks=-1,
-            timeout_ms=int(session.settings.request_timeout_s * 1000),
-            topic_data=list(topics.values()),
+            if content and size + len(each[index].data) > _MOST_REQUEST_BYTES:
+                contents.append(content)
+                content, size = {}, 0
+            content[partition] = each[index]
+            size += len(each[index].data)
+        contents.append(content)
+    return contents
+
+
+def _request(
+    session: Session, producer: TransactionalProducer, content: Mapping[TopicPartition, OutgoingBatch]
+) -> ProduceRequest:
+    """Return a request with these batches, stamped with the next sequence numbers."""
+    topics: dict[str, TopicProduceData] = {}
+    for partition, batch in content.items():
+        batch.stamp(producer.reserve(partition, batch.record_count))
+        topic = topics.setdefault(partition.topic, TopicProduceData(name=partition.topic, partition_data=[]))
+        topic.partition_data.append(
+            PartitionProduceData(index=partition.partition, records=memoryview(batch.data))
         )
+    return ProduceRequest(
+        transactional_id=producer.transactional_id,
+        acks=-1,
+        timeout_ms=int(session.settings.request_timeout_s * 1000),
+        topic_data=list(topics.values()),
+    )
 
 
 def _take(
-    answers: Sequence[Any],
-    batches: Mapping[TopicPartition, Sequence[OutgoingBatch]],
+    content: Mapping[TopicPartition, OutgoingBatch],
+    answer: ProduceResponse,
     offsets: dict[TopicPartition, list[int]],
 ) -> None:
-    """Note the base offsets in the responses; the first error is the cause of those that follow."""
-    for index, answer in enumerate(answers):
-        found: dict[tuple[str, int], PartitionProduceResponse] = {
-            (topic.name, part.index): part for topic in answer.responses for part in topic.partition_responses
-        }
-        for partition, each in batches.items():
-            if index < len(each):
-                part = found.get(partition)
-                if part is None:
-                    raise ErrorResponse.missing(str(partition))
-                if part.error_code:
-                    code = ErrorCode.of(part.error_code)
-                    error = ErrorResponse(code, str(partition), part.error_message)
-                    raise PartitionRefused(partition, error, each[index]) if code in _OF_PARTITION else error
-                offsets[partition].append(part.base_offset)
+    """Note the base offsets in a response; the first error of all is the cause of those that follow."""
+    found: dict[tuple[str, int], PartitionProduceResponse] = {
+        (topic.name, part.index): part for topic in answer.responses for part in topic.partition_responses
+    }
+    for partition, batch in content.items():
+        part = found.get(partition)
+        if part is None:
+            raise ErrorResponse.missing(str(partition))
+        if part.error_code:
+            code = ErrorCode.of(part.error_code)
+            error = ErrorResponse(code, str(partition), part.error_message)
+            raise PartitionRefused(partition, error, batch) if code in _OF_PARTITION else error
+        offsets[partition].append(part.base_offset)

@@ -120,3 +120,16 @@ def test_transactional_producer_can_be_pickled_with_its_transaction() -> None:
     again = pickle.loads(pickle.dumps(made))
     assert again == made
     assert again.missing_partitions([PARTITION, TopicPartition("orders", 1)]) == [TopicPartition("orders", 1)]
+
+
+def test_reserved_batches_are_numbered_before_there_is_a_response() -> None:
+    with pytest.raises(IllegalTransactionState):
+        producer(begin=False).reserve(PARTITION, 3)
+    made = producer()
+    stamps = [made.reserve(PARTITION, records) for records in (3, 2, 1)]
+    assert [stamp.base_sequence for stamp in stamps] == [0, 3, 5]
+    assert all(stamp.is_transactional for stamp in stamps)
+    with pytest.raises(ProducerInDoubt):
+        made.begin_commit()
+    made.settled(PARTITION)
+    made.begin_commit()
