@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
@@ -47,6 +47,7 @@ class MemberProcess:
         self.is_old = is_old
         self.was_cut = False
         self.was_killed = False
+        self.ended_by = ""
         self.values: list[int] = []
         self.session: tuple[int, bytes] | None = None
         self.process = subprocess.Popen(
@@ -64,7 +65,14 @@ class MemberProcess:
             elif line.endswith("\n"):
                 self.values.append(int(line))
 
+    @property
+    def name(self) -> str:
+        """Return what it is, and what happened to it."""
+        kind = "old" if self.is_old else "connector"
+        return f"{kind} {self.process.pid} {'cut ' if self.was_cut else ''}{self.ended_by}"
+
     def end(self, number: signal.Signals) -> None:
+        self.ended_by = number.name
         self.process.send_signal(number)
         self.process.wait(DEADLINE_S)
         self.reader.join(DEADLINE_S)
@@ -81,6 +89,7 @@ class Figures:
     twice_after_cuts: int = 0
     twice: int = 0
     longest_settling_s: float = 0.0
+    gaps: list[str] = attrs.field(factory=list[str])
 
 
 class MixedGroup:
@@ -140,7 +149,6 @@ class MixedGroup:
             "rebalance.backoff.ms": 500,
             "rebalance.max.retries": 30,
             "auto.commit.interval.ms": 500,
-            "auto.offset.reset": "smallest",
         }
         file = self.folder / "old.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
@@ -189,6 +197,16 @@ class MixedGroup:
             assert time.monotonic() < deadline, "the partitions are not divided"
             time.sleep(0.05)
 
+    def described(self, value: int, readers: Mapping[int, list[MemberProcess]]) -> str:
+        """Return who has read what is before and after a gap."""
+        end = value
+        while end not in readers and end < self.figures.produced:
+            end += PARTITIONS
+        before, after = (
+            [each.name for each in readers.get(number, [])] for number in (value - PARTITIONS, end)
+        )
+        return f"{value} to {end} between {before} and {after}"
+
     def last_of_killed(self) -> set[int]:
         """Return the last value of each partition that killed members have read."""
         found: set[int] = set()
@@ -211,6 +229,7 @@ class MixedGroup:
         figures.in_hands_of_killed = sum(each - PARTITIONS in lost for each in missing)
         figures.missing = len(missing) - figures.in_hands_of_killed
         figures.twice = figures.twice_after_cuts = 0
+        figures.gaps = [self.described(each, readers) for each in missing if each - PARTITIONS in readers]
         for members in readers.values():
             uncut = sum(not member.was_cut for member in members)
             figures.twice += max(0, uncut - 1)
@@ -250,6 +269,10 @@ def run_mixed_group(release: str, events: int, folder: Path) -> Figures:
         producing = Producing(broker.bootstrap)
         producing.start()
         try:
+            # An old console consumer begins at the end where no offset is stored.
+            group.happen("join")
+            offsets = f"/consumers/{GROUP}/offsets/{TOPIC}"
+            group.wait(lambda: len(group.names(offsets)) == PARTITIONS)
             for number in range(events):
                 group.step()
                 if __name__ == "__main__":
