@@ -133,6 +133,10 @@ class KazooRequests:
     def _check_connected(self) -> None:
         if not self.session_id:
             raise Unavailable(f"not connected to ZooKeeper at {self._connect.servers}")
+        # Kazoo may have another session that the event loop does not know of yet: what belonged to the one
+        # before, such as owned partitions, may be another client's.
+        if self._client.client_id is not None and int(self._client.client_id[0]) != self.session_id:
+            raise SessionExpired("the session has expired")
 
     def _silent(self, path: str) -> Unavailable:
         return Unavailable(f"{path}: no answer from ZooKeeper within {self._timeout_s:g} s")

@@ -50,6 +50,7 @@ class ConnectorCore:
         streams: all streams
         coordination: set before streams are created
         is_closed: nothing can be called any more
+        is_paused: no stream returns anything for now
     """
 
     coordination: Coordination
@@ -72,7 +73,7 @@ class ConnectorCore:
         self._lock = lock
         self._feeds: dict[TopicPartition, PartitionFeed] = {}
         self._failure: ClientError | None = None
-        self._is_paused = False
+        self.is_paused = False
         self._is_look_due = False
         self._timers: list[EngineTimer] = []
 
@@ -119,7 +120,7 @@ class ConnectorCore:
             if self._failure is not None:
                 failure, self._failure = self._failure, None
                 raise failure
-            found = None if self._is_paused else self.consumer.records.begin_read(stream.feeds)
+            found = None if self.is_paused else self.consumer.records.begin_read(stream.feeds)
             if found is None:
                 stream.event = self._new_event()
                 return stream.event
@@ -185,13 +186,13 @@ class ConnectorCore:
 
     def pause(self) -> None:
         """Return nothing before `resume`."""
-        self._is_paused = True
+        self.is_paused = True
         for feed in self._feeds.values():
             self._take_back(feed)
 
     def resume(self) -> None:
         """Return records again."""
-        self._is_paused = False
+        self.is_paused = False
         for stream in self.streams:
             stream.wake()
 

@@ -38,7 +38,7 @@ from tidelog.plugins.zookeeper.consumers.membership import (
     step,
 )
 from tidelog.plugins.zookeeper.consumers.registries import ConsumerRegistries
-from tidelog.plugins.zookeeper.errors import ZooKeeperError
+from tidelog.plugins.zookeeper.errors import SessionExpired, ZooKeeperError
 
 if TYPE_CHECKING:
     from tidelog.plugins.zookeeper.callback_loop import CallbackLoop, LoopTimer
@@ -84,6 +84,7 @@ class _Commit:
 
     offsets: Mapping[TopicPartition, int]
     done: Committed
+    session_id: int
 
 
 _Work: TypeAlias = Request | _Commit
@@ -143,7 +144,7 @@ class ZooKeeperMember:
 
     def commit(self, offsets: Mapping[TopicPartition, int], done: Committed) -> None:
         """Commit offsets in their turn."""
-        self._add(_Commit(offsets, done))
+        self._add(_Commit(offsets, done, self._session_id))
 
     def _handle(self, event: Event) -> None:
         self.state, actions = step(self.state, event, self._loop.clock())
@@ -161,7 +162,7 @@ class ZooKeeperMember:
             case StopFetching(partitions, commit):
                 consumed = self._fetching.stop(partitions)
                 if commit and consumed:
-                    self._add(_Commit(consumed, self._committed))
+                    self._add(_Commit(consumed, self._committed, self._session_id))
             case PauseFetching():
                 self._fetching.pause()
             case ResumeFetching():
@@ -189,9 +190,16 @@ class ZooKeeperMember:
         self._is_busy = True
         work = self._waiting.popleft()
         if isinstance(work, _Commit):
-            self._offsets.commit(work.offsets, lambda error: self._commit_ended(work, error))
+            self._commit(work)
         else:
             self._loop.run(lambda: self._request(work), lambda outcome: self._answered(work, outcome))
+
+    def _commit(self, commit: _Commit) -> None:
+        # In another session the partitions may be other members', which have committed more by now.
+        if commit.session_id and commit.session_id == self._session_id:
+            self._offsets.commit(commit.offsets, lambda error: self._commit_ended(commit, error))
+        else:
+            self._commit_ended(commit, SessionExpired("the session has ended in which these were owned"))
 
     def _commit_ended(self, commit: _Commit, error: Exception | None) -> None:
         self._is_busy = False
