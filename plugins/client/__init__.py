@@ -1,9 +1,9 @@
 """Kafka client: a sans-IO core, operations over it, and drivers for blocking code and for trio.
 
-`connection` is the protocol without a socket, `operations` are requests and retries without I/O, and
-`drivers` run them: `BlockingClient` for blocking code, `TrioClient` for trio. Names of this package are
-imported at their first use: a program that only fetches imports neither an event loop nor what administers
-topics. Codecs are imported with the first compressed batch.
+`connection` is the protocol without a socket, `operations` are requests and retries without I/O, which
+`engine` runs, and `drivers` own its sockets: `BlockingClient` for blocking code, `TrioClient` for trio. Names
+of this package are imported at their first use: a program that only fetches imports neither an event loop nor
+what administers topics. Codecs are imported with the first compressed batch.
 """
 
 from __future__ import annotations

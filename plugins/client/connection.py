@@ -149,6 +149,11 @@ class ClientConnection:
             outgoing.append(self._encode(api, version, message_for(request, version)))
         return [self._queue(each) for each in outgoing]
 
+    @property
+    def has_outgoing(self) -> bool:
+        """Return whether there are bytes to send."""
+        return bool(self._outgoing)
+
     def outgoing(self) -> Sequence[memoryview]:
         """Return the bytes to send next, as buffers for one `sendmsg`; empty when there are none."""
         return list(islice(self._outgoing, _MAX_PARTS))

@@ -20,15 +20,16 @@ import attrs
 
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.plugins.client.cluster import ClusterCache
-from tidelog.plugins.client.drivers.link import Link
 from tidelog.plugins.client.errors import (
     BrokerClosed,
     BrokerUnreachable,
     ClientClosed,
     ClientError,
     NoBrokerFound,
+    OperationRaised,
     RequestTimedOut,
 )
+from tidelog.plugins.client.link import Link
 from tidelog.plugins.client.requests import versions_before_negotiation
 from tidelog.plugins.client.settings import parse_addresses
 from tidelog.plugins.client.steps import Exchange, Pause, Run, Session, extra_time_s
@@ -101,6 +102,7 @@ class Channel:
     """Connection to one address, in one lane: being opened while `link` is None, then negotiating, then open.
 
     `is_released` once the engine has dropped it, so that what a driver still reports of it is ignored.
+    `timer` ends the attempt to open it, and `silence` is the reason then.
     `is_written` is for drivers: one waits until its socket is writable.
     """
 
@@ -109,6 +111,7 @@ class Channel:
         self.lane = lane
         self.link: Link | None = None
         self.is_assumed_old = is_assumed_old
+        self.silence = ""
         self.is_released = False
         self.is_written = False
         self.is_open = False
@@ -120,11 +123,25 @@ class Channel:
 class _Flight:
     """An exchange on its way: at first without a connection, then in a channel's `waiting` or `flights`."""
 
-    __slots__ = ("answers", "attempts", "channel", "done", "ids", "missing", "step", "timer", "untried")
+    __slots__ = (
+        "answers",
+        "attempts",
+        "channel",
+        "deadline",
+        "done",
+        "ids",
+        "missing",
+        "step",
+        "timer",
+        "untried",
+    )
 
-    def __init__(self, step: Exchange, done: Callable[[list[Any] | ClientError], None]) -> None:
+    def __init__(
+        self, step: Exchange, done: Callable[[list[Any] | ClientError], None], deadline: float | None
+    ) -> None:
         self.step = step
         self.done = done
+        self.deadline = deadline
         self.untried = list(step.addresses)
         self.attempts: list[tuple[Address, str]] = []
         self.channel: Channel | None = None
@@ -179,7 +196,9 @@ class Task(Generic[T]):
             return
         self._set_timer(None)
         number = self._step
-        self._flight = self._engine.exchange(step, lambda outcome: self._continue(number, outcome))
+        self._flight = self._engine.exchange(
+            step, lambda outcome: self._continue(number, outcome), self._deadline
+        )
 
     def _set_timer(self, pause_s: float | None) -> None:
         """Wait for the end of a pause, or for the deadline if that is before or there is no pause."""
@@ -202,13 +221,27 @@ class Task(Generic[T]):
                 self._run.succeeded(outcome)
         except ClientError as error:
             self._end(error)
+        except BaseException as error:
+            # Its caller gets it, whatever it is, and no other operation is held up.
+            self._end(OperationRaised(self._run.name, error))
         else:
             self._perform()
 
     def _expire(self) -> None:
         if self._done is None:
             return
+        unreachable = None if self._flight is None else self._engine.unreachable(self._flight)
         self._leave_step()
+        if unreachable is not None:
+            # An operation that tries nothing else ends with the reason.
+            try:
+                self._run.failed(unreachable)
+            except ClientError as error:
+                self._end(error)
+                return
+            if self._run.step is None:
+                self._end(self._run.result)
+                return
         self._run.close()
         name, timeout_s = self._run.name, self._timeout_s or 0.0
         self._end(RequestTimedOut(name, timeout_s, self._run.last_error))
@@ -237,8 +270,18 @@ class Engine:
         is_closed: nothing can be spawned any more
     """
 
-    def __init__(self, bootstrap: BootstrapServers, settings: ClientSettings, io: EngineIo) -> None:
+    def __init__(
+        self,
+        bootstrap: BootstrapServers,
+        settings: ClientSettings,
+        io: EngineIo,
+        *,
+        has_lanes: bool = True,
+    ) -> None:
         """Set the bootstrap servers; nothing is connected before it is needed.
+
+        Without lanes there is one connection to a broker: where one operation runs at a time, none waits for
+        another one.
 
         Raises:
             InvalidAddress: an address has another form than host:port.
@@ -252,6 +295,7 @@ class Engine:
         self.is_closed = False
         self._finder = None if ensemble is None else new_finder(self, ensemble, self._found)
         self._unaddressed: list[_Flight] = []
+        self._has_lanes = has_lanes
         self._channels: defaultdict[str, dict[Address, Channel]] = defaultdict(dict)
         self._timers: list[tuple[float, int, EngineTimer]] = []
         self._timer_numbers = count()
@@ -299,14 +343,29 @@ class Engine:
                 self._run_soon()
         return timers[0][0] if timers else None
 
-    def exchange(self, step: Exchange, done: Callable[[list[Any] | ClientError], None]) -> _Flight:
-        """Send requests to any of the addresses, over an open connection if there is one."""
-        flight = _Flight(step, done)
+    def exchange(
+        self,
+        step: Exchange,
+        done: Callable[[list[Any] | ClientError], None],
+        deadline: float | None = None,
+    ) -> _Flight:
+        """Send requests to any of the addresses, over an open connection if there is one.
+
+        Addresses that have to be connected to share the time up to `deadline`.
+        """
+        flight = _Flight(step, done, deadline)
         if step.addresses or self._finder is None:
             self._place(flight)
         else:
             self._find_address(flight, self._finder)
         return flight
+
+    def unreachable(self, flight: _Flight) -> BrokerUnreachable | None:
+        """Return the error of an exchange that waits for a connection, None for another one."""
+        channel = flight.channel
+        if channel is None or channel.is_open:
+            return None
+        return BrokerUnreachable([*flight.attempts, (channel.address, channel.silence)])
 
     def abandon(self, flight: _Flight) -> None:
         """Ignore the responses of an exchange, which are still on their way."""
@@ -358,7 +417,9 @@ class Engine:
             return
         if not channel.is_open and link.wire.ready:
             self._opened(channel)
-        self._send(channel)
+        # A response may have queued a request: ApiVersions again, in a lower version.
+        if link.wire.has_outgoing or link.wire.failure is not None:
+            self._send(channel)
 
     def writable(self, channel: Channel) -> None:
         """Send what could not be sent before."""
@@ -396,7 +457,7 @@ class Engine:
 
     def _place(self, flight: _Flight) -> None:
         """Give an exchange to a connection: an open one, else that to the next address not tried yet."""
-        lane = flight.step.lane
+        lane = flight.step.lane if self._has_lanes else ""
         channels = self._channels[lane]
         for address in flight.step.addresses:
             channel = channels.get(address)
@@ -407,15 +468,26 @@ class Engine:
             self._finish(flight, BrokerUnreachable(flight.attempts))
             return
         address = flight.untried.pop(0)
-        channel = channels.get(address) or self._connect(address, lane, is_assumed_old=False)
+        channel = channels.get(address) or self._connect(address, lane, self._connect_s(flight))
         flight.channel = channel
         channel.waiting.append(flight)
 
-    def _connect(self, address: Address, lane: str, *, is_assumed_old: bool) -> Channel:
-        channel = self._channels[lane][address] = Channel(address, lane, is_assumed_old=is_assumed_old)
+    def _connect_s(self, flight: _Flight) -> float:
+        """Return how long an exchange waits for a connection: an address leaves time for those after it."""
         timeout_s = self.session.settings.connect_timeout_s
-        reason = f"no answer within {timeout_s:.3g} s"
-        channel.timer = self.call_at(self.clock() + timeout_s, lambda: self.not_connected(channel, reason))
+        if flight.deadline is None:
+            return timeout_s
+        share_s = (flight.deadline - self.clock()) / (len(flight.untried) + 1)
+        return max(0.0, min(timeout_s, share_s))
+
+    def _connect(
+        self, address: Address, lane: str, timeout_s: float, *, is_assumed_old: bool = False
+    ) -> Channel:
+        channel = self._channels[lane][address] = Channel(address, lane, is_assumed_old=is_assumed_old)
+        channel.silence = f"no answer within {timeout_s:.3g} s"
+        channel.timer = self.call_at(
+            self.clock() + timeout_s, lambda: self.not_connected(channel, channel.silence)
+        )
         self.io.connect(channel)
         return channel
 
@@ -441,6 +513,10 @@ class Engine:
         except ClientError as error:
             self._finish(flight, error)
             return
+        except TypeError as error:
+            # It is no request.
+            self._finish(flight, OperationRaised("an operation", error))
+            return
         expected = [each for each in flight.ids if each is not None]
         flight.missing = len(expected)
         channel.flights.update(dict.fromkeys(expected, flight))
@@ -456,11 +532,11 @@ class Engine:
         link = channel.link
         if link is None:
             return
-        link.send()
+        is_left = link.send()
         if link.wire.failure is not None:
             # What has arrived is processed first: `readable` finds the failure after it.
             self.soon(lambda: self.readable(channel))
-        elif link.has_outgoing:
+        elif is_left:
             self.io.watch(channel)
 
     def _answered(self, channel: Channel, correlation_id: int, message: Any) -> None:
@@ -488,13 +564,23 @@ class Engine:
         if not (is_old and not channel.is_open and not channel.is_assumed_old):
             self._drop(channel, error)
             return
-        waiting, channel.waiting = channel.waiting, []
+        # What can be asked of another broker is; the rest tries this one as an old one.
+        left = [flight for flight in channel.waiting if not flight.untried]
+        channel.waiting = [flight for flight in channel.waiting if flight.untried]
         self._drop(channel, error)
-        if self.is_closed or channel.address in self._channels[channel.lane]:
+        if not left or self.is_closed:
             return
         # Kafka before 0.10 closes the connection. A newer broker that stops does so too: what is assumed is
         # for one connection alone.
-        self._connect(channel.address, channel.lane, is_assumed_old=True).waiting = waiting
+        channels = self._channels[channel.lane]
+        timeout_s = self.session.settings.connect_timeout_s
+        other = channels.get(channel.address)
+        if other is None or not other.is_open:
+            other = other or self._connect(channel.address, channel.lane, timeout_s, is_assumed_old=True)
+            other.waiting += left
+            return
+        for flight in left:
+            self._submit(flight, other)
 
     def _drop(self, channel: Channel, error: ClientError) -> None:
         """Close a connection; what is in flight fails, what waits for it tries another address."""
@@ -515,6 +601,10 @@ class Engine:
             self._finish(flight, error)
         waiting, channel.waiting = channel.waiting, []
         for flight in waiting:
+            if not (error.retriable or flight.untried or flight.attempts):
+                # What listens at the one address is no broker.
+                self._finish(flight, error)
+                continue
             flight.attempts.append((channel.address, _reason(error)))
             self._place(flight)
 
@@ -525,6 +615,15 @@ class Engine:
         if done is not _ignore:
             # Not from here: what continues may send, fail and continue again, as deep as there are retries.
             self.soon(lambda: done(outcome))
+
+
+def result_of(outcome: T | ClientError) -> T:
+    """Return the result of an operation, or raise its error, whatever it has raised."""
+    if isinstance(outcome, OperationRaised):
+        raise outcome.error
+    if isinstance(outcome, ClientError):
+        raise outcome
+    return outcome
 
 
 def _ignore(_outcome: list[Any] | ClientError) -> None:

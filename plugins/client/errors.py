@@ -44,6 +44,17 @@ class ClientClosed(ClientError):
     reached_broker = False
 
 
+class OperationRaised(ClientError):
+    """An operation raised something else than an error of the client; `error` is that.
+
+    It is raised to the caller of the operation as it is.
+    """
+
+    def __init__(self, name: str, error: BaseException) -> None:
+        self.error = error
+        super().__init__(f"{name} raised {type(error).__name__}: {error}")
+
+
 class BrokerUnreachable(ClientError):
     """No broker could be connected to.
 

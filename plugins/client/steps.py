@@ -34,7 +34,7 @@ class Exchange:
         max_delay_s: how long the broker may delay the response on purpose, beyond the request timeout, in
             seconds
         lane: name of the connection to use: a broker answers the requests of one in order, so that what it
-            delays on purpose delays the others. Drivers without an engine have one connection
+            delays on purpose delays the others
     """
 
     addresses: tuple[Address, ...]

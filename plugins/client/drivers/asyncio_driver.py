@@ -9,14 +9,15 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tidelog.plugins.client.drivers.link import reason_of
-from tidelog.plugins.client.errors import ClientError
+from tidelog.plugins.client.engine import result_of
+from tidelog.plugins.client.link import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelog.plugins.client.cluster import Address
     from tidelog.plugins.client.engine import Channel, Engine
+    from tidelog.plugins.client.errors import ClientError
     from tidelog.plugins.client.security import SecuritySettings
     from tidelog.plugins.client.steps import Steps
 
@@ -96,10 +97,7 @@ class AsyncioDriver:
             await ended.wait()
         finally:
             task.cancel()
-        outcome = outcomes[0]
-        if isinstance(outcome, ClientError):
-            raise outcome
-        return outcome
+        return result_of(outcomes[0])
 
     def connect(self, channel: Channel) -> None:
         """Connect in a task."""

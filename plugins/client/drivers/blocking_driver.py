@@ -1,25 +1,33 @@
-"""Driver for blocking code: connections and the time of operations, without the operations themselves."""
+"""Driver of an engine in the thread that calls it: no other thread, and no switch between two of them.
+
+It runs one operation at a time, and looks after its connections only while one runs.
+"""
 
 from __future__ import annotations
 
+import math
+import select
 import time
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from collections import deque
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from tidelog.kernel.clock import wall_clock_ms
-from tidelog.plugins.client.cluster import NO_TOPIC_ID, ClusterCache
-from tidelog.plugins.client.drivers.blocking_connection import BlockingConnection
-from tidelog.plugins.client.errors import BrokerUnreachable, ClientClosed, ClientError, RequestTimedOut
+from tidelog.plugins.client.cluster import NO_TOPIC_ID
+from tidelog.plugins.client.drivers.connected_socket import connected_socket
+from tidelog.plugins.client.engine import Engine, result_of
+from tidelog.plugins.client.errors import RequestTimedOut
+from tidelog.plugins.client.link import reason_of
+from tidelog.plugins.client.operations.sending import refresh
 from tidelog.plugins.client.settings import ClientSettings, parse_addresses
-from tidelog.plugins.client.steps import Pause, Run, Session, extra_time_s
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
     from types import TracebackType
     from typing import Self
     from uuid import UUID
 
-    from tidelog.plugins.client.cluster import Address
-    from tidelog.plugins.client.steps import Step, Steps
+    from tidelog.plugins.client.engine import Channel
+    from tidelog.plugins.client.errors import ClientError
+    from tidelog.plugins.client.steps import Session, Steps
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,10 +48,13 @@ class BlockingDriver:
         Raises:
             InvalidAddress: an address has another form.
         """
-        self._settings = settings or ClientSettings()
-        self._session = Session(self._settings, ClusterCache(parse_addresses(bootstrap)), wall_clock_ms)
-        self._connections: dict[Address, BlockingConnection] = {}
-        self._closed = False
+        given = bootstrap if isinstance(bootstrap, str) else list(bootstrap)
+        # Brokers that are found in ZooKeeper are for clients with a thread.
+        parse_addresses(given)
+        chosen = settings or ClientSettings()
+        self._timeout_s = chosen.operation_timeout_s
+        self._io = _CallerIo()
+        self._engine = Engine(given, chosen, self._io, has_lanes=False)
 
     def __enter__(self) -> Self:
         return self
@@ -58,9 +69,7 @@ class BlockingDriver:
 
     def close(self) -> None:
         """Close every connection; the client cannot be used again."""
-        self._closed = True
-        while self._connections:
-            self._connections.popitem()[1].close()
+        self._engine.close()
 
     def connect(self) -> None:
         """Connect to any bootstrap server now, trying each address once.
@@ -69,11 +78,11 @@ class BlockingDriver:
             BrokerUnreachable: none of them accepts a connection.
             ClientError: the peer is not a broker with supported versions.
         """
-        self._connected(self._session.cluster.addresses(), self._settings.operation_timeout_s)
+        self.run(refresh)
 
     def topic_id(self, topic: str) -> UUID | None:
         """Return the id of a topic as of its last metadata, by which it is fetched; None if it has none."""
-        found = self._session.cluster.topic_id(topic)
+        found = self._engine.session.cluster.topic_id(topic)
         return None if found == NO_TOPIC_ID else found
 
     def run(
@@ -88,59 +97,122 @@ class BlockingDriver:
             ClientError: raised by the operation.
             RequestTimedOut: it did not end within `operation_timeout_s` and the pauses that are extra.
         """
-        timeout_s = self._settings.operation_timeout_s
-        deadline = time.monotonic() + timeout_s
-        run = Run(operation(self._session, *args, **kwargs))
-        while run.step is not None:
-            deadline += extra_time_s(run.step)
-            remaining_s = deadline - time.monotonic()
-            if remaining_s <= 0:
-                run.close()
-                raise RequestTimedOut(operation.__name__, timeout_s, run.last_error)
-            try:
-                outcome = self._perform(run.step, remaining_s)
-            except ClientError as error:
-                run.failed(error)
-            else:
-                run.succeeded(outcome)
-        return run.result
+        engine, io = self._engine, self._io
+        # What brokers have closed since the last operation is not used any more.
+        io.process(engine, 0)
+        outcomes: list[T | ClientError] = []
+        task = engine.spawn(
+            operation(engine.session, *args, **kwargs), outcomes.append, timeout_s=self._timeout_s
+        )
+        try:
+            while not outcomes:
+                due = engine.run_due()
+                if not outcomes and not io.connect_next(engine):
+                    io.process(engine, -1 if due is None else _until_ms(io.clock(), due))
+        finally:
+            task.cancel()
+        if io.unsent:
+            self._send_rest()
+        return result_of(outcomes[0])
 
-    def _perform(self, step: Step, remaining_s: float) -> list[Any] | None:
-        if isinstance(step, Pause):
-            time.sleep(min(step.seconds, remaining_s))
-            return None
-        started = time.monotonic()
-        connection = self._connected(step.addresses, remaining_s)
-        remaining_s -= time.monotonic() - started
-        timeout_s = min(self._settings.request_timeout_s + step.max_delay_s, remaining_s)
-        return connection.exchange(step.requests, step.at_most, timeout_s)
+    def _send_rest(self) -> None:
+        """Send what has no response (acks 0): nothing else would before the next operation."""
+        engine, io = self._engine, self._io
+        deadline = io.clock() + self._timeout_s
+        while io.unsent:
+            engine.run_due()
+            if io.clock() >= deadline:
+                raise RequestTimedOut("a request without a response", self._timeout_s)
+            io.process(engine, _until_ms(io.clock(), deadline))
 
-    def _connected(self, addresses: Sequence[Address], remaining_s: float) -> BlockingConnection:
-        """Return a usable connection to one of the addresses: an open one, else the first that opens."""
-        if self._closed:
-            raise ClientClosed("this client was closed")
-        for address in addresses:
-            connection = self._connections.get(address)
-            if connection is not None and connection.is_usable:
-                return connection
-        return self._connect_to_any(addresses, time.monotonic() + remaining_s)
 
-    def _connect_to_any(self, addresses: Sequence[Address], deadline: float) -> BlockingConnection:
-        """Connect to the first address that answers; the time that is left is divided among the addresses."""
-        attempts: list[tuple[Address, str]] = []
-        for tried, address in enumerate(addresses):
-            share_s = (deadline - time.monotonic()) / (len(addresses) - tried)
-            try:
-                connection = self._connect(address, min(self._settings.connect_timeout_s, share_s))
-            except BrokerUnreachable as error:
-                attempts += error.attempts
-            else:
-                return connection
-        raise BrokerUnreachable(attempts)
+def _until_ms(now: float, due: float) -> int:
+    return math.ceil(max(0.0, due - now) * 1000)
 
-    def _connect(self, address: Address, timeout_s: float) -> BlockingConnection:
-        stale = self._connections.pop(address, None)
-        if stale is not None:
-            stale.close()
-        connection = self._connections[address] = BlockingConnection(address, self._settings, timeout_s)
-        return connection
+
+class _CallerIo:
+    """Sockets of an engine that waits for them in the thread that calls `process`.
+
+    Attributes:
+        unsent: channels with bytes that are left to send
+    """
+
+    clock = staticmethod(time.monotonic)
+
+    def __init__(self) -> None:
+        self.unsent: set[Channel] = set()
+        self._poller = select.poll()
+        self._channels: dict[int, Channel] = {}
+        self._connecting: deque[Channel] = deque()
+
+    def connect(self, channel: Channel) -> None:
+        """Connect once the present event is processed."""
+        self._connecting.append(channel)
+
+    def watch(self, channel: Channel) -> None:
+        """Wait for the channel's socket beside the others."""
+        if channel.link is None:
+            return
+        events = select.POLLIN
+        if channel.link.has_outgoing:
+            events |= select.POLLOUT
+            self.unsent.add(channel)
+        else:
+            self.unsent.discard(channel)
+        self._channels[channel.link.socket.fileno()] = channel
+        self._poller.register(channel.link.socket, events)
+
+    def release(self, channel: Channel) -> None:
+        """Stop waiting for the channel's socket."""
+        if channel.link is not None:
+            self.unsent.discard(channel)
+            descriptor = channel.link.socket.fileno()
+            del self._channels[descriptor]
+            self._poller.unregister(descriptor)
+
+    def run_in_thread(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
+        """Raise NotImplementedError: operations hand no work to other threads, a producer does."""
+        raise NotImplementedError
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Raise NotImplementedError: there is no other thread."""
+        raise NotImplementedError
+
+    def wake(self) -> None:
+        """Do nothing: `run` looks at what is due before it waits."""
+
+    def connect_next(self, engine: Engine) -> bool:
+        """Open the next socket; return False if none is to be opened."""
+        if not self._connecting:
+            return False
+        channel = self._connecting.popleft()
+        if channel.is_released:
+            return True
+        address, timer = channel.address, channel.timer
+        left_s = 0.0 if timer is None else timer.when - self.clock()
+        try:
+            # No time at all would be a socket that does not block.
+            sock = connected_socket(address, engine.session.settings.security, max(left_s, 0.001))
+        except TimeoutError:
+            engine.not_connected(channel, channel.silence)
+        except (OSError, UnicodeError) as error:
+            engine.not_connected(channel, reason_of(error))
+        else:
+            engine.connected(channel, sock)
+        return True
+
+    def process(self, engine: Engine, timeout_ms: int) -> None:
+        """Wait for sockets, and let the engine process what they have; -1 waits without an end."""
+        if timeout_ms == 0 and not self._channels:
+            return
+        for descriptor, events in self._poller.poll(timeout_ms):
+            channel = self._channels.get(descriptor)
+            if channel is None:
+                continue
+            if events & select.POLLOUT:
+                engine.writable(channel)
+                # Only once: without bytes to send a socket is writable all the time.
+                if not channel.is_released:
+                    self.watch(channel)
+            if events & ~select.POLLOUT:
+                engine.readable(channel)

@@ -16,13 +16,15 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tidelog.plugins.client.drivers.link import connected_socket, reason_of
-from tidelog.plugins.client.errors import ClientError
+from tidelog.plugins.client.drivers.connected_socket import connected_socket
+from tidelog.plugins.client.engine import result_of
+from tidelog.plugins.client.link import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelog.plugins.client.engine import Channel, Engine
+    from tidelog.plugins.client.errors import ClientError
     from tidelog.plugins.client.steps import Steps
 
 T = TypeVar("T")
@@ -92,10 +94,7 @@ class ThreadDriver:
         with self.lock:
             self._engine.spawn(operation, done, timeout_s=timeout_s)
         ended.wait()
-        outcome = outcomes[0]
-        if isinstance(outcome, ClientError):
-            raise outcome
-        return outcome
+        return result_of(outcomes[0])
 
     def connect(self, channel: Channel) -> None:
         """Connect in a thread, since looking up a host name blocks."""

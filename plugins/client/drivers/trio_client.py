@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-import trio
-
-from tidelog.kernel.clock import wall_clock_ms
-from tidelog.plugins.client.cluster import ClusterCache
-from tidelog.plugins.client.drivers.trio_connection import TrioConnection
-from tidelog.plugins.client.errors import BrokerUnreachable, ClientClosed, ClientError, RequestTimedOut
+from tidelog.plugins.client.drivers.trio_driver import TrioDriver
+from tidelog.plugins.client.engine import Engine
 from tidelog.plugins.client.operations import all_operations as operations
 from tidelog.plugins.client.operations.fetching import DEFAULT_LIMITS
 from tidelog.plugins.client.operations.reading import PartitionReader
-from tidelog.plugins.client.settings import ClientSettings, parse_addresses
-from tidelog.plugins.client.steps import Pause, Run, Session, extra_time_s
+from tidelog.plugins.client.operations.sending import refresh
+from tidelog.plugins.client.settings import ClientSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
     from types import TracebackType
     from typing import Self
 
     from tidelog.kernel.records.record import Record
     from tidelog.kernel.topic_partition import TopicPartition
     from tidelog.plugins.client.batches import FetchedBatch
-    from tidelog.plugins.client.cluster import Address
     from tidelog.plugins.client.operations.fetching import FetchLimits
-    from tidelog.plugins.client.steps import Step, Steps
+    from tidelog.plugins.client.steps import Session, Steps
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,11 +55,11 @@ class TrioClient:
         Raises:
             InvalidAddress: an address has another form.
         """
-        self._settings = settings or ClientSettings()
-        self._session = Session(self._settings, ClusterCache(parse_addresses(bootstrap)), wall_clock_ms)
-        self._connections: dict[Address, TrioConnection] = {}
-        self._connecting: defaultdict[Address, trio.Lock] = defaultdict(trio.Lock)
-        self._closed = False
+        chosen = settings or ClientSettings()
+        self._timeout_s = chosen.operation_timeout_s
+        self._driver = TrioDriver()
+        self._engine = Engine(bootstrap, chosen, self._driver)
+        self._is_started = False
 
     metadata = _method(operations.metadata)
     create_topics = _method(operations.create_topics)
@@ -102,9 +96,8 @@ class TrioClient:
 
     def close(self) -> None:
         """Close every connection; the client cannot be used again."""
-        self._closed = True
-        while self._connections:
-            self._connections.popitem()[1].close()
+        self._engine.close()
+        self._driver.stop()
 
     async def connect(self) -> None:
         """Connect to any bootstrap server now, trying each address once.
@@ -113,8 +106,7 @@ class TrioClient:
             BrokerUnreachable: none of them accepts a connection.
             ClientError: the peer is not a broker with supported versions.
         """
-        deadline = trio.current_time() + self._settings.operation_timeout_s
-        await self._connected(self._session.cluster.addresses(), deadline)
+        await self.run(refresh)
 
     async def run(
         self,
@@ -128,21 +120,10 @@ class TrioClient:
             ClientError: raised by the operation.
             RequestTimedOut: it did not end within `operation_timeout_s` and the pauses that are extra.
         """
-        timeout_s = self._settings.operation_timeout_s
-        deadline = trio.current_time() + timeout_s
-        run = Run(operation(self._session, *args, **kwargs))
-        while run.step is not None:
-            deadline += extra_time_s(run.step)
-            if trio.current_time() >= deadline:
-                run.close()
-                raise RequestTimedOut(operation.__name__, timeout_s, run.last_error)
-            try:
-                outcome = await self._perform(run.step, deadline)
-            except ClientError as error:
-                run.failed(error)
-            else:
-                run.succeeded(outcome)
-        return run.result
+        if not (self._is_started or self._engine.is_closed):
+            self._is_started = True
+            self._driver.start(self._engine)
+        return await self._driver.run(operation(self._engine.session, *args, **kwargs), self._timeout_s)
 
     async def read(
         self,
@@ -179,60 +160,3 @@ class TrioClient:
         reader = PartitionReader(partition, start, stop, limits)
         while not reader.finished:
             yield await self.run(reader.poll_batches)
-
-    async def _perform(self, step: Step, deadline: float) -> list[Any] | None:
-        if isinstance(step, Pause):
-            await trio.sleep_until(min(trio.current_time() + step.seconds, deadline))
-            return None
-        connection = await self._connected(step.addresses, deadline)
-        max_delay_s = self._settings.request_timeout_s + step.max_delay_s
-        timeout_s = max(0.0, min(max_delay_s, deadline - trio.current_time()))
-        with trio.move_on_after(timeout_s):
-            return await connection.exchange(step.requests, step.at_most)
-        error = RequestTimedOut(f"{connection.waiting_for} by {connection.peer}", timeout_s)
-        connection.close()
-        raise error
-
-    async def _connected(self, addresses: Sequence[Address], deadline: float) -> TrioConnection:
-        """Return a usable connection to one of the addresses: an open one, else the first that opens."""
-        for address in addresses:
-            connection = self._open_connection(address)
-            if connection is not None:
-                return connection
-        attempts: list[tuple[Address, str]] = []
-        for tried, address in enumerate(addresses):
-            # Each address gets a share of the time, so that an unresponsive one leaves some to the next.
-            share_s = (deadline - trio.current_time()) / (len(addresses) - tried)
-            try:
-                return await self._connect(address, max(0.0, min(self._settings.connect_timeout_s, share_s)))
-            except BrokerUnreachable as error:
-                attempts += error.attempts
-        raise BrokerUnreachable(attempts)
-
-    def _open_connection(self, address: Address) -> TrioConnection | None:
-        if self._closed:
-            raise ClientClosed("this client was closed")
-        connection = self._connections.get(address)
-        return connection if connection is not None and connection.is_usable else None
-
-    async def _connect(self, address: Address, timeout_s: float) -> TrioConnection:
-        """Connect; tasks that want the same broker at the same time share one connection."""
-        with trio.move_on_after(timeout_s):
-            async with self._connecting[address]:
-                # Another task may have connected while this one waited for the lock.
-                connection = self._open_connection(address)
-                if connection is None:
-                    connection = await TrioConnection.open(address, self._settings)
-                    self._replace(address, connection)
-                return connection
-        raise BrokerUnreachable([(address, f"no answer within {timeout_s:.3g} s")])
-
-    def _replace(self, address: Address, connection: TrioConnection) -> None:
-        # The client may have been closed while it connected.
-        if self._closed:
-            connection.close()
-            raise ClientClosed("this client was closed")
-        stale = self._connections.pop(address, None)
-        if stale is not None:
-            stale.close()
-        self._connections[address] = connection

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
-from tidelog.plugins.client.drivers.link import reason_of
-from tidelog.plugins.client.drivers.trio_connection import open_socket
-from tidelog.plugins.client.errors import ClientError
+from tidelog.plugins.client.engine import result_of
+from tidelog.plugins.client.link import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidelog.plugins.client.cluster import Address
     from tidelog.plugins.client.engine import Channel, Engine
+    from tidelog.plugins.client.errors import ClientError
+    from tidelog.plugins.client.security import SecuritySettings
     from tidelog.plugins.client.steps import Steps
 
 T = TypeVar("T")
@@ -89,10 +91,7 @@ class TrioDriver:
             await ended.wait()
         finally:
             task.cancel()
-        outcome = outcomes[0]
-        if isinstance(outcome, ClientError):
-            raise outcome
-        return outcome
+        return result_of(outcomes[0])
 
     def connect(self, channel: Channel) -> None:
         """Connect in a task."""
@@ -173,7 +172,7 @@ class TrioDriver:
             return
         with self._scopes[channel]:
             try:
-                sock = await open_socket(address, engine.session.settings.security)
+                sock = await _open_socket(address, engine.session.settings.security)
             except OSError as error:
                 reason = reason_of(error)
                 self._scopes.pop(channel, None)
@@ -213,3 +212,29 @@ class TrioDriver:
         except Exception as error:
             outcome = error
         self._process(lambda: done(outcome))
+
+
+async def _open_socket(address: Address, security: SecuritySettings) -> socket.socket:
+    """Connect, with a TLS handshake if that is wanted.
+
+    Raises:
+        OSError: it fails.
+    """
+    stream = await trio.open_tcp_stream(address.host, address.port)
+    sock = socket.socket(fileno=stream.socket.detach())
+    if not security.uses_tls:
+        return sock
+    # OpenSSL takes longer to import than all else of a client.
+    from tidelog.plugins.client.drivers.tls import handshake, wrapped
+
+    made = wrapped(sock, address.host, security)
+    try:
+        for want in handshake(made):
+            if want == "read":
+                await trio.lowlevel.wait_readable(made)
+            else:
+                await trio.lowlevel.wait_writable(made)
+    except BaseException:
+        made.close()
+        raise
+    return made

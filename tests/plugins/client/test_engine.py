@@ -10,13 +10,15 @@ import pytest
 
 from tests.plugins.client.fakes import ALL_VERSIONS, FakeBroker, metadata_message
 from tests.plugins.client.manual_driver import Closed, ManualDriver
+from tests.tables import for_each
 from tidelog.plugins.client import ClientSettings
 from tidelog.plugins.client.cluster import Address
-from tidelog.plugins.client.engine import Engine
+from tidelog.plugins.client.engine import Engine, result_of
 from tidelog.plugins.client.errors import (
     BrokerClosed,
     BrokerUnreachable,
     ClientClosed,
+    ProtocolError,
     RequestTimedOut,
 )
 from tidelog.plugins.client.operations.sending import refresh, retrying, send_request
@@ -216,5 +218,54 @@ def test_an_engine_refuses_a_peer_that_is_no_broker() -> None:
 
     driver = ManualDriver({ONE: Stranger()})
     error = run(driver, refresh(engine_of(driver, "one:1").session))
+    assert isinstance(error, ProtocolError)
+    assert "ApiVersions" in str(error)
+
+
+@for_each(
+    ("connect_timeout_s", "refusing", "reasons"),
+    [
+        (100.0, 0, ["no answer within 3 s"] * 3),
+        (2.0, 0, ["no answer within 2 s"] * 3),
+        (100.0, 1, ["refused", "no answer within 4.5 s", "no answer within 4.5 s"]),
+        (100.0, 2, ["refused", "refused", "no answer within 9 s"]),
+    ],
+)
+def test_addresses_share_the_time_of_an_operation(
+    connect_timeout_s: float, refusing: int, reasons: list[str]
+) -> None:
+    addresses = [Address(name, 1) for name in ("a", "b", "c")]
+    driver = ManualDriver({address: honest() for address in addresses[refusing:]})
+    driver.silent.update(addresses)
+    settings = ClientSettings(connect_timeout_s=connect_timeout_s)
+    engine = driver.attach(Engine("a:1,b:1,c:1", settings, driver))
+    error = run(driver, refresh(engine.session), timeout_s=9.0)
     assert isinstance(error, BrokerUnreachable)
-    assert "ApiVersions" in error.attempts[0][1]
+    assert [reason for _, reason in error.attempts] == reasons
+
+
+def test_an_operation_that_raises_ends_with_that_error_alone() -> None:
+    driver = ManualDriver({ONE: honest()})
+    engine = engine_of(driver)
+
+    def broken(_session: Session) -> Steps[None]:
+        yield Pause(1.0)
+        raise KeyError("what")
+
+    other = Outcome()
+    engine.spawn(refresh(engine.session), other)
+    found = run(driver, broken(engine.session))
+    with pytest.raises(KeyError):
+        result_of(found)
+    with pytest.raises(TypeError):
+        result_of(run(driver, send_request(engine.session, object())))
+    assert result_of(other.values[0]).brokers == BROKERS
+
+
+def test_an_engine_without_lanes_has_one_connection() -> None:
+    driver = ManualDriver({ONE: honest()})
+    _drivers.append(driver)
+    engine = driver.attach(Engine("one:1", ClientSettings(), driver, has_lanes=False))
+    for lane in ("", "coordinator"):
+        run(driver, send_request(engine.session, MetadataRequest(topics=[]), lane=lane))
+    assert driver.connects == 1

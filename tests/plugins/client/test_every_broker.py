@@ -356,8 +356,5 @@ def test_a_cluster_and_its_topics_are_described(broker: AnyBroker) -> None:
 def test_commands_send_and_print_records(broker: AnyBroker) -> None:
     topic = broker.new_topic()
     shell = Shell(broker.bootstrap)
-    if broker.release < "0.10":
-        assert "ended before it answered ApiVersions" in shell.refused("produce", topic, "x")
-        return
     shell.produce(topic, "-K", ":", "-p", "0", given=b"a:1\nb:2\nc:3\n")
     assert shell.consume(f"{topic}:0", "-o", "-2", "-f", r"%k=%v\n") == b"b=2\nc=3\n"

@@ -107,7 +107,8 @@ AT_ONCE: dict[str, tuple[Part, type[ClientError], str]] = {
         ProtocolError,
         "instead of an answer to ApiVersions",
     ),
-    "an end": (saying(b"", then_close=True), BrokerUnreachable, "ended before it answered ApiVersions v5"),
+    # Kafka before 0.10 ends the connection at ApiVersions, so that it is asked for metadata in version 0.
+    "an end": (saying(b"", then_close=True), BrokerClosed, "ended before it answered Metadata v0"),
     "silence": (saying(b""), BrokerUnreachable, "no answer"),
 }
 

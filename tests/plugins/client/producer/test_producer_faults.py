@@ -69,9 +69,8 @@ def test_brokers_that_lie_about_the_leader_are_asked_until_the_deadline(run: Cal
                 await sending.send_and_wait(TOPIC, b"true")
                 # Metadata names it, and it refuses every batch.
                 cluster.lies = True
-                with pytest.raises(errors.DeliveryTimedOut, match="NOT_LEADER_OR_FOLLOWER") as raised:
+                with pytest.raises(errors.DeliveryTimedOut, match="NOT_LEADER_OR_FOLLOWER"):
                     await sending.send_and_wait(TOPIC, b"a lie")
-                assert not raised.value.reached_broker
                 cluster.lies = False
                 await sending.send_and_wait(TOPIC, b"true again")
 

@@ -9,23 +9,20 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.plugins.client.fakes import FakeBroker, settle
 from tests.tables import for_each
 from tidelog.plugins.client import ClientSettings
 from tidelog.plugins.client.cluster import Address
-from tidelog.plugins.client.drivers.link import Link, reason_of
 from tidelog.plugins.client.errors import BrokerClosed
+from tidelog.plugins.client.link import Link, reason_of
 
 
-@pytest.fixture(params=["new"])
-def link(request: pytest.FixtureRequest) -> Iterator[Link]:
-    """A link whose peer has reset the connection, when it was new or idle."""
+@pytest.fixture
+def link() -> Iterator[Link]:
+    """A link whose peer has reset the connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         sock = socket.create_connection(listener.getsockname())
         peer, _ = listener.accept()
     made = Link(sock, Address("broker", 9092), ClientSettings())
-    if request.param == "idle":
-        settle(made.wire, FakeBroker())
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     peer.close()
     yield made
@@ -38,14 +35,7 @@ def test_a_reset_is_the_failure_of_the_connection(link: Link, call: Callable[[Li
     assert isinstance(link.wire.failure, BrokerClosed)
     assert "connection to broker:9092 ended" in str(link.wire.failure)
     assert "connection reset by peer" in str(link.wire.failure)
-    assert not link.is_usable
     assert not link.has_outgoing
-
-
-@pytest.mark.parametrize("link", ["idle"], indirect=True)
-def test_an_idle_connection_that_was_reset_is_not_used_again(link: Link) -> None:
-    assert not link.is_usable
-    assert "connection reset by peer" in str(link.wire.failure)
 
 
 def caused_by(error: OSError, cause: BaseException) -> OSError:

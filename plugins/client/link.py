@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from typing import TYPE_CHECKING, cast
 
 from tidelog.plugins.client.connection import ClientConnection
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 
     from tidelog.plugins.client.cluster import Address
     from tidelog.plugins.client.requests import BrokerVersions
-    from tidelog.plugins.client.security import SecuritySettings
     from tidelog.plugins.client.settings import ClientSettings
 
 
@@ -45,24 +43,19 @@ class Link:
     @property
     def has_outgoing(self) -> bool:
         """Return whether bytes are left to send."""
-        return bool(self.wire.outgoing())
+        return self.wire.has_outgoing
 
-    @property
-    def is_usable(self) -> bool:
-        """Return whether requests can be sent: it has not failed, and the broker has not closed it."""
-        if self.wire.failure is None and not self.wire.in_flight:
-            self._look_for_end()
-        return self.wire.failure is None
-
-    def send(self) -> None:
-        """Send as much as the socket accepts."""
+    def send(self) -> bool:
+        """Send as much as the socket accepts; return whether bytes are left."""
+        wire = self.wire
         try:
-            while parts := self.wire.outgoing():
-                self.wire.bytes_sent(self.socket.sendmsg(parts))
+            while wire.has_outgoing:
+                wire.bytes_sent(self.socket.sendmsg(wire.outgoing()))
         except BlockingIOError:
-            pass
+            return True
         except OSError as error:
-            self.wire.connection_lost(reason_of(error))
+            wire.connection_lost(reason_of(error))
+        return False
 
     def receive(self) -> None:
         """Receive once."""
@@ -80,38 +73,6 @@ class Link:
         """Close the socket; requests in flight get `BrokerClosed`."""
         self.wire.connection_lost("this client closed it")
         self.socket.close()
-
-    def _look_for_end(self) -> None:
-        """Read from an idle connection: the only valid result is that the broker closed it."""
-        try:
-            # With TLS 1.3 brokers send tickets, which are no response: OpenSSL has to read them.
-            waiting = self.socket.recv_into(bytearray(1)) if self._is_tls else self._peek()
-            self.wire.connection_lost(
-                "the broker sent an unexpected response" if waiting else "the broker closed it"
-            )
-        except BlockingIOError:
-            pass
-        except OSError as error:
-            self.wire.connection_lost(reason_of(error))
-
-    def _peek(self) -> int:
-        return len(self.socket.recv(1, socket.MSG_PEEK))
-
-
-def connected_socket(address: Address, security: SecuritySettings, timeout_s: float) -> socket.socket:
-    """Connect, with a TLS handshake if that is wanted; blocks.
-
-    Raises:
-        OSError: it is not possible in time.
-    """
-    deadline = time.monotonic() + timeout_s
-    sock = socket.create_connection((address.host, address.port), timeout=timeout_s)
-    if not security.uses_tls:
-        return sock
-    # OpenSSL takes longer to import than all else of a client.
-    from tidelog.plugins.client.drivers.tls import secured
-
-    return secured(sock, address.host, security, deadline - time.monotonic())
 
 
 def reason_of(error: BaseException) -> str:
