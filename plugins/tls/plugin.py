@@ -10,6 +10,8 @@ from tidelog.kernel.hookspecs import hookimpl
 from tidelog.plugins.tls import keys
 
 if TYPE_CHECKING:
+    import click
+
     from tidelog.kernel.config import Config, ConfigKey
     from tidelog.kernel.seams.transport import ListenerTransport, TransportBackend
 
@@ -37,3 +39,11 @@ def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
 def tidelog_transports() -> Iterable[TransportBackend]:
     """Offer TLS."""
     return (Tls(),)
+
+
+@hookimpl
+def tidelog_commands() -> Iterable[click.Command]:
+    """Return the command `certs`."""
+    from tidelog.plugins.tls.certs_command import certs
+
+    return [certs]
