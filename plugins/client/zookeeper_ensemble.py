@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.engine import Engine
     from tidelog.plugins.zookeeper.connect_string import ConnectString
     from tidelog.plugins.zookeeper.kazoo_blocking import BlockingZooKeeper
+    from tidelog.plugins.zookeeper.security import ZooKeeperSecurity
 
 _SCHEME: Final = "zookeeper://"
 
@@ -37,6 +38,12 @@ class ZooKeeperEnsemble:
         connect: `host:port` between commas, then a path if not everything is at the root
         session_timeout_ms: without a sign of life for so long a client's nodes are removed; ZooKeeper has
             limits for it. An answer that takes longer has failed.
+        use_tls: connect with TLS, to the `secureClientPort` of the servers
+        ssl_cafile: PEM file of the certificates that those of servers are checked with, None: the system's
+        ssl_certfile, ssl_keyfile: PEM files of the client's own, None without one
+        ssl_key_password: of the key
+        ssl_check_hostname: whether a server's certificate has to name its host
+        digest: `user:password` for access control lists of that scheme
 
     Raises:
         ValueError: the servers have another form.
@@ -45,6 +52,13 @@ class ZooKeeperEnsemble:
 
     connect: str = attrs.field(converter=_without_scheme)
     session_timeout_ms: int = attrs.field(default=6000, kw_only=True, validator=_check_timeout)
+    use_tls: bool = attrs.field(default=False, kw_only=True)
+    ssl_cafile: str | None = attrs.field(default=None, kw_only=True)
+    ssl_certfile: str | None = attrs.field(default=None, kw_only=True)
+    ssl_keyfile: str | None = attrs.field(default=None, kw_only=True)
+    ssl_key_password: str | None = attrs.field(default=None, kw_only=True, repr=False)
+    ssl_check_hostname: bool = attrs.field(default=True, kw_only=True)
+    digest: str | None = attrs.field(default=None, kw_only=True, repr=False)
 
     def __attrs_post_init__(self) -> None:
         # Here, and not where it is needed later, in a thread of the client.
@@ -68,7 +82,21 @@ class ZooKeeperEnsemble:
         from tidelog.plugins.client.engine_loop import EngineLoop
         from tidelog.plugins.zookeeper.kazoo_blocking import BlockingZooKeeper
 
-        return BlockingZooKeeper(self.place, self.session_timeout_ms, EngineLoop(engine))
+        loop = EngineLoop(engine)
+        return BlockingZooKeeper(self.place, self.session_timeout_ms, loop, self._security())
+
+    def _security(self) -> ZooKeeperSecurity:
+        from tidelog.plugins.zookeeper.security import ZooKeeperSecurity
+
+        return ZooKeeperSecurity(
+            uses_tls=self.use_tls,
+            ca_file=self.ssl_cafile,
+            cert_file=self.ssl_certfile,
+            key_file=self.ssl_keyfile,
+            key_password=self.ssl_key_password,
+            checks_hostname=self.ssl_check_hostname,
+            digest=self.digest,
+        )
 
 
 BootstrapServers: TypeAlias = str | Iterable[str] | ZooKeeperEnsemble

@@ -12,6 +12,7 @@ from tidelog.plugins.zookeeper.kazoo_requests import KazooRequests, translated
 if TYPE_CHECKING:
     from tidelog.plugins.zookeeper.callback_loop import CallbackLoop
     from tidelog.plugins.zookeeper.connect_string import ConnectString
+    from tidelog.plugins.zookeeper.security import ZooKeeperSecurity
     from tidelog.plugins.zookeeper.session import Watch
 
 T = TypeVar("T")
@@ -20,8 +21,14 @@ T = TypeVar("T")
 class BlockingZooKeeper(KazooRequests):
     """A client that calls back in a loop, and whose requests block: they are for `CallbackLoop.run`."""
 
-    def __init__(self, connect: ConnectString, session_timeout_ms: int, loop: CallbackLoop) -> None:
-        super().__init__(connect, session_timeout_ms)
+    def __init__(
+        self,
+        connect: ConnectString,
+        session_timeout_ms: int,
+        loop: CallbackLoop,
+        security: ZooKeeperSecurity,
+    ) -> None:
+        super().__init__(connect, session_timeout_ms, security)
         self._loop = loop
         self._changed: Callable[[], None] = _nothing
         self._posted: set[Watch] = set()

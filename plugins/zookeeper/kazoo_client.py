@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from tidelog.plugins.zookeeper.kazoo_requests import KazooRequests, translated
+from tidelog.plugins.zookeeper.security import ZooKeeperSecurity
 
 if TYPE_CHECKING:
     from tidelog.plugins.zookeeper.connect_string import ConnectString
@@ -22,7 +23,7 @@ class KazooZooKeeper(KazooRequests):
     """A client in a trio run; `parallel` requests wait for their answers at a time."""
 
     def __init__(self, connect: ConnectString, session_timeout_ms: int, parallel: int) -> None:
-        super().__init__(connect, session_timeout_ms)
+        super().__init__(connect, session_timeout_ms, ZooKeeperSecurity())
         self._limiter = trio.CapacityLimiter(parallel)
         self._changed = trio.Event()
         self._dead = trio.Event()

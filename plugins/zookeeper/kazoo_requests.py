@@ -26,6 +26,7 @@ from tidelog.plugins.zookeeper.session import NodeContent, Watch
 
 if TYPE_CHECKING:
     from tidelog.plugins.zookeeper.connect_string import ConnectString
+    from tidelog.plugins.zookeeper.security import ZooKeeperSecurity
 
 _log = logging.getLogger(__name__)
 
@@ -60,8 +61,9 @@ class KazooRequests:
         problem: why it is not connected, empty once it is
     """
 
-    def __init__(self, connect: ConnectString, session_timeout_ms: int) -> None:
+    def __init__(self, connect: ConnectString, session_timeout_ms: int, security: ZooKeeperSecurity) -> None:
         self._connect = connect
+        self._security = security
         self._timeout_s = session_timeout_ms / 1000
         self._client: Any = None
         self._watches: dict[Watch, Callable[[object], None]] = {}
@@ -173,6 +175,7 @@ class KazooRequests:
                 sleep_func=handler.sleep_func,
             ),
             logger=log,
+            **self._security.kazoo_options(),
         )
 
         def state_changed(state: str) -> None:

@@ -10,7 +10,7 @@ import attrs
 from tests.docs.examples import DOCS, examples_of, run_example
 from tests.kernel.config.bundle import BUNDLE
 from tests.peers import free_port, running_tidelog, running_zookeeper
-from tidelog.client import ConnectorSettings, ConsumerSettings
+from tidelog.client import ConnectorSettings, ConsumerSettings, ZooKeeperEnsemble
 from tidelog.plugins.client.connector.settings import ConnectorOptions
 from tidelog.plugins.zookeeper.layouts import KafkaLayout
 
@@ -52,6 +52,15 @@ def test_the_table_of_options_has_those_of_the_connector_with_their_defaults() -
     own -= {each.name for each in attrs.fields(ConsumerSettings)}
     assert found == {name: str(getattr(settings, name)) for name in own}
     assert {*ConnectorOptions.__annotations__} >= own
+
+
+def test_the_table_of_an_ensemble_has_its_options_with_their_defaults() -> None:
+    table = PAGE.partition("| option of `ZooKeeperEnsemble` |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| (`.*?) \| (\w+) \|", table, flags=re.MULTILINE)
+    found = {name: default for names, default in rows for name in re.findall(r"`(\w+)`", names)}
+    ensemble = ZooKeeperEnsemble("a:1")
+    known = {each.name for each in attrs.fields(ZooKeeperEnsemble)} - {"connect"}
+    assert found == {name: str(getattr(ensemble, name)) for name in known}
 
 
 def test_the_table_of_settings_has_keys_of_the_plugin() -> None:

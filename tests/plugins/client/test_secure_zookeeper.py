@@ -1,0 +1,129 @@
+"""Clients of a ZooKeeper that asks for TLS with certificates of clients, or has access control lists."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from kazoo.security import make_digest_acl
+
+from tests.deadlines import DEADLINE_S
+from tests.peers import free_port, running_tidelog, running_zookeeper
+from tests.plugins.zookeeper.observer import observing
+from tidelog.client import Admin, ClientError, ConsumerConnector, NewTopic, Producer, ZooKeeperEnsemble
+from tidelog.plugins.keystores.authority import Authority
+from tidelog.plugins.keystores.stores import certificates_pem
+
+DAY = timedelta(days=1)
+NETTY = "org.apache.zookeeper.server.NettyServerCnxnFactory"
+
+
+@attrs.frozen
+class Place:
+    """A broker that is registered at `plain`, which clients find at `secure` with the files in a folder."""
+
+    plain: str
+    secure: str
+    folder: Path
+
+    def ensemble(self, **changes: Any) -> ZooKeeperEnsemble:
+        options: dict[str, Any] = {
+            "use_tls": True,
+            "ssl_cafile": str(self.folder / "ca.pem"),
+            "ssl_certfile": str(self.folder / "client.pem"),
+            "ssl_keyfile": str(self.folder / "client.pem"),
+        }
+        return ZooKeeperEnsemble(self.secure, **{**options, **changes})
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A ZooKeeper with a port for TLS, and a broker that is registered in it."""
+    folder = tmp_path_factory.mktemp("keys")
+    authority = Authority.create("ca", DAY)
+    (folder / "ca.pem").write_bytes(certificates_pem(authority.entry.chain))
+    for name, hosts in (("server", ["127.0.0.1"]), ("other", ["elsewhere"]), ("client", [])):
+        entry = authority.issue(name, DAY, hosts)
+        (folder / f"{name}.pem").write_bytes(entry.key + certificates_pem(entry.chain))
+    port = free_port()
+    settings = {
+        "secureClientPort": str(port),
+        "serverCnxnFactory": NETTY,
+        "ssl.keyStore.location": str(folder / "server.pem"),
+        "ssl.keyStore.type": "PEM",
+        "ssl.trustStore.location": str(folder / "ca.pem"),
+        "ssl.trustStore.type": "PEM",
+    }
+    with running_zookeeper(tmp_path_factory.mktemp("zookeeper"), settings=settings) as server:
+        plain = f"{server.connect}/kafka"
+        broker = {"zookeeper.connect": plain}
+        with running_tidelog(tmp_path_factory.mktemp("tidelog"), settings=broker):
+            yield Place(plain, f"127.0.0.1:{port}/kafka", folder)
+
+
+def test_clients_find_brokers_and_coordinate_themselves_with_tls(place: Place) -> None:
+    topic = str(uuid.uuid4())
+    with Admin(place.ensemble()) as admin:
+        admin.create_topics([NewTopic(topic, partitions=1)])
+    with Producer(place.ensemble()) as producer:
+        producer.send_and_wait(topic, b"tea")
+    with ConsumerConnector(
+        place.ensemble(), group_id=topic, coordination="zookeeper", auto_offset_reset="earliest"
+    ) as connector:
+        record = connector.create_message_streams({topic: 1})[topic][0].get(DEADLINE_S)
+        assert record is not None
+        assert record.value == b"tea"
+
+
+# Kazoo leaves the socket of a handshake that has failed to the garbage collector.
+@pytest.mark.filterwarnings("ignore:unclosed <ssl:ResourceWarning")
+@pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    "changes",
+    [{"ssl_cafile": None}, {"ssl_certfile": None, "ssl_keyfile": None}, {"use_tls": False}],
+    ids=["unknown authority", "no certificate", "no TLS"],
+)
+def test_clients_whose_tls_does_not_fit_find_nothing_and_say_so(
+    place: Place, changes: dict[str, Any]
+) -> None:
+    ensemble = place.ensemble(**changes)
+    with Admin(
+        ensemble, default_api_timeout_ms=3000, socket_connection_setup_timeout_ms=1000
+    ) as admin, pytest.raises(ClientError, match="ZooKeeper at"):  # fmt: skip
+        admin.list_topics()
+
+
+def test_clients_prove_by_digest_who_they_are(place: Place) -> None:
+    group = str(uuid.uuid4())
+    with observing(place.plain) as observer:
+        observer.add_auth("digest", "reader:secret")
+        closed = [make_digest_acl("reader", "secret", all=True)]
+        for folder in ("", "/ids", "/owners", "/offsets"):
+            observer.create(f"/consumers/{group}{folder}", b"", acl=closed, makepath=True)
+    with Admin(place.ensemble()) as admin:
+        admin.create_topics([NewTopic(group, partitions=1)])
+    with Producer(place.ensemble()) as producer:
+        producer.send_and_wait(group, b"tea")
+    options: dict[str, Any] = {"group_id": group, "auto_offset_reset": "earliest"}
+    with ConsumerConnector(
+        ZooKeeperEnsemble(place.plain, digest="reader:secret"), coordination="zookeeper", **options
+    ) as connector:
+        (stream,) = connector.create_message_streams({group: 1})[group]
+        assert stream.get(DEADLINE_S) is not None
+        connector.commit_offsets()
+    with ConsumerConnector(
+        ZooKeeperEnsemble(place.plain, digest="reader:wrong"), coordination="zookeeper", **options
+    ) as connector:
+        (stream,) = connector.create_message_streams({group: 1})[group]
+        assert stream.get(2) is None
+        assert connector.assignment() == {}
+
+
+def test_secrets_are_not_shown() -> None:
+    ensemble = ZooKeeperEnsemble("a:1", digest="reader:secret", ssl_key_password="secret")
+    assert "secret" not in repr(ensemble)
