@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 @hookimpl
 def tidelog_commands() -> Iterable[click.Command]:
     """Return the commands, and groups of them."""
+    from tidelog.plugins.client_commands.acls.command_group import acls
     from tidelog.plugins.client_commands.configs.command_group import configs
     from tidelog.plugins.client_commands.consume.consume_command import command as consume
     from tidelog.plugins.client_commands.groups.command_group import groups
@@ -21,4 +22,4 @@ def tidelog_commands() -> Iterable[click.Command]:
     from tidelog.plugins.client_commands.produce.produce_command import command as produce
     from tidelog.plugins.client_commands.topics.command_group import topics
 
-    return [configs, consume, groups, partitions, produce, topics]
+    return [acls, configs, consume, groups, partitions, produce, topics]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.consumer.simple_consumer import SimpleConsumer
     from tidelog.plugins.client.errors import ClientError, PartlyFailed
     from tidelog.plugins.client.fetched import Fetched
+    from tidelog.plugins.client.operations.acls import AclBinding, AclBindingFilter
     from tidelog.plugins.client.operations.configs import ConfigChange, ConfigResource, ConfigValue
     from tidelog.plugins.client.operations.features import Feature
     from tidelog.plugins.client.operations.group_offsets import GroupMetadata, GroupOffset
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 __all__ = [
     "EARLIEST_TIMESTAMP",
     "LATEST_TIMESTAMP",
+    "AclBinding",
+    "AclBindingFilter",
     "Admin",
     "AsyncAdmin",
     "AsyncConsumer",
@@ -109,6 +112,8 @@ _CONNECTOR: Final = f"{_CLIENT}.connector"
 _CONSUMER: Final = f"{_CLIENT}.consumer"
 _LIST_OFFSETS: Final = "tidelog.plugins.protocol_kafka.messages.list_offsets"
 _HOMES: Final = {
+    "AclBinding": f"{_CLIENT}.operations.acls",
+    "AclBindingFilter": f"{_CLIENT}.operations.acls",
     "EARLIEST_TIMESTAMP": _LIST_OFFSETS,
     "LATEST_TIMESTAMP": _LIST_OFFSETS,
     "Admin": f"{_CLIENT}.admin.admin",

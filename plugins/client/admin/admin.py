@@ -125,5 +125,8 @@ class Admin:
     delete_offsets = _method_for_each(operations.delete_offsets)
     describe_quotas = _method(operations.describe_quotas)
     alter_quotas = _method_for_each(operations.alter_quotas)
+    describe_acls = _method(operations.describe_acls)
+    create_acls = _method_for_each(operations.create_acls)
+    delete_acls = _method_for_each(operations.delete_acls)
     describe_features = _method(operations.describe_features)
     update_features = _method(operations.update_features)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.plugins.client.errors import PartlyFailed
+from tidelog.plugins.client.operations.acls import create_acls, delete_acls, describe_acls
 from tidelog.plugins.client.operations.configs import alter_configs, describe_configs
 from tidelog.plugins.client.operations.features import describe_features, update_features
 from tidelog.plugins.client.operations.group_offsets import commit_offsets, committed_offsets
@@ -32,12 +33,15 @@ __all__ = [
     "alter_quotas",
     "commit_offsets",
     "committed_offsets",
+    "create_acls",
     "create_partitions",
     "create_topics",
+    "delete_acls",
     "delete_groups",
     "delete_offsets",
     "delete_records",
     "delete_topics",
+    "describe_acls",
     "describe_cluster",
     "describe_configs",
     "describe_features",

@@ -16,10 +16,13 @@ PAGES = (
     "topics.md",
     "group-commands.md",
     "config-commands.md",
+    "acls.md",
     "partition-commands.md",
     "produce-consume.md",
 )
 EXAMPLES = [(page, example) for page in PAGES for example in examples_of(page)]
+SETTINGS = {"acls.md": {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}}
+"""What a broker needs for a page."""
 USUAL_ADDRESS = "127.0.0.1:9092"
 
 
@@ -44,7 +47,7 @@ class Places:
             data, examples = (self._folder / page / name for name in ("broker", "examples"))
             examples.mkdir(parents=True)
             data.mkdir()
-            broker = self._brokers.enter_context(running_tidelog(data))
+            broker = self._brokers.enter_context(running_tidelog(data, settings=SETTINGS.get(page, {})))
             self._places[page] = Place(broker.bootstrap, examples)
         return self._places[page]
 
