@@ -56,6 +56,7 @@ LONGEST = (
     *LONG_SPARK,
     *SPARK,
     *KAFKA,
+    "tests/plugins/protocol_kafka/against_kafka/test_authorization.py",
     "tests/bad_input/test_bystander.py",
     "tests/bad_input/test_bystander_of_large_state.py",
     "tests/hands/test_hands.py",

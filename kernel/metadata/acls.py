@@ -14,6 +14,8 @@ ANY_NAME: Final = "*"
 """Name of a literal pattern that is about every resource of its type."""
 ANY_USER: Final = "User:*"
 ANY_HOST: Final = "*"
+CLUSTER_NAME: Final = "kafka-cluster"
+"""Name of the one resource of its type that is the cluster."""
 
 
 class AclEntry(NamedTuple):
@@ -30,6 +32,60 @@ class AclEntry(NamedTuple):
     host: str
     operation: int
     permission_type: int
+
+
+ANY: Final = 1
+"""Code of a resource type, operation, permission or pattern type that a filter takes as any."""
+MATCH: Final = 2
+"""Code of a filter's pattern type for the patterns that are about a name."""
+
+
+_RESOURCE_TYPES: Final = range(ANY, 8)
+_PATTERN_TYPES: Final = range(ANY, 5)
+_OPERATIONS: Final = range(ANY, 16)
+
+
+class AclFilter(NamedTuple):
+    """Which entries are meant: the fields of `AclEntry`, with None, `ANY` or `MATCH` where several are."""
+
+    resource_type: int
+    resource_name: str | None
+    pattern_type: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission_type: int
+
+    @property
+    def is_known(self) -> bool:
+        """Whether each of its codes stands for something."""
+        return (
+            self.resource_type in _RESOURCE_TYPES
+            and self.pattern_type in _PATTERN_TYPES
+            and self.operation in _OPERATIONS
+            and self.permission_type in (ANY, DENY, ALLOW)
+        )
+
+    def matches(self, entry: AclEntry) -> bool:
+        """Return whether an entry is meant."""
+        return (
+            self.resource_type in (ANY, entry.resource_type)
+            and self._names(entry)
+            and self.principal in (None, entry.principal)
+            and self.host in (None, entry.host)
+            and self.operation in (ANY, entry.operation)
+            and self.permission_type in (ANY, entry.permission_type)
+        )
+
+    def _names(self, entry: AclEntry) -> bool:
+        if self.pattern_type not in (ANY, MATCH, entry.pattern_type):
+            return False
+        name, pattern = self.resource_name, entry.resource_name
+        if name is None or name == pattern:
+            return True
+        if self.pattern_type != MATCH:
+            return False
+        return pattern == ANY_NAME if entry.pattern_type == LITERAL else name.startswith(pattern)
 
 
 @lru_cache(maxsize=10_000)

@@ -31,6 +31,11 @@ class Authorization:
         self.authorizer = authorizer
         self._limit = limit or RateLimit(AUDIT_INTERVAL_S)
 
+    @property
+    def logs_grants(self) -> bool:
+        """Whether what is allowed is logged, too."""
+        return _audit.isEnabledFor(logging.DEBUG)
+
     def allows(
         self,
         subject: Subject,
@@ -53,7 +58,7 @@ class Authorization:
         except Exception as error:
             self._failed(error)
             allowed = False
-        if audited and (not allowed or _audit.isEnabledFor(logging.DEBUG)):
+        if audited and (not allowed or self.logs_grants):
             self._record(subject, operation, resource_type, name, api, allowed=allowed)
         return allowed
 

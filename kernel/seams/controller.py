@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.config import Alter, Config, TopicConfig
     from tidelog.kernel.errors import BrokerError
     from tidelog.kernel.metadata import MetadataImage, ResourceScope, TopicImage
+    from tidelog.kernel.metadata.acls import AclEntry, AclFilter
     from tidelog.kernel.metadata.client_quotas import QuotaEntity
     from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
     from tidelog.kernel.seams.features import FeatureUpdate, SupportedLevels
@@ -157,6 +158,20 @@ class Controller(Protocol):
 
         A user can be changed once only: DuplicateResource otherwise. Other errors of a user are
         UnacceptableCredential, UnsupportedSaslMechanism and, of a deletion, ResourceNotFound.
+        """
+        ...
+
+    async def create_acls(self, entries: Sequence[AclEntry]) -> Sequence[BrokerError | None]:
+        """Add access control entries in one change; one that is there already is a success.
+
+        For each return None, or InvalidRequest: a field has a value that no entry can have.
+        """
+        ...
+
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> Sequence[Sequence[AclEntry] | BrokerError]:
+        """Delete the entries that filters match, in one change.
+
+        For each return the entries that it matched, or InvalidRequest: a field has a value of no filter.
         """
         ...
 

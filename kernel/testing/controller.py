@@ -17,6 +17,7 @@ import trio
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import Alter, keys
 from tidelog.kernel.errors import (
+    BrokerError,
     InvalidConfig,
     InvalidPartitions,
     InvalidRequest,
@@ -29,6 +30,7 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.metadata import MetadataDelta, MetadataImage, TopicImage
+from tidelog.kernel.metadata.acls import AclEntry, AclFilter
 from tidelog.kernel.metadata.client_quotas import CLIENT_ID, USER
 from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
 from tidelog.kernel.seams.controller import TopicSpec
@@ -36,6 +38,8 @@ from tidelog.kernel.seams.features import GROUP_VERSION, FeatureUpdate, UpgradeT
 from tidelog.kernel.testing.broker import running_broker
 
 ALICE = CredentialKey("alice", 1)
+READ = AclEntry(2, "orders", 3, "User:alice", "*", 3, 3)
+EVERYTHING = AclFilter(1, None, 1, None, None, 1, 1)
 ENTITY = frozenset({(USER, "alice"), (CLIENT_ID, "app")})
 
 
@@ -232,6 +236,43 @@ class ControllerConformance:
         ):
             with pytest.raises(StorageError):
                 await change()
+
+    async def test_create_acls_adds_each_entry_once_or_returns_why_not(self, broker: Broker) -> None:
+        controller, write = broker.controller, READ._replace(operation=4, pattern_type=4)
+        wrong = [
+            READ._replace(resource_type=1),
+            READ._replace(resource_name=""),
+            READ._replace(resource_type=4),
+            READ._replace(pattern_type=2),
+            READ._replace(operation=1),
+            READ._replace(permission_type=1),
+            READ._replace(principal="alice"),
+        ]
+        results = await controller.create_acls([READ, *wrong, write, READ])
+        assert [isinstance(each, InvalidRequest) for each in results] == [False, *[True] * 7, False, False]
+        assert await controller.create_acls([READ]) == [None]
+        assert sorted(broker.image.acls.values()) == [READ, write]
+        assert {len(entry_id) for entry_id in broker.image.acls} == {16}
+
+    async def test_delete_acls_returns_what_each_filter_matched(self, broker: Broker) -> None:
+        controller = broker.controller
+        prefix = READ._replace(resource_name="ord", pattern_type=4)
+        anything = READ._replace(resource_name="*", permission_type=2)
+        other = READ._replace(resource_name="other", host="192.0.2.1")
+        await controller.create_acls([READ, prefix, anything, other])
+        about_orders = EVERYTHING._replace(resource_name="orders", pattern_type=2)
+        unknown = EVERYTHING._replace(operation=99)
+        nothing = EVERYTHING._replace(principal="User:bob")
+        deleted, refused, none, first = await controller.delete_acls(
+            [about_orders, unknown, nothing, EVERYTHING._replace(pattern_type=3, resource_name="orders")]
+        )
+        assert not isinstance(deleted, BrokerError)
+        assert sorted(deleted) == sorted([READ, prefix, anything])
+        assert isinstance(refused, InvalidRequest)
+        assert (none, first) == ([], [READ])
+        assert [*broker.image.acls.values()] == [other]
+        assert await controller.delete_acls([EVERYTHING]) == [[other]]
+        assert not broker.image.acls
 
 
 def assert_unchanged(broker: Broker, before: MetadataImage) -> None:

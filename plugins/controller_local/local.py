@@ -12,6 +12,7 @@ from tidelog.kernel.config.resource_settings import TITLES
 from tidelog.kernel.errors import BrokerError, StorageError, UnknownTopicOrPartition
 from tidelog.kernel.metadata import ConfigOwner, MetadataDelta, ResourceScope
 from tidelog.kernel.pace import Pace
+from tidelog.plugins.controller_local.acls import decide_deleted_acls, decide_new_acls
 from tidelog.plugins.controller_local.broker_configs import BrokerConfigRules
 from tidelog.plugins.controller_local.client_quotas import QuotaAlterations, decide_client_quotas
 from tidelog.plugins.controller_local.features import decide_levels
@@ -22,6 +23,7 @@ from tidelog.plugins.controller_local.topics import TopicRules, existing_topic
 if TYPE_CHECKING:
     from tidelog.kernel.config import Alter
     from tidelog.kernel.metadata import MetadataImage, TopicImage
+    from tidelog.kernel.metadata.acls import AclEntry, AclFilter
     from tidelog.kernel.metadata.client_quotas import QuotaEntity
     from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
     from tidelog.kernel.seams.controller import ControllerContext, NewPartitions, TopicSpec
@@ -49,6 +51,7 @@ class LocalController:
         self._configuring = trio.Lock()
         self._altering_quotas = trio.Lock()
         self._altering_credentials = trio.Lock()
+        self._altering_acls = trio.Lock()
         self._allocating = trio.Lock()
 
     def load(self, image: MetadataImage) -> None:
@@ -246,6 +249,24 @@ class LocalController:
             if delta.credentials:
                 await self._commit(delta, "SCRAM credentials cannot be changed")
                 _log.info("changed the SCRAM credentials of %d users", len(delta.credentials))
+        return results
+
+    async def create_acls(self, entries: Sequence[AclEntry]) -> Sequence[BrokerError | None]:
+        """Add access control entries; for each return why it was refused."""
+        async with self._altering_acls:
+            delta, results = await decide_new_acls(self._metadata.image, entries)
+            if delta.acls:
+                await self._commit(delta, "access control entries cannot be added")
+                _log.info("added %d access control entries", len(delta.acls))
+        return results
+
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> Sequence[Sequence[AclEntry] | BrokerError]:
+        """Delete access control entries; for each filter return those that it matched."""
+        async with self._altering_acls:
+            delta, results = await decide_deleted_acls(self._metadata.image, filters)
+            if delta.acls:
+                await self._commit(delta, "access control entries cannot be deleted")
+                _log.info("deleted %d access control entries", len(delta.acls))
         return results
 
     async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> None:

@@ -426,7 +426,10 @@ class KafkaCodec:
         """Return the protocol state of a new connection."""
         if self._of_broker is None:
             routes = Routes(
-                self._apis, broker.request_stages, has_metrics_receiver=self._has_metrics_receiver
+                self._apis,
+                broker.request_stages,
+                authorization=broker.authorization,
+                has_metrics_receiver=self._has_metrics_receiver,
             )
             self._of_broker = routes, fetch_session_cache(broker)
         routes, fetch_sessions = self._of_broker

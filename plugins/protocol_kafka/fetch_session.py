@@ -11,7 +11,7 @@ the order of partitions.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -208,6 +208,11 @@ class IncrementalFetchSession:
         self._places = itertools.count()
         self._holds = 0
         self._closed = False
+
+    @property
+    def topics(self) -> Collection[TopicKey]:
+        """The topics of its partitions, by name or id."""
+        return self._topics.keys()
 
     def add(self, asked_topic: FetchTopic, asked: FetchPartition) -> CachedPartition:
         """Note what the client asks of a partition; it is read for the next response."""

@@ -17,6 +17,7 @@ from tidelog.plugins.protocol_kafka.messages.header import NEVER
 from tidelog.plugins.schema import small_decoder, small_encoder
 
 if TYPE_CHECKING:
+    from tidelog.kernel.request import Authorization
     from tidelog.kernel.seams.requests import RequestStage
     from tidelog.kernel.seams.wire import WireContext
 
@@ -50,11 +51,16 @@ class Routes(dict[tuple[int, int], Route]):
         apis: Iterable[KafkaApi],
         stages: Sequence[RequestStage] = (),
         *,
+        authorization: Authorization | None = None,
         has_metrics_receiver: bool = False,
     ) -> None:
-        """`stages` are around the handlers; `has_metrics_receiver`: a plugin receives metrics of clients."""
+        """`stages` are around the handlers, and next to them what `authorization` allows.
+
+        `has_metrics_receiver`: a plugin receives metrics of clients.
+        """
         super().__init__()
         self._stages = stages
+        self._authorization = authorization
         self._apis = {api.key: api for api in apis}
         spans = [(api, api.span) for api in self._apis.values()]
         self.served = tuple(
@@ -108,6 +114,11 @@ class Routes(dict[tuple[int, int], Route]):
 
     def _handler(self, api: KafkaApi, version: int) -> Handler:
         handle = resolve(api.handle)
+        if self._authorization is not None:
+            # Not at the top: a broker without an authorizer never needs it.
+            from tidelog.plugins.protocol_kafka.authorization.table import guarded
+
+            handle = guarded(self._authorization, api, handle)
         if not self._stages:
             return handle
         # Not at the top: nearly no broker needs it.

@@ -36,9 +36,9 @@ NOTES: Final = {
     23: "an epoch begins with each start of the broker",
     24: "versions 4 and 5 are for brokers and tools",
     26: "the response is sent when the markers are written",
-    29: "SECURITY_DISABLED, as in Kafka without an authorizer",
-    30: "SECURITY_DISABLED",
-    31: "SECURITY_DISABLED",
+    29: "SECURITY_DISABLED without an authorizer that goes by access control entries, as in Kafka",
+    30: "as DescribeAcls",
+    31: "as DescribeAcls",
     32: "topics, groups, client metrics and this broker; all but the keys that can be changed while the "
     "broker runs are read-only",
     33: "topics, groups, client metrics and this broker",

@@ -193,8 +193,11 @@ def running_kafka(
     version: str | None = None,
     settings: Mapping[str, str] | None = None,
     data_dir: Path | None = None,
+    port: int | None = None,
 ) -> Generator[KafkaServer]:
     """A running Apache Kafka (the newest unless `version` says otherwise), stopped at the end.
+
+    `port` is that of its first listener, where `settings` have listeners.
 
     Raises PeerUnavailableError when it cannot be had, ServerFailedError when it does not start.
     """
@@ -204,6 +207,7 @@ def running_kafka(
         settings or {},
         data_dir=data_dir or work_dir / "data",
     )
+    server.port = port or server.port
     try:
         server.start()
         yield server

@@ -1,8 +1,11 @@
-"""CreateAcls (API 30): refused, since no authorizer would use the access control entries."""
+"""CreateAcls (API 30): add access control entries."""
 
 from __future__ import annotations
 
+from tidelog.kernel.metadata.acls import AclEntry
+from tidelog.plugins.protocol_kafka.apis.describe_acls import goes_by_acls
 from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.create_acls import (
     AclCreationResult,
     CreateAclsRequest,
@@ -13,7 +16,29 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 NO_AUTHORIZER = "No Authorizer is configured."
 
 
-def handle(context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
-    """Refuse each entry, as Apache Kafka without `authorizer.class.name`."""
-    refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
-    return CreateAclsResponse(results=[refused] * len(request.creations))
+async def handle(context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+    """Add the entries that can be; SECURITY_DISABLED without an authorizer that goes by them."""
+    if not goes_by_acls(context):
+        refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+        return CreateAclsResponse(results=[refused] * len(request.creations))
+    entries = [
+        AclEntry(
+            each.resource_type,
+            each.resource_name,
+            each.resource_pattern_type,
+            each.principal,
+            each.host,
+            each.operation,
+            each.permission_type,
+        )
+        for each in request.creations
+    ]
+    results = await context.broker.controller.create_acls(entries)
+    return CreateAclsResponse(
+        results=[
+            AclCreationResult(error_code=0, error_message=None)
+            if error is None
+            else AclCreationResult(error_code=error_code(error), error_message=context.error_message(error))
+            for error in results
+        ]
+    )
