@@ -21,6 +21,7 @@ from tidelog.plugins.client.errors import (
     ProtocolError,
     RequestTimedOut,
 )
+from tidelog.plugins.client.security import SecuritySettings
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 10.0
@@ -87,13 +88,16 @@ def json_option(command: Callable[P, None]) -> Callable[P, None]:
 
 
 @contextmanager
-def connected(bootstrap: str, timeout_s: float) -> Generator[BlockingClient]:
+def connected(
+    bootstrap: str, timeout_s: float, security: SecuritySettings | None = None
+) -> Generator[BlockingClient]:
     """Connect a client to the broker; its errors are raised as `errors_in_words` does."""
     settings = ClientSettings(
         client_id=CLIENT_ID,
         request_timeout_s=timeout_s,
         operation_timeout_s=timeout_s,
         connect_timeout_s=timeout_s,
+        security=security or SecuritySettings(),
     )
     with errors_in_words(), BlockingClient(bootstrap, settings=settings) as client:
         client.connect()

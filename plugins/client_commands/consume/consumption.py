@@ -14,7 +14,7 @@ from tidelog.plugins.client.consumer.consumer import Consumer
 from tidelog.plugins.client_commands.chosen_topics import ChosenTopic, selected
 from tidelog.plugins.client_commands.consume.record_reader import GroupReading, RecordReader
 from tidelog.plugins.client_commands.options import CommandFailed, connected, errors_in_words
-from tidelog.plugins.client_commands.records.command_options import made
+from tidelog.plugins.client_commands.records.command_options import made, security_of
 from tidelog.plugins.client_commands.records.progress import ProgressBar
 from tidelog.plugins.client_commands.records.record_errors import RecordErrors
 
@@ -106,7 +106,7 @@ def print_records(plan: ReadPlan, bootstrap: str, timeout_s: float, options: Map
     Raises:
         CommandFailed: no broker answers, something does not exist, or a record could not be shown.
     """
-    partitions = _partitions(plan, bootstrap, timeout_s)
+    partitions = _partitions(plan, bootstrap, timeout_s, options)
     errors = RecordErrors()
     limit_ms = timeout_s * 1000
     known = {
@@ -147,9 +147,11 @@ def _print_chunks(
             bar.update(printer.printed, reader.done())
 
 
-def _partitions(plan: ReadPlan, bootstrap: str, timeout_s: float) -> list[TopicPartition]:
+def _partitions(
+    plan: ReadPlan, bootstrap: str, timeout_s: float, options: Mapping[str, Any]
+) -> list[TopicPartition]:
     """Return what is read now; of a group it is only checked that there is something."""
-    with connected(bootstrap, timeout_s) as client:
+    with connected(bootstrap, timeout_s, security_of(options)) as client:
         chosen = plan.chosen
         if plan.pattern is not None:
             pattern = re.compile(plan.pattern)

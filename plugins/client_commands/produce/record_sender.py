@@ -14,7 +14,7 @@ import click
 from tidelog.plugins.client.errors import ClientError, QueueFull
 from tidelog.plugins.client.producer.producer import Producer
 from tidelog.plugins.client_commands.options import CommandFailed, connected, errors_in_words
-from tidelog.plugins.client_commands.records.command_options import made
+from tidelog.plugins.client_commands.records.command_options import made, security_of
 from tidelog.plugins.client_commands.records.progress import ProgressBar
 from tidelog.plugins.client_commands.records.record_errors import RecordErrors
 
@@ -145,7 +145,7 @@ def send_records(plan: SendPlan, bootstrap: str, timeout_s: float, options: Mapp
     Raises:
         CommandFailed: no broker answers, or a record was not sent.
     """
-    with connected(bootstrap, timeout_s):
+    with connected(bootstrap, timeout_s, security_of(options)):
         # Nothing is read from a pipe before there is a broker.
         pass
     errors = RecordErrors()

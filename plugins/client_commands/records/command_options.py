@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
+import attrs
 import click
 
+from tidelog.plugins.client.security import SecuritySettings
 from tidelog.plugins.client_commands.options import key_values, parse_duration, parse_time
 from tidelog.plugins.client_commands.records.encodings import ENCODINGS
 
@@ -18,6 +20,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
+_SECURITY: Final = frozenset(each.name for each in attrs.fields(SecuritySettings))
+"""Options that are text, though a password may have digits alone."""
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -78,10 +82,9 @@ def encoding_options(command: Callable[P, None]) -> Callable[P, None]:
 
 def client_options(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
     """Parse `NAME=VALUE` options of the client, in Kafka's spelling or Python's; a `callback`."""
-    return {
-        name.replace(".", "_").replace("-", "_"): _value(value)
-        for name, value in key_values(context, option, given).items()
-    }
+    pairs = key_values(context, option, given).items()
+    named = {name.replace(".", "_").replace("-", "_"): value for name, value in pairs}
+    return {name: value if name in _SECURITY else _value(value) for name, value in named.items()}
 
 
 def client_option(command: Callable[P, None]) -> Callable[P, None]:
@@ -107,6 +110,16 @@ def parse_moment(context: click.Context, option: click.Parameter, given: str | N
     except click.BadParameter:
         return parse_time(context, option, given)
     return None if ago is None else int(time.time() * 1000) - ago
+
+
+def security_of(options: Mapping[str, Any]) -> SecuritySettings:
+    """Return how the options of a client have it connect; raises as `made`."""
+    given = {name: value for name, value in options.items() if name in _SECURITY}
+
+    def create(_bootstrap: str, **named: Any) -> SecuritySettings:
+        return SecuritySettings(**named)
+
+    return made(create, "", given)
 
 
 def made(create: Callable[..., T], bootstrap: str, options: Mapping[str, Any]) -> T:
