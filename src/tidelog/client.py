@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.consumer.async_simple_consumer import AsyncSimpleConsumer
     from tidelog.plugins.client.consumer.consumer import Consumer
     from tidelog.plugins.client.consumer.consumer_record import ConsumerRecord
+    from tidelog.plugins.client.consumer.interceptors import ConsumerInterceptor
     from tidelog.plugins.client.consumer.rebalance_listener import RebalanceListener
     from tidelog.plugins.client.consumer.record_batch import RecordBatch
     from tidelog.plugins.client.consumer.settings import ConsumerSettings, SimpleConsumerSettings
@@ -73,6 +74,7 @@ __all__ = [
     "ConnectorSettings",
     "Consumer",
     "ConsumerConnector",
+    "ConsumerInterceptor",
     "ConsumerRecord",
     "ConsumerSettings",
     "CreatedTopic",
@@ -133,6 +135,7 @@ _HOMES: Final = {
     "ConnectorSettings": f"{_CONNECTOR}.settings",
     "Consumer": f"{_CONSUMER}.consumer",
     "ConsumerConnector": f"{_CONNECTOR}.connector",
+    "ConsumerInterceptor": f"{_CONSUMER}.interceptors",
     "ConsumerRecord": f"{_CONSUMER}.consumer_record",
     "ConsumerSettings": f"{_CONSUMER}.settings",
     "CreatedTopic": f"{_CLIENT}.operations.topics",

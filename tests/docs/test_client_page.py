@@ -53,7 +53,7 @@ def test_the_page_has_every_option_of_the_consumer_with_its_default() -> None:
     found = options_of("Options of the consumer") | options_of("Connections with TLS")
     settings = ConsumerSettings()
     known = {field.name: getattr(settings, field.name) for field in attrs.fields(ConsumerSettings)}
-    shown = {name: str(value) or "none" for name, value in known.items()}
+    shown = {name: "none" if value in ("", ()) else str(value) for name, value in known.items()}
     shown["partition_assignment_strategy"] = " and ".join(settings.strategies)
     assert found == shown
     assert set(ConsumerOptions.__annotations__) == set(known)

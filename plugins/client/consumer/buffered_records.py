@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.topic_partition import TopicPartition
     from tidelog.plugins.client.consumer.assigned_partitions import AssignedPartitions
     from tidelog.plugins.client.consumer.consumer_record import ConsumerRecord
+    from tidelog.plugins.client.consumer.interceptors import ConsumerInterceptors
     from tidelog.plugins.client.consumer.positions import PartitionPosition
     from tidelog.plugins.client.consumer.record_batch import RecordBatch
     from tidelog.plugins.client.consumer.settings import ConsumerSettings
@@ -42,6 +43,7 @@ class BufferedRecords:
         settings: ConsumerSettings,
         positions: AssignedPartitions,
         lock: AbstractContextManager[Any],
+        interceptors: ConsumerInterceptors,
         request_pump: Callable[[], None],
     ) -> None:
         """Set `request_pump`, which is called when there is room for more, or an error was raised."""
@@ -49,6 +51,7 @@ class BufferedRecords:
         self._settings = settings
         self._positions = positions
         self._lock = lock
+        self._interceptors = interceptors
         self._request_pump = request_pump
         self._chunk: list[ConsumerRecord] = []
         self._chunk_of: PartitionPosition | None = None
@@ -72,7 +75,7 @@ class BufferedRecords:
                 break
             # The list belongs to the cursor, unless nothing is left of its batch.
             found.extend(records)
-        return found
+        return self._interceptors.consumed(found) if self._interceptors and found else found
 
     def take_batches(self, most_bytes: int = _ARROW_BYTES) -> list[RecordBatch]:
         """Return batches that are there, of about so many bytes; as `take_records`."""
@@ -104,12 +107,13 @@ class BufferedRecords:
         with self._lock:
             if state.cursor is not cursor:
                 return []
-        records = list(cursor.read_records(self._settings.max_poll_records))
+        read = cursor.read_records(self._settings.max_poll_records)
+        records = self._interceptors.consumed(list(read)) if self._interceptors and read else list(read)
         with self._lock:
             if state.cursor is not cursor:
                 return []
             if not records:
-                self._advance(state, cursor, is_at_end=True)
+                self._advance(state, cursor, is_at_end=not read)
                 return []
             self._chunk, self._chunk_of = records, state
             self.current = None

@@ -16,6 +16,7 @@ from tidelog.kernel.allocator import keep_freed_blocks
 from tidelog.plugins.client.consumer.assigned_partitions import AssignedPartitions
 from tidelog.plugins.client.consumer.buffered_records import BufferedRecords
 from tidelog.plugins.client.consumer.group_subscription import GroupSubscription
+from tidelog.plugins.client.consumer.interceptors import ConsumerInterceptors
 from tidelog.plugins.client.consumer.membership import no_steps
 from tidelog.plugins.client.consumer.offset_commits import OffsetCommits
 from tidelog.plugins.client.consumer.position_lookup import PositionLookup
@@ -59,11 +60,14 @@ class ConsumerCore:
         self._event: Any = None
         self._timer: EngineTimer | None = None
         self._is_pump_due = False
+        self._interceptors = ConsumerInterceptors(settings.interceptors)
         self._prefetcher = PartitionPrefetcher(engine, settings, positions, self._changed)
-        records = self.records = BufferedRecords(settings, positions, lock, self._request_pump)
+        records = self.records = BufferedRecords(
+            settings, positions, lock, self._interceptors, self._request_pump
+        )
         group = self.group = GroupSubscription(engine, settings, positions, lock, self._changed)
         self._lookup = PositionLookup(engine, settings, positions, self._prefetcher, group, self._changed)
-        self.commits = OffsetCommits(engine, settings, positions, group, records, lock)
+        self.commits = OffsetCommits(engine, settings, positions, group, records, self._interceptors, lock)
 
     # What the user calls.
 
@@ -228,3 +232,4 @@ class ConsumerCore:
         yield from commit
         yield from leave
         yield from self._prefetcher.close_sessions()
+        self._interceptors.close()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.consumer.assigned_partitions import AssignedPartitions
     from tidelog.plugins.client.consumer.buffered_records import BufferedRecords
     from tidelog.plugins.client.consumer.group_subscription import GroupSubscription
+    from tidelog.plugins.client.consumer.interceptors import ConsumerInterceptors
     from tidelog.plugins.client.consumer.membership import AssignmentChange
     from tidelog.plugins.client.consumer.settings import ConsumerSettings
     from tidelog.plugins.client.engine import Engine
@@ -43,6 +44,7 @@ class OffsetCommits:
         positions: AssignedPartitions,
         group: GroupSubscription,
         records: BufferedRecords,
+        interceptors: ConsumerInterceptors,
         lock: AbstractContextManager[Any],
     ) -> None:
         self._engine = engine
@@ -50,6 +52,7 @@ class OffsetCommits:
         self._positions = positions
         self._group = group
         self._records = records
+        self._interceptors = interceptors
         self._lock = lock
         self._committed_at = engine.clock()
         self._is_committing = False
@@ -165,3 +168,4 @@ class OffsetCommits:
             state = self._positions.get(partition)
             if state is not None:
                 state.committed = offset.offset
+        self._interceptors.committed(offsets)

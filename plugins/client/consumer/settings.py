@@ -16,6 +16,8 @@ from tidelog.plugins.client.settings import ClientSettings, RetryPolicy
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tidelog.plugins.client.consumer.interceptors import ConsumerInterceptor
+
 IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 RecordDecoder: TypeAlias = "Callable[[bytes], Any]"
@@ -66,6 +68,7 @@ class ConsumerOptions(SimpleConsumerOptions, total=False):
     metadata_max_age_ms: float
     key_decoder: RecordDecoder | None
     value_decoder: RecordDecoder | None
+    interceptors: Sequence[ConsumerInterceptor]
 
 
 def _at_least(least: float) -> Any:
@@ -190,6 +193,7 @@ class ConsumerSettings(SimpleConsumerSettings):
         metadata_max_age_ms: age at which metadata is requested again though nothing has failed
         key_decoder: makes an object of the bytes of a key that is not null; None: keys are bytes
         value_decoder: the same for values
+        interceptors: called before records are returned and after offsets are committed, in this order
     """
 
     group_id: str | None = None
@@ -213,6 +217,7 @@ class ConsumerSettings(SimpleConsumerSettings):
     metadata_max_age_ms: float = attrs.field(default=300_000, validator=_at_least(1))
     key_decoder: RecordDecoder | None = None
     value_decoder: RecordDecoder | None = None
+    interceptors: Sequence[ConsumerInterceptor] = ()
 
     def __attrs_post_init__(self) -> None:
         """Refuse options of the other protocol, which would have no effect."""

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.plugins.client.consumer.fake_groups import FakeConsumerGroup
+from tests.plugins.client.consumer.fake_groups import FakeClassicGroup, FakeConsumerGroup
 from tests.plugins.client.consumer.group_world import Member, World, world_of
 from tests.tables import for_each
 from tidelog.kernel.topic_partition import TopicPartition
@@ -17,6 +17,7 @@ from tidelog.plugins.protocol_kafka.messages.api import CONSUMER_GROUP_HEARTBEAT
 from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatTopicPartitions,
 )
+from tidelog.plugins.protocol_kafka.messages.consumer_protocol import read_subscription
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 PROTOCOLS = ("classic", "consumer")
@@ -317,3 +318,12 @@ def test_an_automatic_commit_is_not_repeated_after_a_later_one(protocol: str) ->
         # The world refuses one that goes back.
         poll_until_quiet(world, member, commits=False, rounds=6)
         assert world.committed[0] == 10
+
+
+def test_the_rack_of_a_member_is_in_its_metadata() -> None:
+    with world_of("classic") as world:
+        member = world.join(client_rack="r7")
+        poll_until_quiet(world, member, rounds=4)
+        assert isinstance(world.group, FakeClassicGroup)
+        (joined,) = world.group.members.values()
+        assert {read_subscription(metadata).rack_id for _, metadata in joined.protocols} == {"r7"}
