@@ -1,6 +1,6 @@
 """Driver of an engine in the thread that calls it: no other thread, and no switch between two of them.
 
-It runs one operation at a time, and looks after its connections only while one runs.
+It runs one operation at a time, and watches its connections only while one runs.
 """
 
 from __future__ import annotations

@@ -327,3 +327,16 @@ def test_the_rack_of_a_member_is_in_its_metadata() -> None:
         assert isinstance(world.group, FakeClassicGroup)
         (joined,) = world.group.members.values()
         assert {read_subscription(metadata).rack_id for _, metadata in joined.protocols} == {"r7"}
+
+
+@for_each(("options", "leaves"), [({}, 1), ({"group_instance_id": "i1"}, 0)])
+def test_a_static_member_that_does_not_poll_stays_until_its_session_ends(
+    options: dict[str, str], leaves: int
+) -> None:
+    with world_of("classic") as world:
+        member = world.join(max_poll_interval_ms=10_000, **options)
+        poll_until_quiet(world, member, rounds=6)
+        world.pass_time(20)
+        assert world.asked.count("LeaveGroup") == leaves
+        poll_until_quiet(world, member, rounds=200)
+        assert [kind for kind, _ in member.calls] == ["assigned", "lost", "assigned"]
