@@ -52,3 +52,20 @@ def test_a_client_that_was_never_used_has_nothing_open() -> None:
             with pytest.raises(tidelog.client.ClientError):
                 wrong("nowhere")
     assert len(open_files()) == before
+
+
+EVERYTHING = """
+import sys
+import tidelog.client
+
+for name in tidelog.client.__all__:
+    getattr(tidelog.client, name)
+tidelog.client.Producer("127.0.0.1:9")
+tidelog.client.ConsumerConnector("127.0.0.1:9", group_id="g").shutdown()
+assert "kazoo" not in sys.modules
+assert "tidelog.kernel.config" not in sys.modules
+"""
+
+
+def test_a_client_that_names_brokers_loads_nothing_of_zookeeper() -> None:
+    subprocess.run([sys.executable, "-c", EVERYTHING], check=True)

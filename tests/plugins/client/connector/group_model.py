@@ -53,6 +53,9 @@ from tidelog.plugins.zookeeper.errors import SessionExpired, Unavailable
 
 TOPIC, PARTITIONS, RECORDS, BATCH = "orders", 5, 60, 3
 STEP_S = 0.05
+SESSION_MS = 6000
+LONGEST_PAUSE_S = 1.5
+"""A connector pauses after a sixth of its session timeout without a connection."""
 GROUP = "g"
 
 
@@ -274,7 +277,7 @@ class ModelConnector:
 class _Names:
     """An ensemble for one client."""
 
-    session_timeout_ms = 6000
+    session_timeout_ms = SESSION_MS
 
     def __init__(self, zookeeper: InlineZooKeeper) -> None:
         self._zookeeper = zookeeper
@@ -356,12 +359,13 @@ class GroupModel:
             self._is_stale = True
 
     def _lose_connection(self, connector: ModelConnector) -> None:
-        """Cut the connection to ZooKeeper, which ends the session only when it has paused."""
+        """Cut the connection to ZooKeeper, which ends the session when the connector should have paused."""
         zookeeper = connector.zookeeper
         zookeeper.disconnect()
-        for _ in range(self.random.randrange(40)):
+        turns = self.random.randrange(60)
+        for _ in range(turns):
             self.turn()
-        if connector.core.is_paused:
+        if turns * STEP_S > LONGEST_PAUSE_S:
             zookeeper.expire()
             for _ in range(self.random.randrange(40)):
                 self.turn()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 import attrs
@@ -17,11 +17,11 @@ from tests.plugins.zookeeper.fake_zookeeper import Ensemble, FakeZooKeeper
 from tests.tables import for_each
 from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.connector.offset_stores import ZooKeeperOffsets
-from tidelog.plugins.zookeeper.consumers.member import ZooKeeperMember
+from tidelog.plugins.zookeeper.consumers.member import Committed, MemberOffsets, ZooKeeperMember
 from tidelog.plugins.zookeeper.consumers.membership import MembershipPhase, MembershipRules
 from tidelog.plugins.zookeeper.consumers.registries import ConsumerRegistries, new_consumer_id
 from tidelog.plugins.zookeeper.consumers.subscriptions import Subscription
-from tidelog.plugins.zookeeper.errors import StaleRegistration
+from tidelog.plugins.zookeeper.errors import SessionExpired, StaleRegistration
 
 ORDERS = Subscription({"orders": 1})
 
@@ -56,7 +56,11 @@ class RunningMember:
 
 @asynccontextmanager
 async def running(
-    ensemble: Ensemble, name: str, subscription: Subscription = ORDERS
+    ensemble: Ensemble,
+    name: str,
+    subscription: Subscription = ORDERS,
+    *,
+    offsets: MemberOffsets | None = None,
 ) -> AsyncGenerator[RunningMember]:
     """Run a member until the block ends."""
     zookeeper, fetching = FakeZooKeeper(ensemble), RecordedFetching()
@@ -71,7 +75,8 @@ async def running(
             on_change=lambda: member.group_changed(),  # noqa: PLW0108 - it is made later
             now_ms=lambda: 5,
         )
-        member = ZooKeeperMember(zookeeper, group, fetching, rules, loop, ZooKeeperOffsets(group, loop))
+        offsets = offsets or ZooKeeperOffsets(group, loop)
+        member = ZooKeeperMember(zookeeper, group, fetching, rules, loop, offsets)
 
         async def follow_connection() -> None:
             while True:
@@ -239,3 +244,34 @@ def test_new_consumer_id_refuses_groups_that_are_no_path(group_id: str) -> None:
 def test_new_consumer_id_is_another_each_time() -> None:
     assert new_consumer_id("g", 5) != new_consumer_id("g", 5)
     assert new_consumer_id("g", 5).startswith("g_")
+
+
+class HeldOffsets:
+    """Offsets whose commits end when the test says so."""
+
+    def __init__(self) -> None:
+        self.commits: list[tuple[Mapping[TopicPartition, int], Committed]] = []
+
+    def commit(self, offsets: Mapping[TopicPartition, int], done: Committed) -> None:
+        self.commits.append((offsets, done))
+
+
+async def test_member_commits_in_order_and_nothing_of_a_session_that_has_ended(
+    autojump_clock: MockClock,
+) -> None:
+    offsets, errors = HeldOffsets(), list[Exception | None]()
+    place = TopicPartition("orders", 0)
+    async with running(ensemble_with(orders=1), "a", offsets=offsets) as one:
+        await trio.sleep(1)
+        for offset in (5, 6):
+            one.member.commit({place: offset}, errors.append)
+        assert [commit for commit, _ in offsets.commits] == [{place: 5}]
+        offsets.commits[0][1](None)
+        assert [commit for commit, _ in offsets.commits] == [{place: 5}, {place: 6}]
+        one.member.commit({place: 7}, errors.append)
+        one.zookeeper.expire()
+        one.zookeeper.connect()
+        await trio.sleep(1)
+        offsets.commits[1][1](None)
+        assert [commit for commit, _ in offsets.commits] == [{place: 5}, {place: 6}]
+        assert [type(error) for error in errors] == [type(None), type(None), SessionExpired]
