@@ -5,12 +5,15 @@ from __future__ import annotations
 import uuid
 
 import pytest
+import trio
 
+from tests.deadlines import until
 from tests.plugins.mirror.clusters import (
     SETTINGS,
     content,
     copied,
     matching,
+    mirror_of,
     produce,
     settings,
     some_records,
@@ -116,3 +119,21 @@ def test_a_cluster_is_not_copied_into_itself_under_the_same_names(clusters: tupl
     with BlockingClient(one, settings=SETTINGS) as client:
         found = {each for each in client.metadata().topics if name in each and "internal" not in each}
     assert found == {name, f"copy.{name}"}
+
+
+async def test_records_of_a_mirror_that_began_later_do_not_come_back(clusters: tuple[str, str]) -> None:
+    one, other = clusters
+    name = await trio.to_thread.run_sync(topic_in, one, other)
+    await trio.to_thread.run_sync(write, one, name, "one")
+    # It looks at the topics again only after all of this.
+    back = settings(f"{name}b", other, name, commit_interval_s=0.01, refresh_interval_s=1000.0)
+    async with mirror_of(back, one) as running, trio.open_nursery() as nursery:
+        nursery.start_soon(running.run)
+        await until(lambda: running.statistics.state == "copying", "it copies")
+        there = settings(f"{name}a", one, name)
+        async with mirror_of(there, other) as first:
+            await first.run_until_end()
+        await trio.to_thread.run_sync(write, other, name, "other")
+        await until(lambda: running.statistics.records, "what was written later is copied")
+        nursery.cancel_scope.cancel()
+    assert await trio.to_thread.run_sync(values, one, name) == [b"one", b"other"]
