@@ -46,6 +46,10 @@ class Authorizer(Protocol):
     has_acls: bool = False
     """Whether it goes by the access control entries of the image, which clients may list and change then."""
 
+    version: object | None = None
+    """Another object after each change of what it decides, so that connections may keep that something is
+    allowed until then; None if it is to be asked for each request."""
+
     def load(self, image: MetadataImage) -> None:
         """Take over the image as a whole, before anything is asked."""
         return

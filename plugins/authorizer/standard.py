@@ -76,6 +76,7 @@ class StandardAuthorizer(Authorizer):
                 self._entries[entry_id] = entry
                 self._patterns.setdefault(entry.resource_type, _Patterns()).add(entry_id, entry)
         self._decisions.clear()
+        self.version = object()
 
     def allows(
         self, subject: Subject, operation: AclOperation, resource_type: ResourceType, name: str

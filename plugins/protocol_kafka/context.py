@@ -32,6 +32,16 @@ class ServedVersions(NamedTuple):
 
 
 @attrs.define
+class KnownAccess:
+    """Topics, by name or id, that a principal may write or read, as one version of the authorizer has it."""
+
+    version: object
+    principal: Principal
+    writable: set[str | bytes] = attrs.field(factory=set[str | bytes])
+    readable: set[str | bytes] = attrs.field(factory=set[str | bytes])
+
+
+@attrs.define
 class RequestContext:
     """Broker and peer of a connection, and client id and API version of the current request.
 
@@ -42,8 +52,9 @@ class RequestContext:
     needs of `client_id` and `api_version` and finds it unchanged afterwards. `served` is what ApiVersions
     announces. `request_bytes` is the size of the current request with its header, `records_received` counts
     the records that it appended at once.
-    `principal` is that of the connection, `client_software` are name and version as ApiVersions got them,
-    and `client_instance_id` is the last one that asked about client metrics.
+    `principal` is that of the connection, `known_access` what it was allowed last; `client_software` are name
+    and version as ApiVersions got them, and `client_instance_id` is the last one that asked about client
+    metrics.
     """
 
     broker: WireContext
@@ -54,6 +65,7 @@ class RequestContext:
     served: Sequence[ServedVersions] = ()
     telemetry: ClientTelemetry = attrs.field(factory=ClientTelemetry)
     principal: Principal = ANONYMOUS
+    known_access: KnownAccess | None = None
     client_software: tuple[str, str] = ("unknown", "unknown")
     client_instance_id: bytes | None = None
     client_id: str | None = None

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tidelog.kernel.seams.requests import AclOperation, ResourceType
 from tidelog.plugins.protocol_kafka.apis.fetch import FINAL_EPOCH, INITIAL_EPOCH
 from tidelog.plugins.protocol_kafka.authorization.guarding import Access, narrowed
-from tidelog.plugins.protocol_kafka.authorization.topics import split_topics
+from tidelog.plugins.protocol_kafka.authorization.topics import MAX_KNOWN, named_topics, split_topics
+from tidelog.plugins.protocol_kafka.context import KnownAccess
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchableTopicResponse,
@@ -22,15 +23,12 @@ if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.fetch_session import IncrementalFetchSession
 
 
-def may_fetch(access: Access, request: FetchRequest) -> bool:
+def may_fetch(known: KnownAccess, request: FetchRequest) -> bool:
     """Return whether a consumer may read all that it names, outside of sessions or in one that it opens."""
     if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH) or _is_follower(request):
         return False
-    for topic in request.topics:
-        name = access.topic_name(topic, "topic")
-        if name is None or not access.allows(ResourceType.TOPIC, AclOperation.READ, name, audited=False):
-            return False
-    return True
+    readable = known.readable
+    return all((topic.topic or topic.topic_id) in readable for topic in request.topics)
 
 
 def fetch(access: Access, request: FetchRequest) -> Generator[Any, FetchResponse, FetchResponse]:
@@ -50,7 +48,11 @@ def fetch(access: Access, request: FetchRequest) -> Generator[Any, FetchResponse
     if _is_follower(request):
         served, denied = list[Any](), [*request.topics]
     else:
+        # Before anything is asked: a topic that is created meanwhile has not been.
+        known, named = access.context.known_access, named_topics(access, request.topics, "topic")
         served, denied = yield from split_topics(access, AclOperation.READ, request.topics, "topic")
+        if not denied and known is not None and len(named) <= MAX_KNOWN:
+            known.readable = named
     if not denied:
         return (yield request)
     refused = [*map(_refused, denied)]

@@ -28,6 +28,7 @@ from tidelog.kernel.seams.authorizer import Subject, Undecided
 from tidelog.kernel.seams.requests import AclOperation, ResourceType
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.apis import Handler, KafkaApi, RequestContext, resolve
+from tidelog.plugins.protocol_kafka.context import KnownAccess
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.refusal import refusal
 from tidelog.plugins.schema import ZERO_UUID
@@ -40,8 +41,8 @@ T = TypeVar("T")
 EMPTY: Final[Mapping[str, object]] = {}
 
 Guard: TypeAlias = Callable[["Access", Any], Generator[Any, Any, Any]]
-Passes: TypeAlias = Callable[["Access", Any], bool]
-"""Returns whether a request is allowed as it is, which is decided without a generator."""
+Passes: TypeAlias = Callable[[KnownAccess, Any], bool]
+"""Returns whether all that a request needs is known to be allowed."""
 
 _SUPPORTED: Final[Mapping[ResourceType, Sequence[AclOperation]]] = {
     ResourceType.TOPIC: (
@@ -236,11 +237,11 @@ class GuardedHandler:
 
     def __call__(self, context: RequestContext, message: Any) -> object:
         """Handle a request as far as it is allowed."""
+        passes = self._passes
+        if passes is not None and (known := self._known_access(context)) and passes(known, message):
+            return self._handle(context, message)
         access = Access(self._authorization, self._api, context, self._values)
         try:
-            passes = self._passes
-            if passes is not None and not self._authorization.logs_grants and passes(access, message):
-                return self._handle(context, message)
             guarding = self._guard(access, message)
             served = next(guarding)
             if served is None:
@@ -255,6 +256,16 @@ class GuardedHandler:
         except BrokerError as error:
             return access.refusal_of(message, error)
         return self._finish(access, message, guarding, outcome)
+
+    def _known_access(self, context: RequestContext) -> KnownAccess | None:
+        """Return what is known to be allowed, None where each request is to be asked for, or to be logged."""
+        authorization = self._authorization
+        version, known = authorization.authorizer.version, context.known_access
+        if version is None or authorization.logs_grants:
+            return None
+        if known is None or known.version is not version or known.principal is not context.principal:
+            known = context.known_access = KnownAccess(version, context.principal)
+        return known
 
     async def _guard_once_decided(self, access: Access, message: Any, undecided: Undecided) -> object:
         await undecided.decided()

@@ -17,6 +17,7 @@ from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.apis.common_fields import NOT_ASKED
 from tidelog.plugins.protocol_kafka.authorization.cluster import cluster_operations
 from tidelog.plugins.protocol_kafka.authorization.guarding import Access, Guard, narrowed, without
+from tidelog.plugins.protocol_kafka.context import KnownAccess
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.schema import ZERO_UUID
 
@@ -42,6 +43,8 @@ FAILED: Final = "Topic authorization failed."
 MAGIC_AT: Final = 16
 ATTRIBUTES_AT: Final = 22
 TRANSACTIONAL: Final = 0x10
+MAX_KNOWN: Final = 1000
+"""Topics of a request that a connection keeps as allowed: more are asked for each time."""
 
 
 def split_topics(
@@ -99,13 +102,11 @@ def _count(asked: Sequence[Any], key: str) -> Counter[str]:
     return Counter(getattr(each, key) for each in asked)
 
 
-def may_produce(access: Access, request: ProduceRequest) -> bool:
-    """Return whether all that a request writes is allowed, and none of it is transactional."""
-    if request.transactional_id is not None:
-        return False
+def may_produce(known: KnownAccess, request: ProduceRequest) -> bool:
+    """Return whether all that a request writes is known to be allowed, and none of it is transactional."""
+    writable = known.writable
     for topic in request.topic_data:
-        name = access.topic_name(topic)
-        if name is None or not access.allows(TOPIC, AclOperation.WRITE, name, audited=False):
+        if (topic.name or topic.topic_id) not in writable:
             return False
         for partition in topic.partition_data:
             if _is_transactional(partition.records):
@@ -119,6 +120,13 @@ def _is_transactional(records: memoryview | None) -> bool:
     return bool(records[ATTRIBUTES_AT] & TRANSACTIONAL)
 
 
+def named_topics(access: Access, topics: Sequence[Any], key: str = "name") -> set[str | bytes]:
+    """Return the names, or ids, of those topics that have a name: nothing is decided about an unknown id."""
+    return {
+        getattr(topic, key) or topic.topic_id for topic in topics if access.topic_name(topic, key) is not None
+    }
+
+
 def produce(
     access: Access, request: ProduceRequest
 ) -> Generator[Any, ProduceResponse | None, ProduceResponse | None]:
@@ -129,8 +137,12 @@ def produce(
             ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE, transactional_id
         ):
             raise TransactionalIdAuthorizationFailed("Transactional Id authorization failed.")
+    # Before anything is asked: a topic that is created meanwhile has not been.
+    known, named = access.context.known_access, named_topics(access, request.topic_data)
     served, denied = yield from split_topics(access, AclOperation.WRITE, request.topic_data)
     if not denied:
+        if known is not None and len(named) <= MAX_KNOWN:
+            known.writable = named
         return (yield request)
     refused: ProduceResponse = refused_topics(access, request, "topic_data", denied)
     response: ProduceResponse | None = refused

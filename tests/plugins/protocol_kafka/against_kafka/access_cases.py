@@ -67,7 +67,9 @@ def _records(**header: Any) -> bytes:
     return bytes(make_batch([b"x"], timestamps=wall_clock_ms(), **header))
 
 
-def _produced(*names: str, **others: Any) -> Callable[[dict[str, bytes], int], Values]:
+def produced(*names: str, **others: Any) -> Callable[[dict[str, bytes], int], Values]:
+    """Produce a record to each topic."""
+
     def values(ids: dict[str, bytes], number: int) -> Values:
         return {
             "acks": 1,
@@ -145,7 +147,7 @@ def _on_resources(operation: Op) -> Sequence[Need]:
 CASES: Sequence[AccessCase] = (
     AccessCase(
         a.PRODUCE,
-        _produced(A, B, MISSING),
+        produced(A, B, MISSING),
         [_topic(Op.WRITE)],
         (3, 12),
         hides=("log_append_time_ms", "base_offset"),

@@ -22,7 +22,7 @@ from tidelog.kernel.testing.broker import broker_in_thread
 from tidelog.plugins.protocol_kafka.messages import api as a
 from tidelog.plugins.protocol_kafka.messages.api import Api
 
-from .access_cases import CASES, CONSUMERS, CREATED, KAFKA_CLUSTER, AccessCase, G, H, T
+from .access_cases import CASES, CONSUMERS, CREATED, KAFKA_CLUSTER, AccessCase, G, H, T, produced
 from .asking import Asker, message, plain
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -225,8 +225,9 @@ def tidelog_side(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
 
 
 def prepared(side: Side) -> Side:
-    """The broker with topics, groups with offsets, a transaction, and a member of the consumer protocol."""
+    """The broker with records in topics, groups with offsets, a transaction, and a consumer group."""
     side.create(*CREATED)
+    side.retry(a.PRODUCE, 12, **produced(*CREATED)({}, 0))
     for group in (G, H):
         side.retry(a.FIND_COORDINATOR, 3, key=group)
         topics = [

@@ -40,12 +40,17 @@ class User:
 
     def __init__(self, broker: Broker, name: str) -> None:
         self.client = Client(broker)
-        vars_of: Any = self.client.wire
-        vars_of._context.principal = Principal("User", name)
+        vars_of(self).principal = Principal("User", name)
 
     async def ask(self, api: Api, version: int, **values: Any) -> Any:
         """The answer to a request."""
         return await self.client.ask(api, version, message(api.request_class, values))
+
+
+def vars_of(user: User) -> Any:
+    """The context of the requests of a connection."""
+    wire: Any = user.client.wire
+    return wire._context
 
 
 @asynccontextmanager
@@ -108,6 +113,37 @@ async def test_produce_appends_to_topics_that_are_allowed_only() -> None:
         assert codes(answer) == {"a": 0, "b": DENIED, "missing": DENIED}
         ends = [topic.partitions[0].log.log_end_offset for topic in broker.topics]
         assert sorted(ends) == [0, 1]
+
+
+@pytest.mark.parametrize("operation", [Op.WRITE, Op.READ])
+async def test_what_is_allowed_is_known_until_an_entry_or_the_principal_changes(operation: Op) -> None:
+    api, request = (a.PRODUCE, produced("a")) if operation == Op.WRITE else (a.FETCH, fetched("a"))
+    async with secured(allowed(operation, "a")) as broker:
+        alice = User(broker, "alice")
+        for _ in range(3):
+            assert codes(await alice.ask(api, 9, **request)) == {"a": 0}
+        context = vars_of(alice)
+        assert "a" in context.known_access.writable | context.known_access.readable
+        context.principal = Principal("User", "bob")
+        assert codes(await alice.ask(api, 9, **request)) == {"a": DENIED}
+        context.principal = Principal("User", "alice")
+        assert codes(await alice.ask(api, 9, **request)) == {"a": 0}
+        denying = allowed(operation, "a", permission_type=DENY)
+        await broker.controller.create_acls([denying])
+        for _ in range(2):
+            assert codes(await alice.ask(api, 9, **request)) == {"a": DENIED}
+
+
+async def test_a_topic_id_that_is_unknown_is_not_known_to_be_allowed() -> None:
+    async with secured(allowed(Op.WRITE, "*")) as broker:
+        alice = User(broker, "alice")
+        topic_id, data = (
+            broker.topics.get("a").topic_id.bytes,
+            produced("a")["topic_data"][0]["partition_data"],
+        )
+        both = [{"topic_id": each, "partition_data": data} for each in (topic_id, bytes(range(16)))]
+        await alice.ask(a.PRODUCE, 13, acks=1, timeout_ms=1000, topic_data=both)
+        assert vars_of(alice).known_access.writable == {topic_id}
 
 
 async def test_produce_without_acks_closes_the_connection_once_the_rest_is_appended() -> None:
