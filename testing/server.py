@@ -405,8 +405,13 @@ def _partition_counts(topics: Mapping[str, int] | Iterable[str]) -> dict[str, in
 
 
 def _copy_at_rest(source: Path, target: Path) -> None:
-    """Copy a directory as it is at one moment; the caller holds the event loop of what writes there."""
-    while True:
+    """Copy a directory as it is at one moment; the caller holds the event loop of what writes there.
+
+    Raises:
+        RuntimeError: something else keeps writing there.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
         before = _files(source)
         with suppress(shutil.Error, OSError):
             shutil.copytree(source, target)
@@ -414,6 +419,7 @@ def _copy_at_rest(source: Path, target: Path) -> None:
                 return
         # A thread was about to finish its work there.
         shutil.rmtree(target, ignore_errors=True)
+    raise RuntimeError(f"files in {source} were written for {PATIENCE_S:g} s without a rest")
 
 
 def _files(directory: Path) -> list[tuple[Path, int, int]]:
