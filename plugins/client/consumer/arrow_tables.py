@@ -81,7 +81,8 @@ def _chunk(batches: Sequence[RecordBatch], contents: list[Any], topics: list[str
     deltas = fields[:, _OFFSET]
     wrong = (deltas < 0) | (deltas > _numbers([each.header.last_offset_delta for each in batches])[of])
     if wrong.any():
-        raise batches[of[wrong.argmax()]].corrupt("the offset of a record is none of its batch")
+        first = int(of[wrong.argmax()])
+        raise batches[first].corrupt("the offset of a record is none of its batch")
     offsets = _numbers([each.header.base_offset for each in batches])[of] + deltas
     read = offsets >= _numbers([each.first_offset for each in batches])[of]
     if not read.all():
