@@ -46,6 +46,7 @@ from tidelog.plugins.client.operations.all_operations import (
     produce_batches,
     send_requests,
 )
+from tidelog.plugins.client.security import SecuritySettings
 from tidelog.plugins.protocol_kafka.messages.api import OFFSET_FETCH
 from tidelog.plugins.protocol_kafka.messages.create_partitions import (
     CreatePartitionsResponse,
@@ -312,7 +313,9 @@ def test_settings_are_those_of_kafkas_clients() -> None:
         "max_block_s": 60.0,
         "max_response_bytes": found["max_response_bytes"],
         "retry": attrs.asdict(RetryPolicy()),
+        "security": attrs.asdict(SecuritySettings()),
     }
+    assert SecuritySettings().security_protocol == "PLAINTEXT"
     assert attrs.asdict(RetryPolicy()) == {
         "retries": 10,
         "backoff_s": 0.1,
