@@ -15,7 +15,7 @@ HOSTS = ("localhost", "127.0.0.1")
 
 
 @cache
-def authority(name: str = "tests") -> Authority:
+def authority(name: str) -> Authority:
     """An authority of that name."""
     return Authority.create(name, YEAR)
 

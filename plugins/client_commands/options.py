@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import wraps
+from pathlib import Path
 from typing import Concatenate, Final, ParamSpec
 
 import click
@@ -22,6 +23,7 @@ from tidelog.plugins.client.errors import (
     RequestTimedOut,
 )
 from tidelog.plugins.client.security import SecuritySettings
+from tidelog.plugins.client_commands.command_config import security_of_command, use_command_config
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 10.0
@@ -49,6 +51,14 @@ def broker_options(command: Callable[P, None]) -> Callable[P, None]:
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
         help="How long to wait for the broker's response.",
+    )(command)
+    command = click.option(
+        "--command-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        expose_value=False,
+        callback=use_command_config,
+        metavar="FILE",
+        help="A properties file with Kafka's client keys, such as security.protocol.",
     )(command)
     return click.option(
         "-b",
@@ -97,7 +107,7 @@ def connected(
         request_timeout_s=timeout_s,
         operation_timeout_s=timeout_s,
         connect_timeout_s=timeout_s,
-        security=security or SecuritySettings(),
+        security=security or security_of_command(),
     )
     with errors_in_words(), BlockingClient(bootstrap, settings=settings) as client:
         client.connect()
@@ -125,7 +135,7 @@ def _in_words(error: ClientError) -> str:
         case ProtocolError():
             return (
                 f"What listens at {error.peer} does not speak Kafka's protocol ({error.reason}). Is this the "
-                "address of a PLAINTEXT listener of a broker?"
+                "address of a broker, and does its listener need TLS (--command-config)?"
             )
         case RequestTimedOut():
             return f"The broker gave {error}. --timeout SECONDS lets it take longer."

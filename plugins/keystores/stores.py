@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -18,7 +18,9 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from tidelog.kernel.errors import TidelogError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+T = TypeVar("T")
 
 PEM: Final = "PEM"
 PKCS12: Final = "PKCS12"
@@ -189,3 +191,82 @@ def _matching(key: object, certificates: tuple[x509.Certificate, ...]) -> KeyEnt
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     return KeyEntry(pem, certificates)
+
+
+class StoreText(NamedTuple):
+    """A store as text: the prefix of its keys, its type, its file with its password, or PEM text."""
+
+    prefix: str
+    kind: str
+    location: str | None
+    password: str | None
+    text: str | None
+    chain: str | None = None
+
+
+def read_key_entry(store: StoreText, key_password: str | None) -> KeyEntry | None:
+    """Return what a key store has, None if none is set; blocks.
+
+    Raises:
+        StoreError: it cannot be used; names the key.
+    """
+    if store.text is not None or store.chain is not None:
+        _check_inline(store)
+        if store.text is None or store.chain is None:
+            raise StoreError("ssl.keystore.key and ssl.keystore.certificate.chain need each other")
+        pem = _lines(f"{store.text}\n{store.chain}")
+        return _of(f"{store.prefix}.key", lambda: key_entry_of_pem(pem, key_password))
+    if store.location is None:
+        return None
+    content, password = _file(store)
+    if kind_of(content, store.kind, store.location) == PEM:
+        _check_no_password(store)
+        return _of(store.location, lambda: key_entry_of_pem(content, key_password))
+    return _of(store.location, lambda: key_entry_of_pkcs12(content, password))
+
+
+def read_trusted(store: StoreText) -> tuple[x509.Certificate, ...] | None:
+    """Return the certificates of a trust store, None if none is set; blocks.
+
+    Raises:
+        StoreError: it cannot be used; names the key.
+    """
+    if store.text is not None:
+        _check_inline(store)
+        pem = _lines(store.text)
+        return _of(f"{store.prefix}.certificates", lambda: certificates_of_pem(pem))
+    if store.location is None:
+        return None
+    content, password = _file(store)
+    if kind_of(content, store.kind, store.location) == PEM:
+        _check_no_password(store)
+        return _of(store.location, lambda: certificates_of_pem(content))
+    return _of(store.location, lambda: certificates_of_pkcs12(content, password))
+
+
+def _file(store: StoreText) -> tuple[bytes, str | None]:
+    return read_file(store.location or ""), store.password
+
+
+def _check_inline(store: StoreText) -> None:
+    if store.kind != PEM:
+        raise StoreError(f"PEM text needs {store.prefix}.type=PEM")
+    if store.location is not None:
+        raise StoreError("a file and PEM text are set, and one has to go")
+
+
+def _check_no_password(store: StoreText) -> None:
+    if store.password is not None:
+        raise StoreError(f"a store of the type PEM has no password, but {store.prefix}.password is set")
+
+
+def _of(source: str, load: Callable[[], T]) -> T:
+    try:
+        return load()
+    except StoreError as error:
+        raise StoreError(f"{source} {error}") from error
+
+
+def _lines(pem: str) -> bytes:
+    r"""Return PEM text with the line ends that a properties file writes as `\n`."""
+    return pem.replace("\\n", "\n").encode()

@@ -15,23 +15,11 @@ from tidelog.plugins.keystores.contexts import (
     restrict_versions,
 )
 from tidelog.plugins.keystores.names import alternative_names, distinguished_name
-from tidelog.plugins.keystores.stores import (
-    PEM,
-    KeyEntry,
-    StoreError,
-    certificates_of_pem,
-    certificates_of_pkcs12,
-    key_entry_of_pem,
-    key_entry_of_pkcs12,
-    kind_of,
-    read_file,
-)
+from tidelog.plugins.keystores.stores import KeyEntry, StoreError, StoreText, read_key_entry, read_trusted
 from tidelog.plugins.tls import keys
 from tidelog.plugins.tls.principal_rules import PrincipalRules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from cryptography import x509
 
     from tidelog.kernel.config import Config, ConfigKey
@@ -54,6 +42,11 @@ class Store(NamedTuple):
     password: Password | None
     text: Password | None
     chain: Password | None = None
+
+    def as_text(self, prefix: str) -> StoreText:
+        """Return the store with its secrets, as it is read."""
+        secrets = (_text(self.password), _text(self.text), _text(self.chain))
+        return StoreText(prefix, self.kind, self.location, *secrets)
 
 
 class TlsSettings(NamedTuple):
@@ -191,71 +184,25 @@ class _Named:
 
 
 def _key_entry(settings: TlsSettings, named: _Named) -> KeyEntry:
-    store, key_password = settings.key_store, _text(settings.key_password)
     with named(keys.SSL_KEYSTORE_LOCATION):
-        if store.text is not None or store.chain is not None:
-            _check_inline(store, keys.SSL_KEYSTORE_TYPE)
-            if store.text is None or store.chain is None:
-                raise StoreError("ssl.keystore.key and ssl.keystore.certificate.chain need each other")
-            pem = f"{store.text.value}\n{store.chain.value}".encode()
-            return _in_source("ssl.keystore.key", lambda: key_entry_of_pem(_lines(pem), key_password))
-        if store.location is None:
+        entry = read_key_entry(settings.key_store.as_text("ssl.keystore"), _text(settings.key_password))
+        if entry is None:
             raise StoreError(
                 "is not set, and no ssl.keystore.key either: a broker needs a private key for TLS; `tidelog "
                 "certs` makes one for development"
             )
-        content, path = read_file(store.location), store.location
-        if kind_of(content, store.kind, path) == PEM:
-            _check_no_password(store, keys.SSL_KEYSTORE_PASSWORD)
-            return _in_source(path, lambda: key_entry_of_pem(content, key_password))
-        return _in_source(path, lambda: key_entry_of_pkcs12(content, _text(store.password)))
+        return entry
 
 
 def _trust(context: ssl.SSLContext, settings: TlsSettings, named: _Named) -> None:
     context.verify_mode = _VERIFY[settings.client_auth]
-    store = settings.trust_store
     with named(keys.SSL_TRUSTSTORE_LOCATION):
-        if store.text is not None:
-            _check_inline(store, keys.SSL_TRUSTSTORE_TYPE)
-            pem = _lines(store.text.value.encode())
-            trusted = _in_source(keys.SSL_TRUSTSTORE_CERTIFICATES.name, lambda: certificates_of_pem(pem))
-        elif store.location is not None:
-            content, path = read_file(store.location), store.location
-            if kind_of(content, store.kind, path) == PEM:
-                _check_no_password(store, keys.SSL_TRUSTSTORE_PASSWORD)
-                trusted = _in_source(path, lambda: certificates_of_pem(content))
-            else:
-                trusted = _in_source(path, lambda: certificates_of_pkcs12(content, _text(store.password)))
+        trusted = read_trusted(settings.trust_store.as_text("ssl.truststore"))
+        if trusted is not None:
+            load_trusted(context, trusted)
         elif settings.client_auth != "none":
             # Kafka trusts every authority that Java knows then, so that anyone can buy a certificate.
             raise StoreError(f"is not set, and {keys.SSL_CLIENT_AUTH}={settings.client_auth} needs it")
-        else:
-            return
-        load_trusted(context, trusted)
-
-
-def _check_inline(store: Store, kind: ConfigKey[str]) -> None:
-    if store.kind != PEM:
-        raise StoreError(f"PEM text needs {kind}=PEM")
-    if store.location is not None:
-        raise StoreError("a file and PEM text are set, and one has to go")
-
-
-def _check_no_password(store: Store, key: ConfigKey[Password | None]) -> None:
-    if store.password is not None:
-        raise StoreError(f"a store of the type PEM has no password, but {key} is set")
-
-
-def _in_source(source: str, load: Callable[[], T]) -> T:
-    try:
-        return load()
-    except StoreError as error:
-        raise StoreError(f"{source} {error}") from error
-
-
-def _lines(pem: bytes) -> bytes:
-    r"""Return PEM text with the line ends that a properties file writes as `\n`."""
-    return pem.replace(b"\\n", b"\n")
 
 
 def _text(password: Password | None) -> str | None:

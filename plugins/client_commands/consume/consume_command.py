@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidelog.plugins.client_commands.chosen_topics import ChosenTopic, chosen_topics
+from tidelog.plugins.client_commands.command_config import security_options
 from tidelog.plugins.client_commands.consume.read_range import End, Start, parse_start
 from tidelog.plugins.client_commands.options import CLIENT_ID, broker_options
 from tidelog.plugins.client_commands.records.command_options import (
@@ -163,6 +164,7 @@ def command(
         "isolation_level": isolation_level,
         "enable_auto_commit": False,
         **_reset(begin, group),
+        **security_options(),
         **options,
     }
 

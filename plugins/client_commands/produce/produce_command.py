@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidelog.kernel.cli.options import LocalPath
+from tidelog.plugins.client_commands.command_config import security_options
 from tidelog.plugins.client_commands.options import CLIENT_ID, broker_options
 from tidelog.plugins.client_commands.records.command_options import (
     client_option,
@@ -200,6 +201,7 @@ def command(
         "enable_idempotence": idempotence,
         "partitioner": partitioner,
         "transactional_id": transactional_id,
+        **security_options(),
         **options,
     }
 

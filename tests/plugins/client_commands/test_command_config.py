@@ -1,0 +1,99 @@
+"""`--command-config`: commands over TLS, with Kafka's client keys."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    load_pem_private_key,
+    pkcs12,
+)
+
+from tests.tls_certificates import authority, ca_file, client_entry, tls_settings, written
+from tidelog.kernel.testing.broker import ThreadedBroker, broker_in_thread
+from tidelog.plugins.client_commands.command_config import BadCommandConfig, read_command_config
+from tidelog.plugins.client_commands.consume.consume_command import command as consume
+from tidelog.plugins.client_commands.produce.produce_command import command as produce
+from tidelog.plugins.client_commands.topics.list_command import command as list_topics
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the certificates are."""
+    return tmp_path_factory.mktemp("certificates")
+
+
+@pytest.fixture(scope="module")
+def broker(folder: Path) -> Generator[ThreadedBroker]:
+    """A broker that requires certificates."""
+    with broker_in_thread(tls_settings(folder, None, ssl_client_auth="required")) as running:
+        yield running
+
+
+def config(folder: Path, **values: str) -> Path:
+    """A file with these keys; underscores stand for dots."""
+    lines = [f"{name.replace('_', '.')}={value}" for name, value in values.items()]
+    return Path(written(folder / "client.properties", "\n".join(lines).encode()))
+
+
+def pem(folder: Path) -> Path:
+    """Stores of the type PEM."""
+    return config(
+        folder,
+        security_protocol="SSL",
+        ssl_truststore_type="PEM",
+        ssl_truststore_location=ca_file(folder),
+        ssl_keystore_type="PEM",
+        ssl_keystore_location=written(folder / "alice.pem", client_entry("alice").pem()),
+    )
+
+
+def p12(folder: Path) -> Path:
+    """Stores of the type PKCS12, which Java also calls JKS."""
+    entry, secret = client_entry("alice"), BestAvailableEncryption(b"secret")
+    key = load_pem_private_key(entry.key, None)
+    own = pkcs12.serialize_key_and_certificates(b"k", key, entry.certificate, entry.chain[1:], secret)  # type: ignore[arg-type]
+    trusted = pkcs12.serialize_key_and_certificates(None, None, None, authority("tests").entry.chain, secret)
+    return config(
+        folder,
+        security_protocol="SSL",
+        ssl_truststore_type="PKCS12",
+        ssl_truststore_location=written(folder / "trust.p12", trusted),
+        ssl_truststore_password="secret",
+        ssl_keystore_location=written(folder / "alice.p12", own),
+        ssl_keystore_password="secret",
+    )
+
+
+@pytest.mark.parametrize("make", [pem, p12])
+def test_commands_connect_with_the_keys_of_a_file(broker: ThreadedBroker, folder: Path, make: object) -> None:
+    connect = ["-b", broker.bootstrap, "--command-config", str(make(folder))]  # type: ignore[operator]
+    runner = CliRunner()
+    assert runner.invoke(produce, ["t", "hello", *connect], catch_exceptions=False).exit_code == 0
+    assert "t" in runner.invoke(list_topics, connect, catch_exceptions=False).output
+    assert "hello" in runner.invoke(consume, ["t", *connect], catch_exceptions=False).output
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"sasl_mechanism": "PLAIN"}, "sasl.mechanism: commands have no part for it"),
+        ({"security_protocol": "SASL_SSL"}, "security_protocol"),
+        (
+            {"security_protocol": "SSL", "ssl_truststore_location": "trust.jks"},
+            "keytool -importkeystore -srckeystore trust.jks -destkeystore trust.p12 -deststoretype PKCS12",
+        ),
+        ({"security_protocol": "SSL", "ssl_truststore_location": "/no/such"}, "/no/such cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: dict[str, str], reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("trust.jks").write_bytes(b"\xfe\xed\xfe\xed" + bytes(20))
+    with pytest.raises(BadCommandConfig, match=reason):
+        read_command_config(config(tmp_path, **values))
