@@ -214,6 +214,25 @@ async def test_metadata_shows_and_creates_only_what_is_allowed() -> None:
         assert broker.topics.find("never") is None
 
 
+async def test_requests_and_answers_with_many_names_are_guarded_in_steps() -> None:
+    async with secured(allowed(Op.DESCRIBE, "many-", pattern_type=PREFIXED)) as broker:
+        names = [f"many-{number}" for number in range(100)]
+        for name in names:
+            await broker.topics.ensure(name)
+        alice = User(broker, "alice")
+        everything = await alice.ask(a.METADATA, 12, topics=None, include_topic_authorized_operations=True)
+        assert {topic.name for topic in everything.topics} == {*names}
+        assert {topic.topic_authorized_operations for topic in everything.topics} == {1 << Op.DESCRIBE}
+        asked = [{"name": name} for name in [*names, "a"]]
+        named = await alice.ask(a.METADATA, 12, topics=asked)
+        assert {topic.name: topic.error_code for topic in named.topics if topic.error_code} == {"a": DENIED}
+        denied = await alice.ask(a.PRODUCE, 9, **produced(*names))
+        assert {*codes(denied).values()} == {DENIED}
+        groups = [f"g-{number}" for number in range(100)]
+        deleted = await alice.ask(a.DELETE_GROUPS, 2, groups_names=groups)
+        assert {each.error_code for each in deleted.results} == {ErrorCode.GROUP_AUTHORIZATION_FAILED}
+
+
 async def test_pages_of_topics_continue_behind_one_that_is_not_allowed() -> None:
     async with secured(allowed(Op.DESCRIBE, "a"), allowed(Op.DESCRIBE, "c")) as broker:
         await broker.topics.ensure("c")
