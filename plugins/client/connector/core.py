@@ -12,6 +12,7 @@ called with it.
 
 from __future__ import annotations
 
+import logging
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.connector.topic_filters import TopicFilter
     from tidelog.plugins.client.engine import Engine, EngineTimer
 
+_LOG: Final = logging.getLogger(__name__)
 _POLLS_PER_INTERVAL: Final = 3
 """How often a waiting stream counts as a poll within `max_poll_interval_ms`."""
 
@@ -256,8 +258,9 @@ class ConnectorCore:
         self._commit(self._auto_committed)
 
     def _auto_committed(self, error: ClientError | None) -> None:
-        if error is not None and not error.retriable and not self.is_closed:
-            self.fail(error)
+        if error is not None and not self.is_closed:
+            # The next one commits more, and a member that the group has dropped joins again.
+            _LOG.warning("an automatic commit of group %r failed: %s", self.settings.group, error)
 
     def _commit(self, done: Callable[[ClientError | None], None]) -> None:
         offsets = self.consumed()

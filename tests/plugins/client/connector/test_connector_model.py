@@ -53,3 +53,19 @@ def test_connectors_return_each_record_once_while_members_join_and_leave(coordin
         finally:
             model.close()
         assert all(len(found) == len({*found}) for found in model.returned.values())
+
+
+def test_a_failed_automatic_commit_is_logged_and_ends_no_iteration(caplog: pytest.LogCaptureFixture) -> None:
+    model = GroupModel("broker", 1)
+    try:
+        model.join()
+        for _ in range(4):
+            model.turn()
+        assert any(model.returned.values())
+        # The coordinator has dropped the member, which does not know of it yet.
+        model.broker.members.clear()
+        for _ in range(30):
+            model.turn()
+        assert "an automatic commit of group 'g' failed: orders-" in caplog.text
+    finally:
+        model.close()
