@@ -80,7 +80,9 @@ class ConsumerRegistries:
             StaleRegistration: a session that has not expired yet has it.
         """
         await self._zookeeper.create_chroot()
-        for folder in (CONSUMERS, self._group, f"{self._group}/ids"):
+        # Those of brokers, too: what is not there cannot be watched, and a broker may come later.
+        brokers = BROKER_IDS.rpartition("/")[0]
+        for folder in (brokers, BROKER_IDS, TOPICS, CONSUMERS, self._group, f"{self._group}/ids"):
             await self._create_folder(folder)
         try:
             value = self._subscription.encode(self._now_ms())

@@ -141,6 +141,17 @@ async def test_member_follows_topics_and_partitions(autojump_clock: MockClock) -
         assert one.fetched == ["late-0", "orders-0", "orders-1"]
 
 
+async def test_member_of_an_empty_zookeeper_notices_the_first_broker(autojump_clock: MockClock) -> None:
+    ensemble = Ensemble()
+    async with running(ensemble, "a") as one:
+        await trio.sleep(1)
+        assert one.fetched == []
+        ensemble.put("/brokers/ids/1", b"{}")
+        put_topic(ensemble, "orders", 1)
+        await trio.sleep(1)
+        assert one.fetched == ["orders-0"]
+
+
 async def test_member_waits_for_a_partition_that_another_client_owns(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
