@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -345,7 +346,7 @@ COMMANDING = """
 def test_a_plugin_adds_a_command(tmp_path: Path) -> None:
     environment = write_plugin(tmp_path, "greeter", COMMANDING.replace("NAME", "greet"))
     assert tidelog("greet", **environment).stdout == "hello\n"
-    assert "greet       Say hello." in tidelog("--help", **environment).stdout
+    assert re.search(r"^  greet +Say hello\.$", tidelog("--help", **environment).stdout, re.MULTILINE)
     assert "Did you mean greet?" in tidelog("gret", **environment).stderr
 
 
