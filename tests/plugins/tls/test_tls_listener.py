@@ -104,11 +104,13 @@ async def test_tls_listener_serves_a_quiet_client_whose_record_is_longer_than_th
     async with tls_server(tmp_path) as server:
         client = await connect(server, client_context(tmp_path))
         assert await ask(client, b"echo one\n", 4) == b"one\n"
-        # A buffer of seven bytes: what OpenSSL has decrypted beyond it makes no descriptor readable.
-        server.protocol.connections[-1].use_buffer(7)
+        # A buffer of one request: what OpenSSL has decrypted beyond it makes no descriptor readable.
+        server.protocol.connections[-1].use_buffer(len(b"echo one\n"))
         for _ in range(3):
             await trio.sleep(2.5)
             assert await ask(client, b"echo one\n" * 5, 20) == b"one\n" * 5
+            await trio.sleep(2.5)
+            assert await ask(client, b"echo one\n", 4) == b"one\n"
 
 
 async def test_tls_listener_ends_both_sides_in_order(tmp_path: Path) -> None:
