@@ -185,9 +185,10 @@ def _confluent_batches(spec: ClientConsumerSpec) -> Pass:
 
 def _confluent_tables(spec: ClientConsumerSpec) -> Pass:
     import pyarrow
-    import pyarrow.compute
+    from pyarrow import compute as pyarrow_compute
 
     arrow: Any = pyarrow
+    compute: Any = pyarrow_compute
     consumer, rewind = _confluent(spec)
 
     def table_of(messages: Sequence[Any]) -> Any:
@@ -215,14 +216,15 @@ def _confluent_tables(spec: ClientConsumerSpec) -> Pass:
             messages = consumer.consume(min(_AT_A_TIME, records - read), _PATIENCE_S)
             read += len(messages)
             table = table_of(messages)
-            size += arrow.compute.sum(arrow.compute.binary_length(table["value"])).as_py() or 0
+            size += compute.sum(compute.binary_length(table["value"])).as_py() or 0
         return size
 
     return one_pass
 
 
 def _kafka_python(spec: ClientConsumerSpec) -> Pass:
-    from kafka import KafkaConsumer, TopicPartition
+    from kafka import KafkaConsumer
+    from kafka.structs import TopicPartition
 
     consumer: Any = KafkaConsumer(
         bootstrap_servers=spec.bootstrap, enable_auto_commit=False, fetch_max_wait_ms=_WAIT_MS

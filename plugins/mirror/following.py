@@ -73,7 +73,7 @@ class Followed:
     """
 
     routes: dict[str, TopicRoute] = attrs.field(factory=dict[str, TopicRoute])
-    records: list[NewRecord] = attrs.field(factory=list)
+    records: list[NewRecord] = attrs.field(factory=list[NewRecord])
     begun_again: set[str] = attrs.field(factory=set[str])
     problems: dict[str, str] = attrs.field(factory=dict[str, str])
 
@@ -115,8 +115,9 @@ def follow_topics(
     """
     followed = Followed()
     by_target = _by_target(settings, topics)
-    there = (yield from metadata(session, list(by_target))).topics if by_target else {}
-    there = dict(there)
+    there: dict[str, TopicMetadata] = {}
+    if by_target:
+        there.update((yield from metadata(session, list(by_target))).topics)
     missing = {name: topic for name, topic in by_target.items() if name not in there}
     created: set[str] = set()
     if missing:
@@ -197,9 +198,9 @@ def _follow(
     is_new: bool,
 ) -> Steps[None]:
     before = ledger.topics.get(topic.name)
-    config = topic.config
-    if config is None:
-        config = before.config if before is not None else {}
+    config: Mapping[str, str] = topic.config or {}
+    if topic.config is None and before is not None:
+        config = before.config
     now = FollowedTopic(topic.topic_id, copy.name, copy.topic_id.hex, config)
     if before is not None and (_differ(before.topic_id, now.topic_id) or _is_another_copy(before, now)):
         followed.begun_again.add(topic.name)

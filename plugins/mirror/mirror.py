@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import secrets
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 import attrs
 import trio
@@ -707,6 +707,6 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 def _flat(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
     for each in group.exceptions:
         if isinstance(each, BaseExceptionGroup):
-            yield from _flat(each)
+            yield from _flat(cast("BaseExceptionGroup[BaseException]", each))
         else:
             yield each

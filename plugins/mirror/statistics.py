@@ -54,8 +54,8 @@ class MirrorStatistics:
     failures: int = 0
     last_error: str = ""
     problems: dict[str, str] = attrs.field(factory=dict[str, str])
-    _lags: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
-    _commits: deque[tuple[float, int, int]] = attrs.field(factory=deque, init=False)
+    _lags: dict[TopicPartition, int] = attrs.field(factory=dict[TopicPartition, int], init=False)
+    _commits: deque[tuple[float, int, int]] = attrs.field(factory=deque[tuple[float, int, int]], init=False)
 
     @property
     def lag(self) -> int:

@@ -78,4 +78,4 @@ def test_the_page_has_every_method_of_the_admin_client() -> None:
     section = (DOCS / "client.md").read_text().partition("## Administer a cluster")[2].partition("\n## ")[0]
     table = section.partition("| methods |")[2].partition("\n\n")[0]
     methods = {name for name in vars(Admin) if not name.startswith("_")}
-    assert set(re.findall(r"`(\w+)`", table)) - {"ConfigResource"} == methods - {"run", "close"}
+    assert set(re.findall(r"`(\w+)`", table)) - {"AclBinding", "ConfigResource"} == methods - {"run", "close"}

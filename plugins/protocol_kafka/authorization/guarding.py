@@ -207,7 +207,8 @@ def _set_values(message: Any, values: Mapping[str, object]) -> None:
     for name in message.__slots__ if values else ():
         if name in values:
             setattr(message, name, values[name])
-        elif isinstance(inner := getattr(message, name, None), list):
+        elif type(getattr(message, name, None)) is list:
+            inner: list[Any] = getattr(message, name)
             for each in inner:
                 if attrs.has(type(each)):
                     _set_values(each, values)

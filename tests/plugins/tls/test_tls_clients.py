@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -83,7 +84,7 @@ def test_librdkafka_gets_the_reason_why_it_is_refused(
 
 async def aiokafka_round_trip(bootstrap: str, context: ssl.SSLContext) -> int:
     """Produce and read; how many were read."""
-    options = {"bootstrap_servers": bootstrap, "security_protocol": "SSL", "ssl_context": context}
+    options: Any = {"bootstrap_servers": bootstrap, "security_protocol": "SSL", "ssl_context": context}
     async with AIOKafkaProducer(**options) as producer:
         for _ in range(COUNT):
             await producer.send("aiokafka", VALUE)

@@ -310,19 +310,21 @@ def differences(case: AccessCase, kafka: Side, tidelog: Side, first: int) -> Ite
     numbers = count(first)
     for version in case.asked_versions:
         for index, _ in enumerate(situations(case, 0)):
+            different = ""
             for _ in range(ATTEMPTS):
                 number = next(numbers)
                 situation = [*situations(case, number)][index]
                 expected, found = (
                     _answer(side, case, version, situation, number) for side in (kafka, tidelog)
                 )
-                if expected == found:
-                    break
-            else:
-                yield (
+                different = (
                     f"{case.api.name} {version} {situation.name} {situation.user}:\n"
                     f"    Kafka   {expected}\n    tidelog {found}"
                 )
+                if expected == found:
+                    break
+            else:
+                yield different
 
 
 def _answer(side: Side, case: AccessCase, version: int, situation: Situation, number: int) -> Any:
