@@ -210,7 +210,7 @@ def _set_values(message: Any, values: Mapping[str, object]) -> None:
         elif type(getattr(message, name, None)) is list:
             inner: list[Any] = getattr(message, name)
             for each in inner:
-                if attrs.has(type(each)):
+                if attrs.has(cast("Any", type(each))):
                     _set_values(each, values)
 
 
