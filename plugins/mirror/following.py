@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tidelog.kernel.topic_partition import TopicPartition
+from tidelog.plugins.client.batches import NewRecord
 from tidelog.plugins.client.cluster import NO_TOPIC_ID
 from tidelog.plugins.client.errors import ClientError, ErrorResponse, UnsupportedByBroker
 from tidelog.plugins.client.operations.configs import ConfigChange, alter_configs, describe_configs
@@ -24,7 +25,6 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from tidelog.plugins.client.batches import NewRecord
     from tidelog.plugins.client.cluster import TopicMetadata
     from tidelog.plugins.client.steps import Session, Steps
     from tidelog.plugins.mirror.ledger import Ledger

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
-if TYPE_CHECKING:
-    from tidelog.kernel.topic_partition import TopicPartition
+from tidelog.kernel.topic_partition import TopicPartition
 
 CONNECTING: Final = "connecting"
 COPYING: Final = "copying"
