@@ -174,12 +174,15 @@ class Following:
     """A process that follows a topic."""
 
     def __init__(self, bootstrap: str, *arguments: str) -> None:
+        # Where the tests run in the background SIGINT is ignored, which the process would inherit.
+        inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.process = subprocess.Popen(
             [*COMMAND, "consume", "-b", bootstrap, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=clean_environment(),
         )
+        signal.signal(signal.SIGINT, inherited)
 
     def line(self) -> bytes:
         assert self.process.stdout is not None
