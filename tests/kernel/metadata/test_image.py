@@ -216,6 +216,7 @@ def test_the_order_of_the_publisher_is_declared_once() -> None:
         if isinstance(node, ast.Return) and node.value is not None
     ]
     assert re.findall(r"\w+", declared.replace("self.", "")) == [
+        "authorizer",
         "topics",
         "coordinator",
         "dynamic_config",
