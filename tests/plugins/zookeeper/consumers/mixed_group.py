@@ -58,12 +58,13 @@ class MemberProcess:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            words = line.split()
-            if words[:1] == ["session"]:
-                self.session = int(words[1]), bytes.fromhex(words[2])
-            elif line.endswith("\n"):
-                self.values.append(int(line))
+        with self.process.stdout as printed:
+            for line in printed:
+                words = line.split()
+                if words[:1] == ["session"]:
+                    self.session = int(words[1]), bytes.fromhex(words[2])
+                elif line.endswith("\n"):
+                    self.values.append(int(line))
 
     @property
     def name(self) -> str:
@@ -287,7 +288,7 @@ def run_mixed_group(release: str, events: int, folder: Path) -> Figures:
         finally:
             for member in group.living:
                 member.process.send_signal(signal.SIGCONT)
-                member.process.kill()
+                member.end(signal.SIGKILL)
 
 
 def main(release: str, events: str) -> None:
