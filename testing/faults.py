@@ -170,13 +170,17 @@ class InjectedFaults(RequestStage):
             where: gets the decoded request; of those alone for which it returns True
 
         Raises:
-            ValueError: there is no such API or error, or nothing is to happen.
+            ValueError: there is no such API or error, a number cannot be one, or nothing is to happen.
         """
         for name in apis:
             if name not in self._apis.values():
                 raise ValueError(f"there is no API {name!r}; there are {', '.join(self._apis.values())}")
         if drop is not None and drop not in _DROPS:
             raise ValueError(f"drop is request or response, not {drop!r}")
+        if min(delay, throttle, 0 if times is None else times) < 0:
+            raise ValueError("delay, throttle and times are not negative")
+        if not 0 <= probability <= 1:
+            raise ValueError(f"a probability is between 0 and 1, not {probability}")
         if not (error is not None or delay or drop or throttle):
             raise ValueError("a fault needs an error, a delay, a drop or a throttle")
         what = _What(None if error is None else _code(error), delay, drop, throttle)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from tidelog.kernel.config.keys import CLEANUP_POLICY
 from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.admin.admin import Admin
 from tidelog.plugins.client.consumer.consumer import Consumer
@@ -331,8 +332,15 @@ class KafkaServer:
         """Compact topics, or all that are compacted, however little there is to compact.
 
         Raises:
+            ValueError: a topic is not there, or its `cleanup.policy` has no `compact`.
             RuntimeError: a log could not be compacted.
         """
+        for name in topics:
+            topic = self._running.call(self.broker.topics.find, name)
+            if topic is None:
+                raise ValueError(f"there is no topic {name!r} to compact")
+            if "compact" not in topic.config[CLEANUP_POLICY]:
+                raise ValueError(f"the cleanup.policy of {name!r} has no compact: nothing is to be compacted")
         outcome = self._running.await_(self._cleaner().rewrite_now, topics)
         if outcome.failed:
             raise RuntimeError(f"not compacted: {', '.join(map(str, outcome.failed))}; the log says why")

@@ -171,6 +171,11 @@ def test_what_cannot_be_injected_is_named(kafka: KafkaServer) -> None:
         ({"error": 4711}, "no error 4711"),
         ({}, "an error, a delay, a drop or a throttle"),
         ({"drop": "both"}, "request or response, not 'both'"),
+        ({"error": 6, "times": -1}, "are not negative"),
+        ({"delay": -0.1}, "are not negative"),
+        ({"throttle": -1}, "are not negative"),
+        ({"error": 6, "probability": 7}, "between 0 and 1, not 7"),
+        ({"error": 6, "probability": -0.5}, "between 0 and 1, not -0.5"),
     ):
         with pytest.raises(ValueError, match=reason):
             kafka.faults.produce(**wrong)

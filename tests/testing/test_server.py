@@ -124,6 +124,14 @@ def test_compact_now_leaves_the_last_value_of_each_key(tmp_path: Path, folder: s
         assert [(r.key, r.value) for r in kafka.records("prices")] == [(b"tea", b"3"), (b"cake", b"5")]
 
 
+def test_compact_now_names_what_cannot_be_compacted() -> None:
+    with KafkaServer(topics=["orders"]) as kafka:
+        with pytest.raises(ValueError, match="no topic 'prices'"):
+            kafka.compact_now("prices")
+        with pytest.raises(ValueError, match=r"cleanup\.policy of 'orders' has no compact"):
+            kafka.compact_now("orders")
+
+
 def test_paused_server_answers_when_it_is_resumed() -> None:
     with KafkaServer(topics=["orders"]) as kafka, Producer(kafka.bootstrap) as producer:
         producer.send_and_wait("orders", b"before")
