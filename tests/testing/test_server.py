@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,32 @@ def test_restarted_and_killed_servers_have_their_records_and_their_address(tmp_p
         assert [record.value for record in kafka.records("orders")] == [b"first", b"second"]
         kafka.stop()
         assert list(tmp_path.rglob(".kafka_cleanshutdown")), "it was stopped"
+
+
+def test_killed_server_is_copied_again_if_a_file_was_written_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, copies = shutil.copytree, list[Path]()
+
+    def copytree(source: Path, target: Path, *rest: Any) -> Path:
+        copy(source, target, *rest)
+        if rest:
+            # A folder of that one.
+            return target
+        copies.append(target)
+        if len(copies) == 1:
+            # As a thread that renames a file does in the middle of a copy.
+            (source / "renamed").write_text("late")
+        return target
+
+    with KafkaServer(directory=tmp_path / "data", topics=["orders"]) as kafka:
+        kafka.produce("orders", "tea")
+        monkeypatch.setattr(shutil, "copytree", copytree)
+        kafka.kill()
+        assert len(copies) == 2
+        assert (copies[-1] / "renamed").read_text() == "late"
+        kafka.start()
+        assert [record.value for record in kafka.records("orders")] == [b"tea"]
 
 
 def test_wrong_use_of_a_server_is_named() -> None:

@@ -73,3 +73,16 @@ def test_an_offset_that_is_none_of_its_batch_is_named() -> None:
     ]
     with pytest.raises(CorruptRecords, match=r"orders-3.* at offset 40"):
         arrow_tables.table_of(views)
+
+
+def test_a_batch_with_fewer_records_than_it_says_takes_none_of_the_next_one() -> None:
+    short, following = (batch_of([NewRecord(b"a")], base) for base in (0, 1))
+    # Its count and its last offset delta are those of two records.
+    struct.pack_into(">i", short, 57, 2)
+    struct.pack_into(">i", short, 23, 1)
+    views = [
+        RecordBatch(TopicPartition("orders", 3), parse_header(each), memoryview(each), 0)
+        for each in (short, following)
+    ]
+    with pytest.raises(CorruptRecords, match=r"orders-3.* at offset 0: a record is longer than the batch"):
+        arrow_tables.table_of(views)
