@@ -242,13 +242,7 @@ def _kafka_python(spec: ClientConsumerSpec) -> Pass:
     return one_pass
 
 
-async def _tidelog_asyncio(spec: ClientConsumerSpec) -> Any:
-    from tidelog.client import AsyncConsumer, TopicPartition
-
-    consumer = AsyncConsumer(spec.bootstrap, enable_auto_commit=False, fetch_max_wait_ms=_WAIT_MS)
-    partition = TopicPartition(spec.topic, 0)
-    consumer.assign([partition])
-
+def _async_pass(consumer: Any, partition: Any) -> Callable[[int], Awaitable[int]]:
     async def one_pass(records: int) -> int:
         consumer.seek(partition, 0)
         size = read = 0
@@ -259,7 +253,17 @@ async def _tidelog_asyncio(spec: ClientConsumerSpec) -> Any:
                 break
         return size
 
-    return one_pass, consumer.close
+    return one_pass
+
+
+async def _tidelog_asyncio(spec: ClientConsumerSpec) -> Any:
+    from tidelog.client import AsyncConsumer, TopicPartition
+
+    consumer = AsyncConsumer(spec.bootstrap, enable_auto_commit=False, fetch_max_wait_ms=_WAIT_MS)
+    partition = TopicPartition(spec.topic, 0)
+    consumer.assign([partition])
+
+    return _async_pass(consumer, partition), consumer.close
 
 
 async def _aiokafka(spec: ClientConsumerSpec) -> Any:
@@ -272,17 +276,7 @@ async def _aiokafka(spec: ClientConsumerSpec) -> Any:
     partition = TopicPartition(spec.topic, 0)
     consumer.assign([partition])
 
-    async def one_pass(records: int) -> int:
-        consumer.seek(partition, 0)
-        size = read = 0
-        async for record in consumer:
-            size += len(record.value)
-            read += 1
-            if read == records:
-                break
-        return size
-
-    return one_pass, consumer.stop
+    return _async_pass(consumer, partition), consumer.stop
 
 
 _BLOCKING: dict[tuple[str, str], Callable[[ClientConsumerSpec], Pass]] = {
