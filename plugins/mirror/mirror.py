@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
@@ -61,7 +62,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tidelog.plugins.client.batches import NewRecord
     from tidelog.plugins.client.producers import TransactionalProducer
@@ -118,16 +119,62 @@ class _Trouble:
 
 
 @attrs.define
+class _Append:
+    """A chunk that was sent, and when it is acknowledged the base offsets of its batches."""
+
+    parts: Sequence[CopiedPart]
+    offsets: Mapping[TopicPartition, Sequence[int]] | None = None
+
+
+@attrs.define
 class _Transaction:
-    """The open transaction: what it has copied, and when it is committed."""
+    """The open transaction: what it has copied, and when it is committed.
+
+    Several appends are in flight, and the tasks that wait for them continue in any order, also on one
+    connection. So an append counts only when all that were sent before it do: otherwise the position could
+    be set back to that of an earlier chunk, and the runs of a partition would not be in the order of offsets.
+    """
 
     commit_at: float
+    notes_runs: bool
     positions: dict[TopicPartition, int] = attrs.field(factory=dict[TopicPartition, int])
     runs: dict[TopicPartition, list[CopiedRun]] = attrs.field(factory=dict[TopicPartition, list[CopiedRun]])
     behind: dict[TopicPartition, int] = attrs.field(factory=dict[TopicPartition, int])
     records: int = 0
     batches: int = 0
     copied_bytes: int = 0
+    _sent: deque[_Append] = attrs.field(factory=deque[_Append])
+
+    def sending(self, parts: Sequence[CopiedPart]) -> _Append:
+        """Add a chunk behind all before it; it has to be acknowledged."""
+        append = _Append(parts)
+        self._sent.append(append)
+        return append
+
+    def acknowledged(self, append: _Append, offsets: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """Count an append, unless one before is not acknowledged yet: then that one counts both."""
+        append.offsets = offsets
+        while self._sent and self._sent[0].offsets is not None:
+            counted = self._sent.popleft()
+            self._count(counted.parts, counted.offsets or {})
+
+    def _count(self, parts: Sequence[CopiedPart], offsets: Mapping[TopicPartition, Sequence[int]]) -> None:
+        # Several partitions of the source may have gone into one of the target, in their order.
+        found = {target: iter(each) for target, each in offsets.items()}
+        for part in parts:
+            self.positions[part.partition] = part.next_offset
+            self.behind[part.partition] = part.behind
+            for target, each in part.batches.items():
+                bases = islice(found[target], len(each))
+                runs = [
+                    CopiedRun(batch.first_offset, batch.consecutive, base)
+                    for batch, base in zip(each, bases, strict=True)
+                ]
+                if self.notes_runs:
+                    self.runs.setdefault(part.partition, []).extend(runs)
+                self.records += sum(batch.record_count for batch in each)
+                self.copied_bytes += sum(len(batch.data) for batch in each)
+                self.batches += len(each)
 
 
 class Mirror:
@@ -536,7 +583,7 @@ class Mirror:
         transaction = self._transaction
         if transaction is None:
             commit_at = trio.current_time() + self._settings.commit_interval_s
-            transaction = self._transaction = _Transaction(commit_at)
+            transaction = self._transaction = _Transaction(commit_at, self._settings.keeps_partitions)
             producer.begin_transaction()
         batches: dict[TopicPartition, list[OutgoingBatch]] = {}
         for part in parts:
@@ -545,12 +592,12 @@ class Mirror:
         if producer.missing_partitions(batches):
             await self._target.run(prepare_append, producer, list(batches))
         await slots.acquire()
-        await appends.start(self._append, transaction, parts, batches, slots)
+        await appends.start(self._append, transaction, transaction.sending(parts), batches, slots)
 
     async def _append(
         self,
         transaction: _Transaction,
-        parts: Sequence[CopiedPart],
+        append: _Append,
         batches: dict[TopicPartition, list[OutgoingBatch]],
         slots: trio.Semaphore,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -562,22 +609,7 @@ class Mirror:
             )
         else:
             task_status.started()
-        # Several partitions of the source may have gone into one of the target, in their order.
-        found = {target: iter(each) for target, each in offsets.items()}
-        for part in parts:
-            transaction.positions[part.partition] = part.next_offset
-            transaction.behind[part.partition] = part.behind
-            for target, each in part.batches.items():
-                bases = islice(found[target], len(each))
-                runs = [
-                    CopiedRun(batch.first_offset, batch.consecutive, base)
-                    for batch, base in zip(each, bases, strict=True)
-                ]
-                if self._settings.keeps_partitions:
-                    transaction.runs.setdefault(part.partition, []).extend(runs)
-                transaction.records += sum(batch.record_count for batch in each)
-                transaction.copied_bytes += sum(len(batch.data) for batch in each)
-                transaction.batches += len(each)
+        transaction.acknowledged(append, offsets)
         slots.release()
 
     async def _commit(self) -> None:
