@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from tidelog.plugins.client import ClientSettings, RetryPolicy
-from tidelog.plugins.client.drivers.trio_driver import TrioDriver
-from tidelog.plugins.client.engine import Engine
+from tidelog.plugins.mirror.cluster_client import EngineClient
 from tidelog.plugins.mirror.mirror import Mirror
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-    from types import TracebackType
-    from typing import Self
+    from collections.abc import AsyncGenerator
 
-    from tidelog.plugins.client.steps import Steps
     from tidelog.plugins.mirror.settings import MirrorSettings
     from tidelog.plugins.mirror.statistics import MirrorStatistics
 
@@ -23,39 +19,6 @@ CLIENT_ID: Final = "tidelog-mirror"
 _RETRY: Final = RetryPolicy(retries=12, backoff_s=0.02, max_backoff_s=1.0, missing_topic_s=2.0)
 """Short at first: a transaction often begins while the markers of the one before are still written."""
 _MOST_RESPONSE_BYTES: Final = 256 * 1024 * 1024
-
-
-T = TypeVar("T")
-
-
-class EngineClient:
-    """A client with an engine, which also knows brokers before Apache Kafka 0.10; entered in a trio run."""
-
-    def __init__(self, bootstrap: str, settings: ClientSettings) -> None:
-        self._driver = TrioDriver()
-        self._engine = Engine(bootstrap, settings, self._driver)
-        self._timeout_s = settings.operation_timeout_s
-
-    def __enter__(self) -> Self:
-        self._driver.start(self._engine)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._driver.stop()
-
-    async def run(self, operation: Callable[..., Steps[T]], *args: Any, **kwargs: Any) -> T:
-        """Run an operation to its end.
-
-        Raises:
-            ClientError: raised by the operation.
-            RequestTimedOut: it did not end in time.
-        """
-        return await self._driver.run(operation(self._engine.session, *args, **kwargs), self._timeout_s)
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ from tidelog.plugins.client import (
     TopicPartition,
 )
 from tidelog.plugins.client.errors import ClientError
-from tidelog.plugins.mirror.connected import EngineClient
+from tidelog.plugins.mirror.cluster_client import EngineClient
 from tidelog.plugins.mirror.mirror import Mirror
 from tidelog.plugins.mirror.settings import MirrorSettings, NameFilter
 

@@ -37,7 +37,8 @@ from tidelog.plugins.client import (
 )
 from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.client.operations.records import delete_records
-from tidelog.plugins.mirror.connected import EngineClient, connected
+from tidelog.plugins.mirror.cluster_client import EngineClient
+from tidelog.plugins.mirror.connected import connected
 from tidelog.plugins.mirror.errors import MirrorRefused
 from tidelog.plugins.mirror.mirror import Mirror
 from tidelog.plugins.mirror.settings import MirrorSettings

@@ -12,7 +12,7 @@ import trio
 from tests.deadlines import DEADLINE_S
 from tests.plugins.mirror.clusters import SETTINGS, content, produce, settings, some_records
 from tidelog.plugins.client import BlockingClient, NewTopic, TopicPartition, or_raise
-from tidelog.plugins.mirror.connected import EngineClient
+from tidelog.plugins.mirror.cluster_client import EngineClient
 from tidelog.plugins.mirror.ledger import Ledger, ledger_topic
 from tidelog.plugins.mirror.ledger_reading import LedgerReader
 from tidelog.plugins.mirror.mirror import Mirror
