@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent
 PACKAGES = ROOT / "src"
 SOURCES = ROOT / "build" / "sources"
 """Nothing but the modules, under the names that they are imported by: mypyc follows imports."""
+CACHE = ROOT / "build" / "mypyc"
 MODULES: tuple[str, ...] = runpy.run_path(str(PACKAGES / "tidelog" / "kernel" / "compiled.py"))["MODULES"]
 
 
@@ -54,7 +55,14 @@ class BuildCompiled(build_ext):
 
         os.environ["MYPYPATH"] = str(SOURCES)
         files = [str(linked(module)) for module in MODULES]
-        options = ["--config-file=", "--explicit-package-bases", "--namespace-packages"]
+        # What an earlier build remembers of a module does not always fit a later one.
+        shutil.rmtree(CACHE, ignore_errors=True)
+        options = [
+            f"--cache-dir={CACHE}",
+            "--config-file=",
+            "--explicit-package-bases",
+            "--namespace-packages",
+        ]
         self.distribution.ext_modules = mypycify(
             [*options, *files],
             opt_level="3",

@@ -17,6 +17,8 @@ from typing import Final
 MODULES: Final = (
     "tidelog.kernel.records.scanner",
     "tidelog.plugins.client.consumer.consumer_record",
+    "tidelog.plugins.client.producer.accumulator",
+    "tidelog.plugins.client.producer.delivery",
     "tidelog.plugins.client.producer.hashing",
     "tidelog.plugins.client.producer.record_encoder",
 )

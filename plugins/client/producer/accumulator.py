@@ -1,5 +1,7 @@
 """Record accumulator: records that wait, as batches per partition, within bounds of bytes and of records.
 
+The module is compiled where there is a C compiler, and runs as it is elsewhere.
+
 A batch closes when the next record does not fit, or when it is sent. Records of a topic whose partitions are
 not known yet wait in one batch of the topic, and move to those of partitions afterwards.
 
@@ -11,22 +13,21 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.errors import ClientError, QueueFull, RecordTooLarge
-from tidelog.plugins.client.producer.delivery import Batch
+from tidelog.plugins.client.producer.delivery import AsyncDelivery, Batch, Delivery, PendingRecord
 from tidelog.plugins.client.producer.partitioners import STICKY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tidelog.plugins.client.producer.delivery import PendingRecord
     from tidelog.plugins.client.producer.partitioners import Choose
     from tidelog.plugins.client.producer.record_encoder import EncodedHeaders
     from tidelog.plugins.client.producer.settings import ProducerSettings
 
-D = TypeVar("D", bound="PendingRecord")
+D = TypeVar("D", bound=PendingRecord)
 
 RECORD_OVERHEAD_BYTES: Final = 21
 """Most bytes of a record beside key, value and headers: its length, attributes, deltas and their lengths."""
@@ -198,7 +199,7 @@ class Accumulator(Generic[D]):
         self._choose = choose
         self._clock = clock
         self._new_event = new_event
-        self._delivery = delivery
+        self._is_threaded = issubclass(delivery, Delivery)
         self._batch_bytes = settings.batch_size
         self._batch_records = settings.batch_num_messages
         self._most_bytes = settings.buffer_memory
@@ -268,7 +269,7 @@ class Accumulator(Generic[D]):
         batch.size += size
         self.queued_bytes += size
         self.queued_records += 1
-        return self._delivery(batch, index, timestamp_ms)
+        return self._pending(batch, index, timestamp_ms)
 
     def follow(self, topic: TopicQueues, count: int, available: list[int]) -> None:
         """Apply a topic's metadata, and move records that waited for it to the batches of partitions."""
@@ -333,6 +334,12 @@ class Accumulator(Generic[D]):
             yield from queue.in_flight
             yield from queue.batches
 
+    def _pending(self, batch: Batch, index: int, timestamp_ms: int) -> D:
+        # Compiled code makes an object of a class that it knows three times as fast as of one in a variable.
+        if self._is_threaded:
+            return cast("D", Delivery(batch, index, timestamp_ms))
+        return cast("D", AsyncDelivery(batch, index, timestamp_ms))
+
     def _open_batch(self, queue: PartitionQueue) -> Batch:
         queue.close_open()
         batch = queue.open = Batch(queue.partition, self._clock(), self._new_event)
@@ -352,7 +359,7 @@ class Accumulator(Generic[D]):
             self.new_topics.append(topic)
             self.needs_pump = True
         waiting = topic.waiting
-        pending = self._delivery(waiting, waiting.dropped + len(waiting.records), record[2])
+        pending = self._pending(waiting, waiting.dropped + len(waiting.records), record[2])
         waiting.records.append(record)
         topic.arrivals.append((pending, partition))
         waiting.size += size

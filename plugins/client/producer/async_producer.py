@@ -86,8 +86,8 @@ class AsyncProducer:
         self._core: ProducerCore[AsyncDelivery] = ProducerCore(
             self._engine, settings, self._driver.new_event, AsyncDelivery, self._calls_due
         )
-        self._append = self._core.append
         self._accumulator = self._core.accumulator
+        self._append = self._accumulator.append
         self._is_plain = self._core.is_plain
         self._max_block_s = settings.max_block_ms / 1000
         self._is_calling = False

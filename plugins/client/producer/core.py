@@ -45,7 +45,6 @@ class ProducerCore(Generic[D]):
 
     Attributes:
         accumulator: the queue
-        append: `Accumulator.append`, which `send` calls for every record
         is_closed: no record is accepted any more
         has_calls: there are callbacks for `take_calls`
     """
@@ -74,7 +73,6 @@ class ProducerCore(Generic[D]):
         """Records whose key and value are bytes need no `prepared`."""
         choose = chooser(settings.partitioner)
         self.accumulator: Accumulator[D] = Accumulator(settings, choose, engine.clock, new_event, delivery)
-        self.append = self.accumulator.append
         self.numbers = SequenceNumbers(
             is_enabled=settings.tries_idempotence, is_transactional=settings.transactional_id is not None
         )

@@ -1,4 +1,7 @@
-"""What becomes of a record that was sent: batches succeed or fail, and a delivery is one record of one."""
+"""What becomes of a record that was sent: batches succeed or fail, and a delivery is one record of one.
+
+The module is compiled where there is a C compiler, and runs as it is elsewhere.
+"""
 
 from __future__ import annotations
 

@@ -88,8 +88,8 @@ class Producer:
             self._engine, settings, threading.Event, Delivery, self._calls_due
         )
         self._lock = self._driver.lock
-        self._append = self._core.append
         self._accumulator = self._core.accumulator
+        self._append = self._accumulator.append
         self._is_plain = self._core.is_plain
         self._max_block_s = settings.max_block_ms / 1000
         self._callbacks: queue.SimpleQueue[Any] = queue.SimpleQueue()

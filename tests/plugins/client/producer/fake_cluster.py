@@ -212,7 +212,7 @@ class FakeProducer:
     def send(
         self, value: bytes, partition: int | None = 0, key: bytes | None = None, topic: str = TOPIC
     ) -> AsyncDelivery:
-        delivery = self.core.append(topic, key, value, partition, None, ())
+        delivery = self.core.accumulator.append(topic, key, value, partition, None, ())
         if self.core.accumulator.needs_pump:
             self.core.request_pump()
         return delivery
