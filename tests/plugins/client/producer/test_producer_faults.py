@@ -65,7 +65,7 @@ def test_brokers_that_lie_about_the_leader_are_asked_until_the_deadline(run: Cal
     with SocketCluster(1) as cluster:
 
         async def body(producer: Any) -> None:
-            async with producer(cluster.bootstrap, delivery_timeout_ms=300, **IMPATIENT) as sending:
+            async with producer(cluster.bootstrap, delivery_timeout_ms=2000, **IMPATIENT) as sending:
                 await sending.send_and_wait(TOPIC, b"true")
                 # Metadata names it, and it refuses every batch.
                 cluster.lies = True
