@@ -129,3 +129,8 @@ def tidelog_authorizers() -> Iterable[AuthorizerBackend]:  # type: ignore[empty-
 @hookspec
 def tidelog_commands() -> Iterable[click.Command]:  # type: ignore[empty-body]
     """Return subcommands of `tidelog`."""
+
+
+@hookspec
+def tidelog_conformance_suites() -> Iterable[type[object]]:  # type: ignore[empty-body]
+    """Return classes of tests that prove what the plugin offers, for `tidelog plugins check`."""

@@ -12,26 +12,80 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
     from tidelog.testing.server import KafkaServer
 
 _INI = "kafka_settings"
 _MARKER = "kafka"
 _MOST_SHOWN = 20
+_OPTION = "--tidelog-plugin"
+_SUITES: pytest.StashKey[ModuleType] = pytest.StashKey()
 _SERVERS = pytest.StashKey["list[KafkaServer]"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the ini key."""
+    """Add the ini key and the option."""
     parser.addini(_INI, "settings of the brokers of the fixtures, KEY=VALUE on each line", "linelist", [])
+    group = parser.getgroup("tidelog")
+    group.addoption(
+        _OPTION,
+        metavar="NAME",
+        help="run the conformance suites of an installed plugin of tidelog, or of a module that is one",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Describe the marker."""
+    """Describe the marker, and run the suites of a plugin where they are asked for."""
+    plugin = config.getoption(_OPTION)
+    if plugin is not None:
+        _add_suites(config, plugin)
     config.addinivalue_line(
         "markers",
         f"{_MARKER}(settings={{}}, topics=(), files=False): configuration and topics of the broker of the "
         "fixture kafka, and whether its records are in files, so that it can be killed and restarted",
     )
+
+
+def _add_suites(config: pytest.Config, plugin: str) -> None:
+    """Name the module of the suites among the files to collect, alone unless others are named."""
+    from tidelog.kernel.errors import PluginError
+    from tidelog.kernel.testing import suites
+
+    try:
+        config.stash[_SUITES] = suites.suites_of(plugin)
+    except PluginError as error:
+        raise pytest.UsageError(f"{_OPTION}: {error}") from error
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        config.args[:] = []
+    # The processes of pytest-xdist get the arguments of the first one.
+    if suites.__file__ not in config.args:
+        config.args.append(suites.__file__)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Collect the suites of the plugin in the place of the module that makes them."""
+    found = parent.config.stash.get(_SUITES, None)
+    if found is None or file_path.parts[-3:] != ("kernel", "testing", "suites.py"):
+        return None
+    collector = pytest.Module.from_parent(parent, path=file_path)  # pyright: ignore[reportUnknownMemberType]
+    collector.obj = found
+    return collector
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the async tests of the suites under trio, also where `trio_mode` is not set."""
+    for item in items:
+        if isinstance(item, pytest.Function) and item.cls is not None and _is_async_of_suite(item):
+            item.add_marker(pytest.mark.trio)
+
+
+def _is_async_of_suite(item: pytest.Function) -> bool:
+    from inspect import iscoroutinefunction
+
+    return iscoroutinefunction(item.obj) and item.obj.__module__.startswith("tidelog.kernel.testing.")
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_packaging import ROOT, copy_of_sources
+from tests.fresh_environment import ROOT, copy_of_sources
 from tidelog import __version__
 from tidelog.kernel import compiled
 

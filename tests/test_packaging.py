@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -20,18 +19,16 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.fresh_environment import SOURCES, built_wheel, copy_of_sources
 from tests.tables import for_each
 from tidelog import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
-SOURCES = ("kernel", "plugins", "testing")
 # Where Spark looks for a data source: among the packages with a name like this one.
 DISCOVERY = Path("plugins/spark_sink/discovery")
 
 METADATA = f"tidelog-{__version__}.dist-info"
-PURE = {**os.environ, "TIDELOG_PURE": "1"}
-
 # What a plain broker must never pull in: Spark, and the heavy parts that come with it.
 HEAVY = {"pandas", "py4j", "pyarrow", "pyspark"}
 
@@ -94,16 +91,6 @@ def test_a_file_imports_only_what_the_plain_install_brings(path: Path) -> None:
         assert providers & allowed, f"{module} is imported but not in [project] dependencies"
 
 
-def copy_of_sources(folder: Path) -> Path:
-    """A copy of what a distribution is built from, so that the checkout stays as it is."""
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, folder)
-    for name in ("src", *SOURCES):
-        ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info")
-        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
     """A wheel that is built without network."""
@@ -112,10 +99,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
     for name in ("docs", "tests"):
         (copy / name).mkdir()
         (copy / name / "__init__.py").touch()
-    build = "from setuptools.build_meta import build_wheel; build_wheel('dist')"
-    subprocess.run([sys.executable, "-c", build], cwd=copy, env=PURE, check=True, capture_output=True)
-    (built,) = (copy / "dist").glob("*.whl")
-    return zipfile.Path(built)
+    return zipfile.Path(built_wheel(copy))
 
 
 def test_a_wheel_has_every_module_and_the_type_marker_and_nothing_else(wheel: zipfile.Path) -> None:

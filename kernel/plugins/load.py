@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import cast
@@ -35,9 +36,8 @@ def load_plugins(blocked: Sequence[str] = (), extra: Sequence[str] = ()) -> Plug
     manager.add_hookspecs(hookspecs)
     manager.register(builtin, name=builtin.NAME)
     wanted = [candidate for name, candidate in candidates.items() if name not in blocked]
-    for candidate in wanted:
-        _register(manager, candidate)
-    plugins = Plugins(manager, tuple(candidates.values()), blocked)
+    import_seconds = {candidate.name: _register(manager, candidate) for candidate in wanted}
+    plugins = Plugins(manager, tuple(candidates.values()), blocked, import_seconds)
     by_module = {manager.get_plugin(candidate.name): candidate for candidate in wanted}
     try:
         # After all plugins are registered, as any of them may declare hooks, and before the check for hooks
@@ -96,11 +96,16 @@ def load_wanted_plugins(sources: Sources) -> Plugins:
     return load_plugins(early_value(sources, PLUGINS_BLOCKED), early_value(sources, PLUGINS))
 
 
-def _register(manager: pluggy.PluginManager, candidate: Candidate) -> None:
+def _register(manager: pluggy.PluginManager, candidate: Candidate) -> float:
+    """Import and register a plugin; return the seconds that its import took."""
+    began = time.perf_counter()
+    module = candidate.load()
+    seconds = time.perf_counter() - began
     try:
-        manager.register(candidate.load(), name=candidate.name)
+        manager.register(module, name=candidate.name)
     except (pluggy.PluginValidationError, ValueError) as error:
         raise _misfit(candidate, error) from error
+    return seconds
 
 
 def _add_hookspecs(manager: pluggy.PluginManager, plugins: Plugins) -> None:

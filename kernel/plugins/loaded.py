@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
@@ -67,14 +67,21 @@ _POLICY_NAME = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 class Plugins:
     """The loaded plugins, and the objects that they offer, which are collected once.
 
+    `import_seconds` is what the import of each loaded one took in this process, by name.
+
     All methods raise `PluginError` when a hook fails or returns an object of another kind, when two objects
     of a seam have the same name, and when none has the wanted name; then it lists what is installed.
     """
 
     def __init__(
-        self, manager: pluggy.PluginManager, candidates: Sequence[Candidate], blocked: Sequence[str]
+        self,
+        manager: pluggy.PluginManager,
+        candidates: Sequence[Candidate],
+        blocked: Sequence[str],
+        import_seconds: Mapping[str, float],
     ) -> None:
         self.candidates = candidates
+        self.import_seconds = import_seconds
         self.blocked = frozenset(blocked)
         self._manager = manager
         self._offered: dict[str, dict[str, object]] = {}

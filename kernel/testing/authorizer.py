@@ -16,7 +16,17 @@ from typing import NamedTuple
 import pytest
 
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.metadata import MetadataImage
+from tidelog.kernel.metadata import MetadataDelta, MetadataImage
+from tidelog.kernel.metadata.acls import (
+    ALLOW,
+    ANY_HOST,
+    ANY_NAME,
+    ANY_USER,
+    DENY,
+    LITERAL,
+    PREFIXED,
+    AclEntry,
+)
 from tidelog.kernel.request import Authorization
 from tidelog.kernel.seams.authorizer import Authorizer, Subject, Undecided
 from tidelog.kernel.seams.requests import ANONYMOUS, AclOperation, Principal, ResourceType
@@ -42,6 +52,34 @@ class AccessRule(NamedTuple):
     host: str | None = None
     allowed: bool = True
     resource_type: ResourceType = TOPIC
+
+    def entry(self) -> AclEntry:
+        """Return the rule as an access control entry."""
+        return AclEntry(
+            self.resource_type,
+            ANY_NAME if self.name is None else self.name,
+            PREFIXED if self.is_prefix else LITERAL,
+            ANY_USER if self.principal is None else str(self.principal),
+            self.host or ANY_HOST,
+            AclOperation.ALL if self.operation is None else self.operation,
+            ALLOW if self.allowed else DENY,
+        )
+
+
+def image_of_rules(rules: Sequence[AccessRule]) -> MetadataImage:
+    """Return an image with an entry for each rule, for authorizers that go by these."""
+    return image_of_entries([rule.entry() for rule in rules])
+
+
+def image_of_unknown_entry() -> MetadataImage:
+    """Return an image with an entry whose pattern, operation and permission no authorizer knows."""
+    return image_of_entries([AclEntry(TOPIC, "orders", 99, ANY_USER, ANY_HOST, 99, 99)])
+
+
+def image_of_entries(entries: Sequence[AclEntry]) -> MetadataImage:
+    """Return an image with these entries."""
+    acls = {number.to_bytes(16): entry for number, entry in enumerate(entries)}
+    return MetadataDelta(acls=acls).apply(MetadataImage())
 
 
 class AuthorizerConformance(ABC):

@@ -8,7 +8,7 @@ Each test runs a broker in memory, whose image and parts have what the controlle
 from __future__ import annotations
 
 import errno
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from typing import ClassVar
 
 import pytest
@@ -47,7 +47,7 @@ class ControllerConformance:
     """The suite; `settings` are further keys of the broker."""
 
     controller_name: ClassVar[str]
-    settings: ClassVar[Mapping[str, object]] = {}
+    settings: ClassVar[dict[str, object]] = {}
 
     def __init_subclass__(cls, *, controller: str) -> None:
         super().__init_subclass__()

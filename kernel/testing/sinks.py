@@ -186,15 +186,17 @@ class SinkConformance:
         settings: Mapping[str, str] | None = None,
         delivered: Callable[[Path], Sequence[Delivered]] | None = None,
         *,
-        exactly_once: bool = False,
+        exactly_once: bool | None = None,
         kind: str | None = None,
         **others: Any,
     ) -> None:
         super().__init_subclass__(**others)
-        if plugin is None or delivered is None:
-            return
-        cls.plugin, cls.settings, cls.exactly_once, cls.kind = plugin, settings or {}, exactly_once, kind
-        cls.delivered = staticmethod(delivered)
+        given = {"plugin": plugin, "settings": settings, "exactly_once": exactly_once, "kind": kind}
+        for name, value in given.items():
+            if value is not None:
+                setattr(cls, name, value)
+        if delivered is not None:
+            cls.delivered = staticmethod(delivered)
 
     @pytest.fixture
     def sink_kind(self) -> SinkKind:

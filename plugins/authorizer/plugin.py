@@ -40,3 +40,11 @@ def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
 def tidelog_authorizers() -> Iterable[AuthorizerBackend]:
     """Return the authorizer `standard`."""
     return (StandardBackend(),)
+
+
+@hookimpl
+def tidelog_conformance_suites() -> Iterable[type[object]]:
+    """Return the tests of the authorizer."""
+    from tidelog.plugins.authorizer.conformance import StandardAuthorizerConformance
+
+    return (StandardAuthorizerConformance,)

@@ -37,3 +37,14 @@ def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
     from tidelog.plugins.coordinator.consumer_groups import keys as consumer_group_keys
 
     return declared_keys(keys, consumer_group_keys)
+
+
+@hookimpl
+def tidelog_conformance_suites() -> Iterable[type[object]]:
+    """Return the tests of both backends."""
+    from tidelog.plugins.coordinator.conformance import (
+        ClassicCoordinatorConformance,
+        MemoryCoordinatorConformance,
+    )
+
+    return (ClassicCoordinatorConformance, MemoryCoordinatorConformance)

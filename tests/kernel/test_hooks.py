@@ -24,7 +24,7 @@ from tests.docs.packages import copy_installed, write_installed
 from tests.kernel.plugins.distributions import import_folder
 from tests.log_cleanup import run_policies
 from tests.plugins.protocol_kafka.against_kafka.asking import Asker
-from tidelog.kernel.config import topic_config
+from tidelog.kernel.config import Config, topic_config
 from tidelog.kernel.errors import ConfigError, InvalidTopicConfig, PluginError, StorageError
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.plugins import configure
@@ -50,6 +50,7 @@ from tidelog.kernel.testing.broker import broker_in_thread, new_broker, running_
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.testing.compression import CompressionCodecConformance
 from tidelog.kernel.testing.indexes import IndexFormatConformance
+from tidelog.kernel.testing.suites import suites_of
 from tidelog.plugins.client import BlockingClient, ClientSettings, NewTopic, PluginApi, TrioClient
 from tidelog.plugins.client.errors import UnsupportedByBroker
 from tidelog.plugins.protocol_kafka.messages.api import (
@@ -490,6 +491,21 @@ def toml_rule(rule: AccessRule) -> str:
     }
     lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
     return "\n".join([f"[[{'allow' if rule.allowed else 'deny'}]]", *lines, ""])
+
+
+def test_tidelog_conformance_suites(example: Example) -> None:
+    plugin = example("tidelog_conformance_suites")
+    found = vars(suites_of(plugin))
+    (name,) = [name for name in found if name.startswith("Test")]
+    assert name == "TestFewSegments"
+    assert issubclass(found[name], CleanupPolicyConformance)
+    assert found[name].plugin is sys.modules[plugin]
+    suite = found[name]()
+    config = Config.from_mapping({}, suite.plugin.tidelog_config_keys())
+    topics = [topic_config(config, settings) for settings in suite.topic_settings]
+    (policy,) = suite.plugin.tidelog_cleanup_policies()
+    suite.test_plan_can_be_carried_out(policy, topics)
+    suite.test_plan_comes_to_an_end(policy, topics)
 
 
 def test_tidelog_kafka_apis(installed: Example) -> None:

@@ -22,6 +22,7 @@ from tests.kernel.cli.running import (
     write_plugin,
 )
 from tests.tables import for_each
+from tidelog import __version__
 from tidelog.kernel.cli.main import tidelog as tidelog_command
 from tidelog.kernel.plugins import load_plugins
 
@@ -192,6 +193,24 @@ def test_plugins_lists_the_default_bundle_and_what_is_in_use() -> None:
     assert "tidelog.plugins.protocol_kafka.plugin" in rows["protocol_kafka"]
 
 
+def test_plugins_verbose_describes_why_each_is_in_use_and_what_it_costs() -> None:
+    printed = tidelog("plugins", "--verbose", "--set", "storage=memory", "--set", "plugins.blocked=mirror")
+    blocks = {block.partition(":")[0]: block for block in printed.stdout.split("\n\n")}
+    memory, file, kraft = blocks["storage_memory"], blocks["storage_file"], blocks["metadata_kraft"]
+    assert memory.startswith("storage_memory: active\n")
+    assert "  offers   storage memory* (storage = memory)\n" in memory
+    assert f"  from     tidelog {__version__}, module tidelog.plugins.storage_memory.plugin\n" in memory
+    assert re.search(r"\n  import   \d+\.\d ms at each start", memory)
+    assert "  offers   storage file (storage = memory)\n" in file
+    assert "index format sparse (log.index.format = sparse, which has no effect)" in file
+    assert re.search(r"\n  keys     .*log\.dirs", file)
+    assert "metadata store kraft (the metadata store is memory)" in kraft
+    assert "transport SSL (no listener is mapped to it: PLAINTEXT)" in blocks["tls"]
+    assert "wire codec kafka* (of listener PLAINTEXT)" in blocks["protocol_kafka"]
+    assert "sink spark (there is no table [sinks.spark.NAME])" in blocks["spark_sink"]
+    assert blocks["mirror"].endswith("  blocked  plugins.blocked names it")
+
+
 def test_plugins_as_json_tells_a_strangers_plugin_too(tmp_path: Path) -> None:
     listed = {
         item["name"]: item for item in printed_json("plugins", **write_plugin(tmp_path, "vault", SECRETIVE))
@@ -205,14 +224,16 @@ def test_plugins_as_json_tells_a_strangers_plugin_too(tmp_path: Path) -> None:
         "refused": None,
         "offers": [],
         "keys": ["vault.token"],
+        "import_ms": listed["vault"]["import_ms"],
         "state": "active",
         "active": True,
         "seams": [],
     }
+    assert 0 <= listed["vault"]["import_ms"] < 60_000
     assert listed["storage_file"]["distribution"] == "tidelog"
     assert listed["storage_file"]["offers"] == [
-        {"seam": "storage", "name": "file", "active": True},
-        {"seam": "index format", "name": "sparse", "active": True},
+        {"seam": "storage", "name": "file", "active": True, "reason": "storage = file"},
+        {"seam": "index format", "name": "sparse", "active": True, "reason": "log.index.format = sparse"},
     ]
 
 

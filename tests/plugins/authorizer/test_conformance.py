@@ -6,60 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from tidelog.kernel.metadata import MetadataDelta, MetadataImage
-from tidelog.kernel.metadata.acls import (
-    ALLOW,
-    ANY_HOST,
-    ANY_NAME,
-    ANY_USER,
-    DENY,
-    LITERAL,
-    PREFIXED,
-    AclEntry,
-)
 from tidelog.kernel.seams.authorizer import Authorizer, Subject
 from tidelog.kernel.seams.requests import AclOperation, ResourceType
-from tidelog.kernel.testing.authorizer import AccessRule, AuthorizerConformance
+from tidelog.kernel.testing.authorizer import AccessRule, AuthorizerConformance, image_of_rules
+from tidelog.plugins.authorizer.conformance import StandardAuthorizerConformance, standard_with
 from tidelog.plugins.authorizer.standard import StandardAuthorizer
-
-
-def entry_of(rule: AccessRule) -> AclEntry:
-    """The rule as an access control entry."""
-    return AclEntry(
-        rule.resource_type,
-        ANY_NAME if rule.name is None else rule.name,
-        PREFIXED if rule.is_prefix else LITERAL,
-        ANY_USER if rule.principal is None else str(rule.principal),
-        rule.host or ANY_HOST,
-        AclOperation.ALL if rule.operation is None else rule.operation,
-        ALLOW if rule.allowed else DENY,
-    )
-
-
-def image_of(entries: Sequence[AclEntry]) -> MetadataImage:
-    """An image with these entries."""
-    acls = {number.to_bytes(16): entry for number, entry in enumerate(entries)}
-    return MetadataDelta(acls=acls).apply(MetadataImage())
 
 
 def standard(rules: Sequence[AccessRule]) -> StandardAuthorizer:
     """The authorizer under test with these rules."""
-    authorizer = StandardAuthorizer(frozenset(), allow_without_entries=False)
-    authorizer.load(image_of([*map(entry_of, rules)]))
-    return authorizer
+    return standard_with(image_of_rules(rules))
 
 
-class TestStandard(AuthorizerConformance):
-    """It keeps the contract."""
-
-    def authorizer(self, rules: Sequence[AccessRule]) -> Authorizer:
-        return standard(rules)
-
-    def broken(self) -> Authorizer:
-        # An entry of a Kafka that knows more than this broker does.
-        authorizer = StandardAuthorizer(frozenset(), allow_without_entries=False)
-        authorizer.load(image_of([AclEntry(2, "orders", 99, ANY_USER, ANY_HOST, 99, 99)]))
-        return authorizer
+class TestStandard(StandardAuthorizerConformance): ...
 
 
 class Wrong(Authorizer):

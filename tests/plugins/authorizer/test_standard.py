@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.plugins.authorizer.test_conformance import entry_of, image_of, standard
+from tests.plugins.authorizer.test_conformance import standard
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.metadata import ImageChange, MetadataDelta
 from tidelog.kernel.metadata.acls import ALLOW, DENY, LITERAL, AclEntry, canonical_host
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.seams.authorizer import Subject
 from tidelog.kernel.seams.requests import AclOperation, Principal, ResourceType
-from tidelog.kernel.testing.authorizer import AccessRule
+from tidelog.kernel.testing.authorizer import AccessRule, image_of_entries
 from tidelog.kernel.testing.broker import new_broker
 from tidelog.plugins.authorizer import keys
 from tidelog.plugins.authorizer import standard as module
@@ -49,7 +49,7 @@ def test_super_users_have_to_be_principals() -> None:
 
 def test_a_super_user_may_do_what_an_entry_denies() -> None:
     authorizer = StandardAuthorizer(frozenset({"User:alice"}), allow_without_entries=False)
-    authorizer.load(image_of([entry_of(AccessRule(None, operation=None, allowed=False))]))
+    authorizer.load(image_of_entries([AccessRule(None, operation=None, allowed=False).entry()]))
     assert authorizer.allows(ALICE, READ, TOPIC, "t")
     assert authorizer.allows_any(ALICE, WRITE, TOPIC)
     assert authorizer.explain(ALICE, READ, TOPIC, "t") == "SuperUser"
@@ -58,7 +58,7 @@ def test_a_super_user_may_do_what_an_entry_denies() -> None:
 def test_allow_everyone_is_only_for_resources_without_any_entry() -> None:
     authorizer = StandardAuthorizer(frozenset(), allow_without_entries=True)
     authorizer.load(
-        image_of([entry_of(AccessRule("orders", operation=WRITE, principal=Principal("User", "bob")))])
+        image_of_entries([AccessRule("orders", operation=WRITE, principal=Principal("User", "bob")).entry()])
     )
     assert authorizer.allows(ALICE, READ, TOPIC, "other")
     assert not authorizer.allows(ALICE, READ, TOPIC, "orders")
@@ -68,10 +68,10 @@ def test_allow_everyone_is_only_for_resources_without_any_entry() -> None:
 
 async def test_entries_are_followed_although_decisions_are_cached() -> None:
     authorizer = standard([])
-    image = image_of([])
+    image = image_of_entries([])
     allowing, denying = (
         AclEntry(2, "t", LITERAL, "User:alice", "*", READ, ALLOW),
-        entry_of(AccessRule("t", allowed=False)),
+        AccessRule("t", allowed=False).entry(),
     )
     for acls, expected in (
         ({b"1": allowing}, True),
@@ -134,7 +134,7 @@ def test_decisions_are_those_of_the_rules_without_an_index() -> None:
             for _ in range(choose.randrange(8))
         ]
         authorizer = StandardAuthorizer(frozenset(), allow_without_entries=False)
-        authorizer.load(image_of(entries))
+        authorizer.load(image_of_entries(entries))
         for name in names:
             for operation in (READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS):
                 assert authorizer.allows(ALICE, operation, TOPIC, name) is slowly(

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from tidelog.kernel.testing.coordination import CoordinationConformance
-
-
-class TestClassic(CoordinationConformance, coordinator="classic", durable=True):
-    """State in internal topics, few partitions for speed."""
-
-    settings: ClassVar[dict[str, object]] = {
-        "offsets.topic.num.partitions": 3,
-        "transaction.state.log.num.partitions": 2,
-    }
+from tidelog.plugins.coordinator.conformance import (
+    ClassicCoordinatorConformance,
+    MemoryCoordinatorConformance,
+)
 
 
-class TestMemory(CoordinationConformance, coordinator="memory"): ...
+class TestClassic(ClassicCoordinatorConformance): ...
+
+
+class TestMemory(MemoryCoordinatorConformance): ...

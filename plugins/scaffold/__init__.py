@@ -1,0 +1,1 @@
+"""New plugins: `tidelog plugin new` writes a package that works, with its tests."""
