@@ -17,10 +17,10 @@ READ_BYTES: Final = 64 * 1024
 """Most bytes that one read takes while no long response is being received."""
 FIRST_STEP_BYTES: Final = 1024 * 1024
 """Initial size of the buffer of a long response; it doubles whenever it is full."""
-SPARES: Final = 2
-"""Buffers that are kept: a reader may have one response while it receives the next one."""
+SPARES: Final = 8
+"""Buffers that are kept: what sends responses on has several of them while it receives the next one."""
 MOST_SPARE_BYTES: Final = 32 * 1024 * 1024
-"""Of one that is kept; it has `FIRST_STEP_BYTES` at least, or it would have to grow again."""
+"""Of all that are kept; each has `FIRST_STEP_BYTES` at least, or it would have to grow again."""
 LEAST_RESPONSE_BYTES: Final = 4
 """Smallest length of a response: its correlation id."""
 
@@ -42,7 +42,7 @@ class ResponseFrames:
         self._long: bytearray | None = None
         self._long_length = 0
         self._long_filled = 0
-        self._spares: deque[bytearray] = deque(maxlen=SPARES)
+        self._spares: deque[bytearray] = deque()
         self._room = memoryview(b"")
 
     @property
@@ -113,6 +113,8 @@ class ResponseFrames:
         if FIRST_STEP_BYTES <= len(frame) <= MOST_SPARE_BYTES:
             # It is in use until the caller has dropped the frame: `_free_spare` takes it only then.
             self._spares.append(frame)
+            while len(self._spares) > SPARES or sum(map(len, self._spares)) > MOST_SPARE_BYTES:
+                self._spares.popleft()
         return memoryview(frame)[: self._long_length]
 
     def _free_spare(self) -> bytearray | None:

@@ -6,7 +6,7 @@ Source: KIP-98; KIP-360 for the epoch after an error.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
@@ -37,6 +37,8 @@ class IdempotentProducer:
     broker did not answer, this producer cannot send more batches to the partition.
     """
 
+    _is_transactional: ClassVar[bool] = False
+
     producer_id: int
     producer_epoch: int
     _next: dict[TopicPartition, int] = attrs.field(factory=dict[TopicPartition, int], init=False)
@@ -50,7 +52,7 @@ class IdempotentProducer:
         """
         if partition in self._in_doubt:
             raise ProducerInDoubt(str(partition))
-        return ProducerStamp(self.producer_id, self.producer_epoch, self._next.get(partition, 0))
+        return self._stamp(partition)
 
     def sending(self, partition: TopicPartition) -> None:
         """Mark the partition's next batch as sent."""
@@ -66,7 +68,7 @@ class IdempotentProducer:
 
         The partition is in doubt until `settled`. After an error only a new epoch continues.
         """
-        stamp = ProducerStamp(self.producer_id, self.producer_epoch, self._next.get(partition, 0))
+        stamp = self._stamp(partition)
         self._next[partition] = (stamp.base_sequence + records) & _SEQUENCE_MASK
         self._in_doubt.add(partition)
         return stamp
@@ -79,6 +81,11 @@ class IdempotentProducer:
         """Keep the sequence number: because of `error`, which is returned, the batch is not in the log."""
         self._in_doubt.discard(partition)
         return error
+
+    def _stamp(self, partition: TopicPartition) -> ProducerStamp:
+        return ProducerStamp(
+            self.producer_id, self.producer_epoch, self._next.get(partition, 0), self._is_transactional
+        )
 
     def renew(self, producer_id: int, producer_epoch: int) -> None:
         """Continue with a new epoch, whose sequence numbers begin at 0."""
@@ -112,6 +119,8 @@ class TransactionalProducer(IdempotentProducer):
         last_error: why the state is FAILED or FENCED
     """
 
+    _is_transactional = True
+
     transactional_id: str = attrs.field(kw_only=True)
     timeout_ms: int = attrs.field(kw_only=True)
     state: ProducerTransactionState = attrs.field(default=ProducerTransactionState.READY, init=False)
@@ -137,12 +146,12 @@ class TransactionalProducer(IdempotentProducer):
             FencedProducer: a newer producer has the transactional id.
         """
         self.check_open()
-        return attrs.evolve(super().next_stamp(partition), is_transactional=True)
+        return super().next_stamp(partition)
 
     def reserve(self, partition: TopicPartition, records: int) -> ProducerStamp:
         """Return the stamp of the next batch, as `IdempotentProducer.reserve`; raises as `check_open`."""
         self.check_open()
-        return attrs.evolve(super().reserve(partition, records), is_transactional=True)
+        return super().reserve(partition, records)
 
     def refused(self, partition: TopicPartition, error: ClientError) -> ClientError:
         """Fail the transaction, which cannot be complete any more; return what `fail` returns."""

@@ -45,8 +45,9 @@ from tidelog.plugins.mirror.target_writer import TargetWriter
 from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
+    from tidelog.plugins.client.batches import NewRecord
     from tidelog.plugins.client.producers import TransactionalProducer
     from tidelog.plugins.mirror.cluster_client import MirrorClient
     from tidelog.plugins.mirror.settings import MirrorSettings
@@ -183,14 +184,15 @@ class Mirror:
         self._check_identity(ledger)
         self._writer.begin(producer)
         self._fetcher.restart()
+        records: list[NewRecord] = []
         if not self._has_run:
-            await self._writer.commit_records(
-                [mirror_record(settings.name, self._cluster_ids[0], self._instance)]
-            )
-            self._has_run = True
+            records.append(mirror_record(settings.name, self._cluster_ids[0], self._instance))
         if producer.producer_id not in ledger.producers:
             # In a transaction before the first with records: who finds those, finds this, too.
-            await self._writer.commit_records([producer_record(producer.producer_id, self._cluster_ids[0])])
+            records.append(producer_record(producer.producer_id, self._cluster_ids[0]))
+        if records:
+            await self._writer.commit_records(records)
+        self._has_run = True
 
     async def _fencing_producer(self) -> TransactionalProducer:
         settings = self._settings
@@ -225,38 +227,46 @@ class Mirror:
             self._mirrors = mirrors = SourceMirrors(self._cluster_ids[1], settings.include_mirrored)
         await self._source_admin.run(mirrors.refresh, set())
         topics = await self._source_admin.run(survey, settings, mirrors.copies())
-        known = frozenset(ledger.topics)
         followed = await self._target.run(follow_topics, settings, topics, ledger)
-        records = list(followed.records)
-        for name in followed.begun_again:
-            _log.warning(
-                "mirror %s: %s is another topic than before; it is copied again", settings.name, name
-            )
-            records += ledger.forget_topic(name)
+        # All in one transaction, and none where nothing has changed.
+        records = [*followed.records, *self._forgotten(followed), *await self._starts(followed)]
         if records:
             await self._writer.commit_records(records)
-        new = [
-            partition
-            for route in followed.routes.values()
-            for partition in partitions_of(route)
-            if partition not in ledger.positions
-        ]
-        at_end = {each for each in new if settings.starts_at_end and each.topic not in known}
-        starts = await self._starts(new, at_end)
-        if starts:
-            await self._writer.commit_records([start_record(each, offset) for each, offset in starts.items()])
         self._take_plan(followed, mirrors)
 
-    async def _starts(
-        self, partitions: Sequence[TopicPartition], at_end: set[TopicPartition]
-    ) -> dict[TopicPartition, int]:
-        if not partitions:
-            return {}
-        timestamps = {each: LATEST_TIMESTAMP if each in at_end else EARLIEST_TIMESTAMP for each in partitions}
-        found = await self._source_admin.run(list_offsets, partitions, timestamps)
-        return {
-            each: outcome.offset for each, outcome in found.items() if not isinstance(outcome, ClientError)
+    def _forgotten(self, followed: Followed) -> list[NewRecord]:
+        records: list[NewRecord] = []
+        for name in followed.begun_again:
+            _log.warning(
+                "mirror %s: %s is another topic than before; it is copied again", self._settings.name, name
+            )
+            records += self._reader.ledger.forget_topic(name)
+        return records
+
+    async def _starts(self, followed: Followed) -> list[NewRecord]:
+        """Return the first positions of partitions that have none, or none any more."""
+        ledger = self._reader.ledger
+        new = [
+            partition
+            for name, route in followed.routes.items()
+            for partition in partitions_of(route)
+            if partition not in ledger.positions or name in followed.begun_again
+        ]
+        if not new:
+            return []
+        starts_at_end = self._settings.starts_at_end
+        timestamps = {
+            each: LATEST_TIMESTAMP
+            if starts_at_end and each.topic not in ledger.topics
+            else EARLIEST_TIMESTAMP
+            for each in new
         }
+        found = await self._source_admin.run(list_offsets, new, timestamps)
+        return [
+            start_record(each, outcome.offset)
+            for each, outcome in found.items()
+            if not isinstance(outcome, ClientError)
+        ]
 
     def _take_plan(self, followed: Followed, mirrors: SourceMirrors) -> None:
         statistics = self.statistics

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tidelog.kernel.checksum import crc32c
-from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.errors import BrokerError, CorruptBatch
 from tidelog.kernel.records.batch import (
     CRC_COVERS_FROM,
     DELETE_HORIZON_BIT,
@@ -37,7 +37,7 @@ from tidelog.kernel.records.batch import (
 )
 from tidelog.kernel.records.compression import NO_COMPRESSION, registered_codecs
 from tidelog.kernel.records.record import Record, iter_records
-from tidelog.kernel.records.stored import as_batch, iter_verified
+from tidelog.kernel.records.stored import as_batch, iter_stored, verify_stored_crc
 from tidelog.plugins.client.batches import NewRecord, ProducerStamp, encode_batch
 from tidelog.plugins.client.errors import CorruptRecords
 from tidelog.plugins.client.fetched import committed_batches
@@ -95,7 +95,7 @@ class OutgoingBatch:
 
 @attrs.frozen
 class FetchedBatches:
-    """What a fetch has returned of one partition, its headers read once and its CRCs verified.
+    """What a fetch has returned of one partition, its headers read once.
 
     Attributes:
         fetched: data that was read committed; its bytes may be changed
@@ -111,13 +111,13 @@ class FetchedBatches:
 
     @classmethod
     def of(cls, fetched: Fetched) -> FetchedBatches:
-        """Read and verify the headers.
+        """Read the headers; CRCs are verified when the batches are taken.
 
         Raises:
-            CorruptRecords: the data are no batches, or a CRC is wrong.
+            CorruptRecords: the data are no batches.
         """
         try:
-            batches = list(iter_verified(fetched.data))
+            batches = list(iter_stored(fetched.data))
         except BrokerError as error:
             raise CorruptRecords(str(fetched.partition), str(error)) from error
         if not batches:
@@ -135,7 +135,7 @@ class FetchedBatches:
             most_bytes: larger batches are divided, as far as they have several records
 
         Raises:
-            CorruptRecords: the data cannot be decoded.
+            CorruptRecords: a CRC is wrong, or the data cannot be decoded.
         """
         builder = _Builder(most_bytes)
         try:
@@ -164,9 +164,15 @@ class FetchedBatches:
             raise CorruptRecords(str(self.fetched.partition), str(error)) from error
 
     def _committed(self, without: Collection[int]) -> Iterator[FetchedBatch]:
-        for header, stored in committed_batches(self.batches, self.fetched.aborted):
+        for header, stored in committed_batches(self._verified(), self.fetched.aborted):
             if header.last_offset >= self.fetched.offset and header.producer_id not in without:
                 yield header, stored
+
+    def _verified(self) -> Iterator[FetchedBatch]:
+        for header, stored in self.batches:
+            if not verify_stored_crc(stored, header):
+                raise CorruptBatch(f"the CRC of the batch at offset {header.base_offset} is wrong")
+            yield header, stored
 
 
 def _batch(header: BatchHeader, stored: memoryview) -> tuple[memoryview, BatchHeader]:

@@ -21,7 +21,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from tidelog.plugins.mirror.cluster_client import MirrorClient
     from tidelog.plugins.mirror.failing_partitions import FailingPartitions
@@ -50,6 +50,25 @@ class CopiedPart:
     batches: dict[TopicPartition, list[OutgoingBatch]]
     next_offset: int
     behind: int
+
+
+class _Chunk:
+    """What one fetch has returned, and where the next one continues as soon as `is_read` is set."""
+
+    def __init__(self, fetched: Sequence[Fetched], token: trio.lowlevel.TrioToken) -> None:
+        self.fetched = fetched
+        self.next_offsets: dict[TopicPartition, int] = {}
+        self.is_read = trio.Event()
+        self._token = token
+
+    def read(self) -> list[FetchedBatches | CorruptRecords]:
+        """Return each part, its headers read; a thread calls this."""
+        read = [_read(each) for each in self.fetched]
+        self.next_offsets = {
+            each.fetched.partition: each.next_offset for each in read if isinstance(each, FetchedBatches)
+        }
+        self._token.run_sync_soon(self.is_read.set)
+        return read
 
 
 class SourceFetcher:
@@ -96,33 +115,57 @@ class SourceFetcher:
     async def fetch_until(self, send: trio.MemorySendChannel[list[CopiedPart]], due: float) -> None:
         """Send chunks until a time, or until the ends are reached; raises ClientError."""
         async with send:
-            while trio.current_time() < due and not self._has_fetched_ends():
-                offsets = self._offsets_to_fetch()
-                if not offsets:
+            while trio.current_time() < due and not self._has_fetched_ends(self._fetch_from):
+                for partition, error in (await self._fetch_ahead(send, due)).items():
+                    await self._fetch_failed(partition, self._fetch_from[partition], error)
+
+    async def _fetch_ahead(
+        self, send: trio.MemorySendChannel[list[CopiedPart]], due: float
+    ) -> Mapping[TopicPartition, ErrorResponse]:
+        """Send chunks until it is due, or something fails; return what the source refuses.
+
+        The source sends the next chunk while the one before is verified. If that is corrupt, so that its
+        partition has to be fetched again, all that was fetched ahead is dropped.
+        """
+        ahead = {each: self._fetch_from.get(each, self._positions[each]) for each in self._plan.copies}
+        self._fetch_from = dict(ahead)
+        refused: dict[TopicPartition, ErrorResponse] = {}
+        hand_over, take = trio.open_memory_channel[_Chunk](0)
+        async with trio.open_nursery() as nursery, hand_over:
+            nursery.start_soon(self._prepare_each, take, send)
+            while trio.current_time() < due and not self._has_fetched_ends(ahead) and not refused:
+                wanted = self._wanted(ahead)
+                if not wanted:
                     await trio.sleep(min(_MAX_WAIT_MS / 1000, max(0.0, due - trio.current_time())))
                     continue
-                parts = await self._fetch(offsets)
-                if parts:
-                    await send.send(parts)
+                fetched = await self._fetch(wanted, refused)
+                if not fetched:
+                    continue
+                chunk = _Chunk(fetched, trio.lowlevel.current_trio_token())
+                try:
+                    await hand_over.send(chunk)
+                except trio.BrokenResourceError:
+                    break
+                await chunk.is_read.wait()
+                ahead.update(chunk.next_offsets)
+        return refused
 
-    def _has_fetched_ends(self) -> bool:
+    def _has_fetched_ends(self, offsets: Mapping[TopicPartition, int]) -> bool:
         return self.ends is not None and all(
-            self._fetch_from.get(each, 0) >= end
-            for each, end in self.ends.items()
-            if each in self._plan.copies
+            offsets.get(each, 0) >= end for each, end in self.ends.items() if each in self._plan.copies
         )
 
-    def _offsets_to_fetch(self) -> dict[TopicPartition, int]:
-        offsets: dict[TopicPartition, int] = {}
-        for partition in self._plan.copies:
-            if self._failing.is_paused(partition):
-                continue
-            offset = self._fetch_from.setdefault(partition, self._positions[partition])
-            if self.ends is None or offset < self.ends.get(partition, 0):
-                offsets[partition] = offset
-        return offsets
+    def _wanted(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {
+            partition: offset
+            for partition, offset in offsets.items()
+            if not self._failing.is_paused(partition)
+            and (self.ends is None or offset < self.ends.get(partition, 0))
+        }
 
-    async def _fetch(self, offsets: dict[TopicPartition, int]) -> list[CopiedPart]:
+    async def _fetch(
+        self, offsets: dict[TopicPartition, int], refused: dict[TopicPartition, ErrorResponse]
+    ) -> list[Fetched]:
         most_bytes = self._settings.fetch_bytes
         limits = FetchLimits(
             max_bytes=most_bytes,
@@ -134,41 +177,56 @@ class SourceFetcher:
         outcomes = await self._source.run(fetch_partitions, offsets, limits, self._sessions)
         fetched: list[Fetched] = []
         for partition, outcome in outcomes.items():
-            if isinstance(outcome, ClientError):
-                await self._fetch_failed(partition, offsets[partition], outcome)
+            if isinstance(outcome, ErrorResponse):
+                refused[partition] = outcome
+            elif isinstance(outcome, ClientError):
+                raise outcome
             elif len(outcome.data):
                 fetched.append(outcome)
             else:
                 self._statistics.note_lag(partition, _end_of(outcome) - outcome.offset)
-        if not fetched:
-            return []
-        # CRCs, and decoding where it is needed, would have the event loop for long.
-        read = await trio.to_thread.run_sync(_read_all, fetched)
-        left_out = await self._left_out(read)
-        parts: list[CopiedPart] = []
-        for each, part in zip(
-            fetched, await trio.to_thread.run_sync(self._prepare_all, read, left_out), strict=True
-        ):
-            if isinstance(part, CorruptRecords):
-                self._failing.failed(each.partition, str(part))
-            else:
-                self._fetch_from[each.partition] = part.next_offset
-                parts.append(part)
-        return parts
+        return fetched
 
-    async def _left_out(self, read: Sequence[FetchedBatches | CorruptRecords]) -> frozenset[int]:
-        """Return the producer ids whose records are not copied, those of all that was fetched included."""
-        mirrors = self._mirrors
-        if mirrors is None:
-            return frozenset()
-        ids = {each_id for each in read if isinstance(each, FetchedBatches) for each_id in each.producer_ids}
-        if not mirrors.knows(ids):
-            await self._source_admin.run(mirrors.refresh, ids)
-        return mirrors.left_out()
+    async def _prepare_each(
+        self, take: trio.MemoryReceiveChannel[_Chunk], send: trio.MemorySendChannel[list[CopiedPart]]
+    ) -> None:
+        """Send each chunk as the target gets it; end after one of which a part is corrupt."""
+        async with take:
+            async for chunk in take:
+                parts: list[CopiedPart] = []
+                for each, part in zip(chunk.fetched, await self._prepared(chunk), strict=True):
+                    if isinstance(part, CorruptRecords):
+                        self._failing.failed(each.partition, str(part))
+                    else:
+                        self._fetch_from[each.partition] = part.next_offset
+                        parts.append(part)
+                if parts:
+                    await send.send(parts)
+                if len(parts) < len(chunk.fetched):
+                    return
+
+    async def _prepared(self, chunk: _Chunk) -> list[CopiedPart | CorruptRecords]:
+        """Return what the target gets of each partition, or why it gets nothing."""
+        # CRCs, and decoding where it is needed, would have the event loop for long.
+        read, prepared = await trio.to_thread.run_sync(self._read_chunk, chunk)
+        if prepared is not None:
+            return prepared
+        if self._mirrors is not None:
+            await self._source_admin.run(self._mirrors.refresh, _producer_ids(read))
+        return await trio.to_thread.run_sync(self._prepare_all, read)
+
+    def _read_chunk(
+        self, chunk: _Chunk
+    ) -> tuple[list[FetchedBatches | CorruptRecords], list[CopiedPart | CorruptRecords] | None]:
+        """Read a chunk, and prepare it where it is known of all producers if they are mirrors."""
+        read = chunk.read()
+        is_known = self._mirrors is None or self._mirrors.knows(_producer_ids(read))
+        return read, self._prepare_all(read) if is_known else None
 
     def _prepare_all(
-        self, read: Sequence[FetchedBatches | CorruptRecords], left_out: frozenset[int]
+        self, read: Sequence[FetchedBatches | CorruptRecords]
     ) -> list[CopiedPart | CorruptRecords]:
+        left_out = frozenset[int]() if self._mirrors is None else self._mirrors.left_out()
         prepared: list[CopiedPart | CorruptRecords] = []
         for each in read:
             try:
@@ -196,9 +254,7 @@ class SourceFetcher:
         by_target = {TopicPartition(route.target, number): batches for number, batches in hashed.items()}
         return CopiedPart(partition, by_target, read.next_offset, behind)
 
-    async def _fetch_failed(self, partition: TopicPartition, offset: int, error: ClientError) -> None:
-        if not isinstance(error, ErrorResponse):
-            raise error
+    async def _fetch_failed(self, partition: TopicPartition, offset: int, error: ErrorResponse) -> None:
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             self._failing.failed(partition, f"the source refuses: {error}")
             return
@@ -221,14 +277,15 @@ class SourceFetcher:
             )
 
 
-def _read_all(fetched: Sequence[Fetched]) -> list[FetchedBatches | CorruptRecords]:
-    read: list[FetchedBatches | CorruptRecords] = []
-    for each in fetched:
-        try:
-            read.append(FetchedBatches.of(each))
-        except CorruptRecords as error:
-            read.append(error)
-    return read
+def _read(fetched: Fetched) -> FetchedBatches | CorruptRecords:
+    try:
+        return FetchedBatches.of(fetched)
+    except CorruptRecords as error:
+        return error
+
+
+def _producer_ids(read: Iterable[FetchedBatches | CorruptRecords]) -> set[int]:
+    return {each_id for each in read if isinstance(each, FetchedBatches) for each_id in each.producer_ids}
 
 
 def _end_of(fetched: Fetched) -> int:

@@ -180,7 +180,7 @@ def test_a_wrong_crc_is_not_copied() -> None:
     data = batch(0, "a", "b")
     data[-1] ^= 1
     with pytest.raises(CorruptRecords, match=r"orders-0.*CRC"):
-        fetched(data)
+        fetched(data).outgoing()
 
 
 def test_data_without_a_whole_batch_are_refused() -> None:
