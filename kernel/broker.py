@@ -26,7 +26,7 @@ from tidelog.kernel.cluster.dynamic_config import DynamicConfig
 from tidelog.kernel.cluster.features import Features
 from tidelog.kernel.cluster.producer_ids import ProducerIds
 from tidelog.kernel.cluster.resource_configs import ResourceConfigs
-from tidelog.kernel.config import Config, keys
+from tidelog.kernel.config import Config, interceptor_keys, keys
 from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.errors import CoordinatorNotAvailable, StorageError
 from tidelog.kernel.events import BrokerEvents
@@ -56,7 +56,10 @@ from tidelog.kernel.topics.reservations import Reservations
 
 if TYPE_CHECKING:
     from tidelog.kernel.request import Authorization
+    from tidelog.kernel.request.interception import Interception
+    from tidelog.kernel.request.policies import Policies
     from tidelog.kernel.seams.cleanup import CleanupPolicy, LogCleaner
+    from tidelog.kernel.seams.controller import Controller
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.requests import RequestStage
     from tidelog.kernel.seams.tasks import BackgroundTask
@@ -86,7 +89,7 @@ class Broker:
     the cluster, which the parts of the broker follow by `publisher`, `controller` decides changes of it,
     `cluster` knows the brokers, `producer_ids` hands out ids, `listeners` maps each listener's name to the
     `host:port` it is bound to. `request_stages` are around the handlers of requests, in order;
-    `authorization` is None where everyone may do everything.
+    `authorization` is None where everyone may do everything, `interception` where nothing intercepts batches.
     `log_cleaner` carries out the cleanup policies, if a plugin has registered one, `sinks` runs the sinks,
     `load_progress` counts the logs that are still to be opened, `loop_monitor` what held the event loop.
     """
@@ -111,6 +114,7 @@ class Broker:
         self.peer_warnings = PeerWarnings()
         self.request_stages: Sequence[RequestStage] = ()
         self.authorization = self._create_authorization()
+        self.interception, self._policies = self._create_interceptors()
         self.listeners: dict[str, str] = {}
         self.load_progress = LogLoadProgress()
         self.log_cleaner: LogCleaner | None = None
@@ -132,6 +136,19 @@ class Broker:
 
         backend = self.plugins.authorizer_backend
         return Authorization(backend(name).create(AuthorizerContext(self.config, backend)))
+
+    def _create_interceptors(self) -> tuple[Interception | None, Policies | None]:
+        config = self.config
+        policies = (
+            interceptor_keys.CREATE_TOPIC_POLICY_CLASS_NAME,
+            interceptor_keys.ALTER_CONFIG_POLICY_CLASS_NAME,
+        )
+        if not config.tables(interceptor_keys.SECTION) and not any(config[key] for key in policies):
+            return None, None
+        # Not at the top: most brokers need it not.
+        from tidelog.kernel.request.configured_interceptors import configured_interceptors
+
+        return configured_interceptors(config, self.plugins.interceptor_kind, self.clock)
 
     def _create_stores(self, *, must_exist: bool) -> None:
         config, plugins = self.config, self.plugins
@@ -158,7 +175,9 @@ class Broker:
             self._catch_up,
             plugins.controller_backend,
         )
-        self.controller = plugins.controller_backend(config[keys.CONTROLLER]).create(context)
+        self.controller = self._with_policies(
+            plugins.controller_backend(config[keys.CONTROLLER]).create(context)
+        )
         self.topics = Topics(
             config,
             self.storage,
@@ -169,6 +188,13 @@ class Broker:
             self.tasks,
             self.events,
         )
+
+    def _with_policies(self, controller: Controller) -> Controller:
+        if self._policies is None:
+            return controller
+        from tidelog.kernel.request.policies import ControllerWithPolicies
+
+        return cast("Controller", ControllerWithPolicies(controller, self._policies))
 
     def _create_services(self) -> None:
         """Create what serves partitions to sinks and clients."""

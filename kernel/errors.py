@@ -141,6 +141,14 @@ class MessageTooLarge(BrokerError):
     """The batch is larger than `max.message.bytes`."""
 
 
+class InterceptorFailed(BrokerError):
+    """An interceptor raised an error that is no refusal, or did not answer as it has to."""
+
+
+class InterceptorTimedOut(BrokerError):
+    """An interceptor took longer than `timeout.ms` for one batch; a retry may succeed."""
+
+
 class BatchTooLarge(BrokerError):
     """The batch is larger than a whole segment may be."""
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
     from tidelog.kernel.seams.events import EventListener
     from tidelog.kernel.seams.indexes import IndexFormat
+    from tidelog.kernel.seams.interceptors import InterceptorKind
     from tidelog.kernel.seams.metadata import MetadataBackend
     from tidelog.kernel.seams.requests import RequestStage
     from tidelog.kernel.seams.sinks import SinkKind
@@ -119,6 +120,11 @@ def tidelog_event_listeners(broker: BrokerContext) -> Iterable[EventListener]:  
 @hookspec
 def tidelog_request_stages(broker: BrokerContext) -> Iterable[RequestStage]:  # type: ignore[empty-body]
     """Return what is done before and after the handler of each request."""
+
+
+@hookspec
+def tidelog_interceptors() -> Iterable[InterceptorKind]:  # type: ignore[empty-body]
+    """Return kinds of interceptors of batches and changes, which tables `[interceptors.NAME]` can name."""
 
 
 @hookspec

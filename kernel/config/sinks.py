@@ -46,7 +46,9 @@ class TopicPattern:
     compiled: Regex = attrs.field(eq=False, repr=False)
 
 
-def _topic_pattern() -> ValueType[TopicPattern]:
+def topic_pattern() -> ValueType[TopicPattern]:
+    """Return the type of an expression for names of topics."""
+
     def parse(text: str) -> TopicPattern:
         try:
             return TopicPattern(text.strip(), compile_regex(text.strip()))
@@ -65,7 +67,7 @@ TOPICS = ConfigKey(
 )
 TOPICS_REGEX = ConfigKey(
     name="topics.regex",
-    type=nullable(_topic_pattern()),
+    type=nullable(topic_pattern()),
     default=None,
     documentation="The topics that the sink receives: all whose whole name matches, also those that are "
     "created later. Internal topics are never among them; `topics` can name them.",

@@ -36,7 +36,12 @@ class TableName(NamedTuple):
 
     def full_key(self, key: ConfigKey[T]) -> ConfigKey[T]:
         """Return the key of this table for one that is declared with the placeholder."""
-        return attrs.evolve(key, name=f"{self}.{short_name(key)}")
+        needed = key.only_with
+        return attrs.evolve(
+            key,
+            name=f"{self}.{short_name(key)}",
+            only_with=needed and (needed[0].replace(PLACEHOLDER, self.name, 1), needed[1]),
+        )
 
 
 def section_of(key: ConfigKey[object]) -> str | None:

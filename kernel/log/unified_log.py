@@ -47,6 +47,7 @@ from tidelog.kernel.records.batch import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
+    pack_batch,
     parse_header,
     stamp_append_time,
     stamp_create_time,
@@ -158,6 +159,31 @@ class UnifiedLog(SegmentedLog):
             convert = partial(message_sets.convert_in_steps, messages, unpacking=self.unpacking)
             return CheckedAppend(partial(self._convert_and_append, convert))
         return self._append_converted(message_sets.convert(messages, self.config, self._clock()))
+
+    async def batch_of_message_set(self, messages: bytearray | memoryview) -> bytearray:
+        """Return the batch that `append_message_set` would append, as a client of today sends it.
+
+        Raises:
+            BrokerError: the messages are refused, all together.
+        """
+        from tidelog.kernel.log import message_sets
+
+        return await message_sets.convert_in_steps(
+            messages, self.config, self._clock(), unpacking=self.unpacking
+        )
+
+    def append_placeholder(self, header: BatchHeader) -> AppendResult:
+        """Append a batch without records that takes the offsets and sequence of one that is stored elsewhere.
+
+        It is as compaction leaves a batch of which no record stays. The producer's next batch follows it, and
+        a retry of the one that it stands for is answered with its offsets.
+
+        Raises:
+            BrokerError: see `append_as_leader`.
+        """
+        batch = pack_batch(header._replace(attributes=0, record_count=0), b"")
+        checked = CheckedBatch(parse_header(batch), header.max_timestamp)
+        return self._append_next(batch, RecordChecks.DONE, NO_TRANSACTION, checked=checked)
 
     async def _convert_and_append(
         self, convert: Callable[[PartitionConfig, int], Awaitable[bytearray]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from tidelog.kernel.config import declared_keys, keys
+from tidelog.kernel.config import declared_keys, interceptor_keys, keys
 from tidelog.kernel.hookspecs import hookimpl
 from tidelog.kernel.seams.broker import BrokerContext
 
@@ -28,7 +28,7 @@ class BrokerParts(BrokerContext, Protocol):
 @hookimpl
 def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
     """Return the keys that the kernel reads."""
-    return declared_keys(keys)
+    return declared_keys(keys, interceptor_keys)
 
 
 @hookimpl

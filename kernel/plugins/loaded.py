@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
     from tidelog.kernel.seams.events import EventListener
     from tidelog.kernel.seams.indexes import IndexFormat
+    from tidelog.kernel.seams.interceptors import InterceptorKind
     from tidelog.kernel.seams.metadata import MetadataBackend
     from tidelog.kernel.seams.requests import RequestStage
     from tidelog.kernel.seams.sinks import SinkKind
@@ -57,6 +58,7 @@ NAMED_SEAMS = {
     "tidelog_partition_assignors": "partition assignor",
     "tidelog_sinks": "sink",
     "tidelog_authorizers": "authorizer",
+    "tidelog_interceptors": "interceptor",
     "tidelog_commands": "command",
 }
 """The seams whose objects have names, by the hooks that return them."""
@@ -159,6 +161,10 @@ class Plugins:
     def authorizer_backend(self, name: str) -> AuthorizerBackend:
         """Return the authorizer of that name."""
         return cast("AuthorizerBackend", self._pick("authorizer", name, "tidelog_authorizers"))
+
+    def interceptor_kind(self, name: str) -> InterceptorKind:
+        """Return the kind of interceptor of that name."""
+        return cast("InterceptorKind", self._pick("interceptor", name, "tidelog_interceptors"))
 
     def index_formats(self) -> dict[str, IndexFormat]:
         """Return all index formats by name."""

@@ -75,6 +75,14 @@ def iter_records(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
         yield RecordPlaces(*places).record(data, offset, timestamp)
 
 
+def iter_with_bytes(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[tuple[Record, bytes]]:
+    """Iterate over all records of a batch, each with its bytes in the batch; raises as `iter_contents`."""
+    for data, fields in _scanned(batch, header, most_bytes):
+        start, end, timestamp_delta, offset_delta, *places = fields
+        offset, timestamp = _offset_and_timestamp(offset_delta, timestamp_delta, header)
+        yield RecordPlaces(*places).record(data, offset, timestamp), data[start:end]
+
+
 def iter_contents(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[Record]:
     """Iterate over all records of a batch, without their headers. Raises as `iter_records`.
 

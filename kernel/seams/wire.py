@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.cluster.features import Features
     from tidelog.kernel.network.server import PeerWarnings
     from tidelog.kernel.request import Authorization
+    from tidelog.kernel.request.interception import Interception
     from tidelog.kernel.seams.controller import Controller
     from tidelog.kernel.seams.coordination.backend import Coordinator
     from tidelog.kernel.seams.requests import RequestStage
@@ -81,6 +82,11 @@ class WireContext(BrokerContext, Protocol):
     @property
     def authorization(self) -> Authorization | None:
         """Who may do what, None where everyone may do everything."""
+        ...
+
+    @property
+    def interception(self) -> Interception | None:
+        """What intercepts batches, None where nothing does."""
         ...
 
     @property

@@ -429,6 +429,7 @@ class KafkaCodec:
                 self._apis,
                 broker.request_stages,
                 authorization=broker.authorization,
+                interception=broker.interception,
                 has_metrics_receiver=self._has_metrics_receiver,
             )
             self._of_broker = routes, fetch_session_cache(broker)

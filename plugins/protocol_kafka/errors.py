@@ -27,6 +27,8 @@ CODES: Final[dict[type[errors.BrokerError], ErrorCode]] = {
     errors.UnsupportedMessageFormat: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     errors.UnsupportedCompression: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     errors.MessageTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    errors.InterceptorFailed: ErrorCode.UNKNOWN_SERVER_ERROR,
+    errors.InterceptorTimedOut: ErrorCode.REQUEST_TIMED_OUT,
     errors.BatchTooLarge: ErrorCode.RECORD_LIST_TOO_LARGE,
     errors.InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
     errors.InvalidRequiredAcks: ErrorCode.INVALID_REQUIRED_ACKS,

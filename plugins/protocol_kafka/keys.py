@@ -228,8 +228,6 @@ _WITHOUT_PART: dict[str, _Part] = {
     "remote.*": _Part("tiered storage", ("false",)),
     "log.remote.*": _Part("tiered storage"),
     "config.providers*": _Part("configuration providers", ("",)),
-    "create.topic.policy.class.name": _Part("policies in Java"),
-    "alter.config.policy.class.name": _Part("policies in Java"),
     "listener.name.*": _Part("this setting for one listener"),
     "metric.reporters": _Part("metrics reporters", ("",)),
     "metrics.*": _Part("metrics"),

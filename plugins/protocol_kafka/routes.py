@@ -18,6 +18,7 @@ from tidelog.plugins.schema import small_decoder, small_encoder
 
 if TYPE_CHECKING:
     from tidelog.kernel.request import Authorization
+    from tidelog.kernel.request.interception import Interception
     from tidelog.kernel.seams.requests import RequestStage
     from tidelog.kernel.seams.wire import WireContext
 
@@ -52,15 +53,17 @@ class Routes(dict[tuple[int, int], Route]):
         stages: Sequence[RequestStage] = (),
         *,
         authorization: Authorization | None = None,
+        interception: Interception | None = None,
         has_metrics_receiver: bool = False,
     ) -> None:
-        """`stages` are around the handlers, and next to them what `authorization` allows.
+        """`stages` are around the handlers, next to them what `authorization` allows, then interceptors.
 
         `has_metrics_receiver`: a plugin receives metrics of clients.
         """
         super().__init__()
         self._stages = stages
         self._authorization = authorization
+        self._interception = interception
         self._apis = {api.key: api for api in apis}
         spans = [(api, api.span) for api in self._apis.values()]
         self.served = tuple(
@@ -114,6 +117,11 @@ class Routes(dict[tuple[int, int], Route]):
 
     def _handler(self, api: KafkaApi, version: int) -> Handler:
         handle = resolve(api.handle)
+        if self._interception is not None:
+            # Not at the top: nearly no broker needs it.
+            from tidelog.plugins.protocol_kafka.interception import intercepted
+
+            handle = intercepted(self._interception, api, handle)
         if self._authorization is not None:
             # Not at the top: a broker without an authorizer never needs it.
             from tidelog.plugins.protocol_kafka.authorization.table import guarded

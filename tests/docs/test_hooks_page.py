@@ -35,6 +35,7 @@ LINES = [
     ("tidelog_background_tasks", 0, 15),
     ("tidelog_event_listeners", 0, 20),
     ("tidelog_request_stages", 0, 35),
+    ("tidelog_interceptors", 0, 60),
     ("tidelog_authorizers", 0, 80),
 ]
 """How long the examples of a hook may be, without empty lines: what a stranger has to write."""

@@ -24,8 +24,15 @@ from tests.docs.packages import copy_installed, write_installed
 from tests.kernel.plugins.distributions import import_folder
 from tests.log_cleanup import run_policies
 from tests.plugins.protocol_kafka.against_kafka.asking import Asker
+from tests.plugins.protocol_kafka.interception.produced import send, stored
 from tidelog.kernel.config import Config, topic_config
-from tidelog.kernel.errors import ConfigError, InvalidTopicConfig, PluginError, StorageError
+from tidelog.kernel.errors import (
+    ConfigError,
+    InvalidTopicConfig,
+    PluginError,
+    PolicyViolation,
+    StorageError,
+)
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.records.batch import parse_header
@@ -440,6 +447,26 @@ def test_tidelog_request_stages(
             (created,) = client.request(CreateTopicsRequest(topics=[topic], timeout_ms=1000)).topics
             assert (created.name, created.error_code) == ("t", code)
             assert f"CreateTopics of {client_id} took" in caplog.text
+
+
+async def test_tidelog_interceptors(example: Example) -> None:
+    clock, settings = (
+        FakeClock(),
+        {
+            "plugins": example("tidelog_interceptors"),
+            "interceptors.times.type": "arrival",
+            "interceptors.times.arrival.header": "came",
+        },
+    )
+    async with running_broker(settings, clock=clock) as broker:
+        with pytest.raises(PolicyViolation, match="t is to have 13 partitions, 12 are allowed"):
+            await broker.topics.create(TopicSpec("t", 13))
+        await broker.topics.create(TopicSpec("t", 1))
+        assert (await send(broker, make_batch([b"sent"]), topic="t")).error_code == 0
+        refused = await send(broker, make_batch([b"sent", b""]), topic="t")
+        assert refused.error_message == "record 1: an empty value says nothing"
+        ((_, (record,)),) = stored(broker, "t")
+        assert record.headers == (("came", str(clock()).encode()),)
 
 
 async def test_tidelog_authorizers(example: Example, tmp_path: Path) -> None:

@@ -178,14 +178,26 @@ class PartitionReads:
         # A log returns its first batch whole. Only the first one of a response may exceed the limit (KIP-74).
         return EMPTY_SLICE if self.size and records.size > allowed else records
 
+    def _shown_in_thread(self, partition: UnifiedLog) -> Callable[[LogSlice], LogSlice] | None:
+        """Return what shows a slice to the interceptors of a topic, None if it has none."""
+        if self._context.broker.interception is None:
+            return None
+        # Not at the top: nearly no broker needs it.
+        from tidelog.plugins.protocol_kafka.apis.fetch_interceptors import shown_in_thread
+
+        return shown_in_thread(self._context, partition)
+
     def _read_message_set(
         self, partition: UnifiedLog, offset: int, allowed: int, *, wait: bool
     ) -> ConvertedRecords:
         if not wait:
             raise WouldBlock
 
+        show = self._shown_in_thread(partition)
+
         def read(start: int, max_bytes: int = PIECE_BYTES) -> LogSlice:
-            return partition.read(start, max_bytes, self.isolation, wait=True)
+            stored = partition.read(start, max_bytes, self.isolation, wait=True)
+            return stored if show is None else show(stored)
 
         stored = read(offset, max(allowed, 1))
         if not stored.size:

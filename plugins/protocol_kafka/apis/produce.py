@@ -118,7 +118,7 @@ def handle(
     if appends.delayed or appends.flushes:
         return _answer_later(appends, request, response)
     if not request.acks:
-        _close_on_error(response)
+        close_on_error(response)
         return None
     return response
 
@@ -162,7 +162,7 @@ async def _answer_later(
 ) -> ProduceResponse | None:
     await appends.finish()
     if not request.acks:
-        _close_on_error(response)
+        close_on_error(response)
         return None
     return response
 
@@ -372,7 +372,7 @@ def _has_zstd(records: memoryview) -> bool:
     return len(records) >= HEADER_BYTES and records[CODEC_AT] & CODEC_MASK == ZSTD
 
 
-def _close_on_error(response: ProduceResponse) -> None:
+def close_on_error(response: ProduceResponse) -> None:
     """Close the connection on an error, as Kafka does with acks 0.
 
     Raises:

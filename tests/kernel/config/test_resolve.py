@@ -76,8 +76,8 @@ PROBLEMS = [
         "log.cleaner.thread (--set) is no key; did you mean log.cleaner.threads?",
     ),
     (
-        "create.topic.policy.class.name=x",
-        "is a Kafka key that this broker has no part for (policies in Java).",
+        "security.providers=x",
+        "is a Kafka key that this broker has no part for (TLS).",
     ),
     ("port=9092", "port (--set) is a key of older Kafkas; set listeners instead."),
     ("num.partitions", "num.partitions (--set): is not of the form key=value"),
@@ -122,12 +122,11 @@ def test_resolve_reports_all_problems_at_once() -> None:
 
 def test_resolve_reports_contradictions_beside_other_problems_but_not_those_of_a_bad_value() -> None:
     listeners = "listeners=SASL_SSL://127.0.0.1:0"
-    assignments = [listeners, "create.topic.policy.class.name=x", "advertised.listeners=OTHER://a:1"]
+    assignments = [listeners, "security.providers=x", "advertised.listeners=OTHER://a:1"]
     with pytest.raises(ConfigError) as caught:
         Config(read_sources(assignments=assignments), BUNDLE)
     assert str(caught.value).splitlines()[1:] == [
-        "  create.topic.policy.class.name (--set) is a Kafka key that this broker has no part for (policies "
-        "in Java).",
+        "  security.providers (--set) is a Kafka key that this broker has no part for (TLS).",
         "  listeners: SASL_SSL://127.0.0.1:0 needs SASL_SSL, which this broker has no part for; use "
         "PLAINTEXT or SSL.",
         "  advertised.listeners: OTHER://a:1 has a name that is not in listeners.",

@@ -64,7 +64,12 @@ class ReadyRoutes(Routes):
     """Routes that are prepared at once, so that no request waits for a thread."""
 
     def __init__(self, broker: Broker) -> None:
-        super().__init__(BUILT_IN, authorization=broker.authorization, has_metrics_receiver=True)
+        super().__init__(
+            BUILT_IN,
+            authorization=broker.authorization,
+            interception=broker.interception,
+            has_metrics_receiver=True,
+        )
         self._broker = broker
 
     def is_ready(self, asked: tuple[int, int]) -> bool:
