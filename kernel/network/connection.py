@@ -34,7 +34,15 @@ from tidelog.kernel.network.turns import PIECE_BYTES, Turns
 from tidelog.kernel.pace import STEP_SECONDS
 from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.transport import Transport
-from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, StreamedBytes, WireConnection
+from tidelog.kernel.seams.wire import (
+    ConnectionFinished,
+    Parts,
+    Peer,
+    ProtocolViolation,
+    StreamedBytes,
+    UntilPeerSends,
+    WireConnection,
+)
 
 if TYPE_CHECKING:
     from tidelog.kernel.network.server import PeerWarnings
@@ -60,6 +68,10 @@ LONG_BYTES = 64 * 1024
 and sent with what is around it: that is faster than `sendfile` between two sends, and wakes the peer once."""
 JOINED_BYTES = 64 * 1024
 """Parts that are sent together have up to a short region more, so little is read ahead for a slow peer."""
+LINGER_SECONDS: Final = 1.0
+LINGER_BYTES: Final = 1024 * 1024
+"""How long, and for how many bytes, a peer is listened to that is still sending: if the connection was closed
+at once, its system would drop the last response."""
 _NOT_IN_MEMORY = frozenset((FileRegion, StreamedBytes))
 
 
@@ -170,6 +182,8 @@ class Connection:
                 else:
                     await self._transport.wait_readable()
                 self._turn_ends = perf_counter() + TURN_SECONDS
+        except ConnectionFinished:
+            await self._linger()
         except Exception as error:
             self._report(error)
         finally:
@@ -177,6 +191,21 @@ class Connection:
             self._wire.close()
             self._transport.close()
             ended(self)
+
+    async def _linger(self) -> None:
+        """Give the peer time to read the last response."""
+        _shutdown(self._transport, socket.SHUT_WR)
+        buffer, left = bytearray(SHORT_BYTES), LINGER_BYTES
+        with contextlib.suppress(OSError, ProtocolViolation), trio.move_on_after(LINGER_SECONDS):
+            while left > 0:
+                try:
+                    count = self._transport.recv_into(buffer)
+                except BlockingIOError:
+                    await self._transport.wait_readable()
+                    continue
+                if not count:
+                    return
+                left -= count
 
     def _receive(self) -> int:
         """Receive what has arrived; return its size, 0 at the end, or `NO_ROOM` or `NOTHING_ARRIVED`.
@@ -291,6 +320,8 @@ class Connection:
             raise
         with trio.CancelScope() as self._wait_scope:
             try:
+                if isinstance(answer, UntilPeerSends):
+                    return await self._until_readable(answer.wait)
                 return await answer
             finally:
                 self._wait_scope = None
@@ -299,6 +330,30 @@ class Connection:
             raise BrokenPipeError("the connection was ended while a request of it waited")
         # The peer has left and has sent more requests before: as in Kafka they are still executed.
         return []
+
+    async def _until_readable(self, wait: Callable[[], Awaitable[Parts]]) -> Parts:
+        """Return what `wait` returns, nothing if the peer sends before."""
+        transport = self._transport
+        parts: Parts = []
+        if transport.holds_bytes:
+            return parts
+        failure: Exception | None = None
+        async with trio.open_nursery() as nursery:
+
+            async def cancel_when_readable() -> None:
+                await transport.wait_readable()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(cancel_when_readable)
+            try:
+                parts = await wait()
+            except Exception as error:
+                # Not through the nursery, which would raise it in a group.
+                failure = error
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return parts
 
     async def _wait_for_memory(self) -> None:
         """Pause reading until there is memory for more of the request."""

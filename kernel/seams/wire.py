@@ -8,6 +8,7 @@ stream and drives it:
     while (step := connection.next_step()) is not None:
         a list of parts  → bytes, file regions and streamed bytes to send, in order
         an awaitable     → the response has to wait (long poll); earlier ones are sent first
+        `UntilPeerSends` → the same, and what the peer sends ends the wait (streams)
 
 Requests of one connection are answered in order, one at a time, as Kafka does (Kafka protocol guide,
 "Network").
@@ -15,8 +16,8 @@ Requests of one connection are answered in order, one at a time, as Kafka does (
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.cluster.broker_loggers import BrokerLoggers
     from tidelog.kernel.cluster.features import Features
     from tidelog.kernel.network.server import PeerWarnings
-    from tidelog.kernel.request import Authorization, ListenerAuthentication
+    from tidelog.kernel.request import Authorization
     from tidelog.kernel.request.interception import Interception
     from tidelog.kernel.seams.controller import Controller
     from tidelog.kernel.seams.coordination.backend import Coordinator
@@ -54,6 +55,25 @@ Parts: TypeAlias = list[Part]
 
 class ProtocolViolation(Exception):
     """The peer violated the protocol: the connection is closed, the message is logged."""
+
+
+class ConnectionFinished(Exception):
+    """The protocol has no more to say: the connection is closed, once the peer has read what was sent."""
+
+
+@attrs.frozen
+class UntilPeerSends(Awaitable[Parts]):
+    """A step that waits, for as long as the peer sends nothing: a stream of events, or an open WebSocket.
+
+    `wait()` is cancelled when bytes of the peer have arrived, or is not called if they were there before. The
+    next step has to be None then, so that they are read.
+    """
+
+    wait: Callable[[], Awaitable[Parts]]
+
+    def __await__(self) -> Generator[Any, Any, Parts]:
+        """Wait without a look at the peer."""
+        return self.wait().__await__()
 
 
 class Peer(NamedTuple):
@@ -82,10 +102,6 @@ class WireContext(BrokerContext, Protocol):
     @property
     def authorization(self) -> Authorization | None:
         """Who may do what, None where everyone may do everything."""
-        ...
-
-    def authentication_of(self, listener: str) -> ListenerAuthentication | None:
-        """Return how clients of a listener authenticate, None where they do not."""
         ...
 
     @property
@@ -175,7 +191,8 @@ class WireConnection(Protocol):
         """Serve the next request; return its response (empty without one), None if bytes are missing.
 
         Raises:
-            ProtocolViolation: the connection must be closed; earlier responses are sent first.
+            ProtocolViolation, ConnectionFinished: the connection must be closed; earlier responses are sent
+                first.
         """
         ...
 
@@ -198,15 +215,6 @@ class WireCodec(Protocol):
 
     def connect(self, broker: WireContext, peer: Peer, memory: ReceiveMemory) -> WireConnection:
         """Return the protocol state of a new connection; buffers of more than some KiB are from `memory`."""
-        ...
-
-
-@runtime_checkable
-class AuthenticatingWireCodec(Protocol):
-    """A wire protocol that authenticates clients where `WireContext.authentication_of` asks for it."""
-
-    def awaits_authentication(self, connection: WireConnection) -> bool:
-        """Return whether the client of a connection has not proven yet who it is."""
         ...
 
 

@@ -4,6 +4,8 @@ echo WORD     answered with the word
 big COUNT     answered with so many bytes
 file COUNT    answered with so many zeros of a file
 wait          answered with "done" when `LineProtocol.gate` opens
+stream        answered with "more" whenever `LineProtocol.gate` opens, until the client sends another line
+bye           answered with "bye", and the connection has ended
 records COUNT answered with the count, as a request that brought so many records
 silent        not answered
 wrong         a violation of the protocol
@@ -19,7 +21,7 @@ import os
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import asynccontextmanager
-from typing import NoReturn, cast
+from typing import cast
 
 import trio
 
@@ -33,10 +35,12 @@ from tidelog.kernel.network.transport import PlainListeners
 from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.transport import TransportBackend
 from tidelog.kernel.seams.wire import (
+    ConnectionFinished,
     Parts,
     Peer,
     ProtocolViolation,
     ReceiveMemory,
+    UntilPeerSends,
     WireConnection,
     WireContext,
 )
@@ -80,13 +84,14 @@ class LineConnection:
 
     def __init__(self, protocol: LineProtocol, peer: Peer) -> None:
         self._protocol = protocol
-        self._data = bytearray()
+        self.data = bytearray()
         self._room = memoryview(bytearray(ROOM_BYTES))
         self.peer = peer
         self.records_received = 0
         self.current_request = ""
         self.released = 0
         self.closed = 0
+        self._streams = self._listens = self._is_over = False
 
     def receive_buffer(self) -> memoryview:
         """Room for the next bytes."""
@@ -94,16 +99,26 @@ class LineConnection:
 
     def bytes_received(self, count: int) -> None:
         """So many came."""
-        self._data += self._room[:count]
+        self.data += self._room[:count]
 
     def next_step(self) -> Parts | Awaitable[Parts] | None:
         """Serve the next line."""
-        line, newline, rest = bytes(self._data).partition(b"\n")
+        if self._is_over:
+            raise ConnectionFinished
+        if self._listens:
+            self._listens = False
+            return None
+        if self._streams and b"\n" not in self.data:
+            self._listens = True
+            return UntilPeerSends(self._next_of_stream)
+        line, newline, rest = bytes(self.data).partition(b"\n")
         if not newline:
             return None
-        self._data[:] = rest
+        self.data[:] = rest
         command, _, argument = line.decode().partition(" ")
         self.records_received = 0
+        self._streams = command == "stream"
+        self._is_over = command == "bye"
         self.current_request = command
         self._protocol.served += 1
         self._protocol.served_by = trio.lowlevel.current_task().name
@@ -116,6 +131,10 @@ class LineConnection:
                 return [FileRegion(ZeroFile(int(argument)), 0, int(argument))]
             case "wait":
                 return self._wait()
+            case "stream":
+                return []
+            case "bye":
+                return [b"bye\n"]
             case "records":
                 self.records_received = int(argument)
                 return [f"{argument}\n".encode()]
@@ -138,6 +157,14 @@ class LineConnection:
         finally:
             self._protocol.waiting -= 1
         return [b"done\n"]
+
+    async def _next_of_stream(self) -> Parts:
+        await self._wait()
+        if self._protocol.fails_to_stream:
+            raise ProtocolViolation("the stream failed")
+        self._protocol.gate = trio.Event()
+        self._listens = False
+        return [b"more\n"]
 
     def use_buffer(self, size: int) -> None:
         """Receive into a buffer of this size from now on."""
@@ -178,6 +205,7 @@ class LineProtocol:
         self.served = 0
         self.served_by = ""
         self.fails_to_connect = False
+        self.fails_to_stream = False
         self.connections: list[LineConnection] = []
 
     def connect(self, broker: WireContext, peer: Peer, memory: ReceiveMemory) -> WireConnection:
@@ -248,8 +276,7 @@ async def running_server_over(
     settings = settings or {}
     protocol = LineProtocol({key.replace("_", "."): value for key, value in settings.items()})
     codecs = {listener.name: protocol for listener in protocol.config.served_listeners()}
-    transport_of = dict.fromkeys(codecs, transports)
-    server = Server(cast("WireContext", protocol), codecs, transport_of, _no_mechanism)
+    server = Server(cast("WireContext", protocol), codecs, dict.fromkeys(codecs, transports))
     async with trio.open_nursery() as nursery:
         running = RunningServer(protocol, server)
         await nursery.start(running.run)
@@ -259,10 +286,6 @@ async def running_server_over(
             server.close_listeners()
             nursery.cancel_scope.cancel()
             running.close_clients()
-
-
-def _no_mechanism(name: str) -> NoReturn:
-    raise AssertionError(f"no listener has {name}")
 
 
 async def line_from(stream: trio.SocketStream) -> bytes:

@@ -14,7 +14,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.deadlines import DEADLINE_S, wait_until
+from tests.deadlines import DEADLINE_S, until, wait_until
 from tidelog.kernel.network.busy_poll import ClosedLoop
 from tidelog.kernel.network.transport import PlainTransport
 from tidelog.kernel.network.turns import PIECE_BYTES, Turns
@@ -89,6 +89,69 @@ async def test_connection_answers_requests_behind_a_waiting_one_in_order() -> No
         assert (server.protocol.waiting, server.protocol.served) == (1, 2)
         server.protocol.gate.set()
         assert [await line_from(client) for _ in range(2)] == [b"done\n", b"behind\n"]
+
+
+async def test_a_stream_goes_on_until_the_peer_sends_what_is_served_then() -> None:
+    async with running_server() as server, await server.connect() as client:
+        await client.send_all(b"stream\n")
+        for _ in range(3):
+            await until(lambda: server.protocol.waiting == 1, "a stream that waits")
+            server.protocol.gate.set()
+            assert await line_from(client) == b"more\n"
+        await until(lambda: server.protocol.waiting == 1, "a stream that waits")
+        # Half a line ends the wait, and the stream continues.
+        await client.send_all(b"ec")
+        await until(lambda: len(server.protocol.connections[0].data) == 2, "half a line")
+        await until(lambda: server.protocol.waiting == 1, "a stream that waits")
+        server.protocol.gate.set()
+        assert await line_from(client) == b"more\n"
+        assert await ask(client, "ho word") == "word"
+        assert server.protocol.waiting == 0
+        await client.send_all(b"stream\necho behind\n")
+        assert await line_from(client) == b"behind\n"
+
+
+async def test_a_stream_ends_with_its_peer_with_the_server_and_with_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running_server() as server:
+        async with await server.connect() as client:
+            await client.send_all(b"stream\n")
+            await until(lambda: server.protocol.waiting == 1, "a stream that waits")
+        await server.wait_connections(0)
+        assert server.protocol.waiting == 0
+        client = await server.connect()
+        await client.send_all(b"stream\n")
+        await until(lambda: server.protocol.waiting == 1, "a stream that waits")
+        server.protocol.fails_to_stream = True
+        server.protocol.gate.set()
+        assert await is_closed(client)
+        assert "the stream failed" in caplog.text
+        server.protocol.gate = trio.Event()
+        client = await server.connect()
+        await client.send_all(b"stream\n")
+        await until(lambda: server.protocol.waiting == 1, "a stream that waits")
+        await server.finish()
+        assert await is_closed(client)
+
+
+async def test_a_peer_that_still_sends_gets_the_last_response() -> None:
+    async with running_server() as server, await server.connect() as client:
+        # More than is read before the response: closed with it unread, the system would reset the connection.
+        await client.send_all(b"bye\n" + bytes(300_000))
+        assert await line_from(client) == b"bye\n"
+        assert await client.receive_some(1) == b""
+        await client.aclose()
+        await server.wait_connections(0)
+
+
+async def test_a_peer_that_never_stops_sending_is_not_listened_to_forever(clock: MockClock) -> None:
+    async with running_server() as server, await server.connect() as client:
+        await client.send_all(b"bye\n")
+        assert await line_from(client) == b"bye\n"
+        # It keeps its end open.
+        await server.wait_connections(0)
+        assert await is_closed(client)
 
 
 async def test_server_serves_many_connections_concurrently() -> None:
