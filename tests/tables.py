@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, cast
 
 import pytest
 
-Function = Callable[..., None]
+Function = Callable[..., Any]
 
 
 def for_each(
@@ -31,18 +32,22 @@ def for_each(
     def decorate(function: Function) -> Function:
         @functools.wraps(function, updated=())
         def test(**fixtures: Any) -> None:
-            errors: list[BaseException] = []
+            errors = _Errors(len(table))
             for label, (_, values) in zip(labels, table, strict=True):
-                try:
+                with errors.of(label):
                     function(**dict(zip(argnames, values, strict=True)), **fixtures)
-                except (Exception, pytest.fail.Exception) as error:
-                    error.add_note(f"in the case {label}")
-                    errors.append(error)
-            if len(errors) == 1:
-                raise errors[0]
-            if errors:
-                raise BaseExceptionGroup(f"{len(errors)} of {len(table)} cases failed", errors)
+            errors.check()
 
+        @functools.wraps(function, updated=())
+        async def async_test(**fixtures: Any) -> None:
+            errors = _Errors(len(table))
+            for label, (_, values) in zip(labels, table, strict=True):
+                with errors.of(label):
+                    await cast("Any", function)(**dict(zip(argnames, values, strict=True)), **fixtures)
+            errors.check()
+
+        if inspect.iscoroutinefunction(function):
+            test = cast("Any", async_test)
         signature = inspect.signature(function)
         own = [value for name, value in signature.parameters.items() if name not in argnames]
         cast("Any", test).__signature__ = signature.replace(parameters=own)
@@ -50,6 +55,29 @@ def for_each(
         return test
 
     return decorate
+
+
+class _Errors:
+    """The errors of all cases of a test."""
+
+    def __init__(self, cases: int) -> None:
+        self._cases = cases
+        self._errors: list[BaseException] = []
+
+    @contextlib.contextmanager
+    def of(self, label: str) -> Generator[None]:
+        """Note the error of a case."""
+        try:
+            yield
+        except (Exception, pytest.fail.Exception) as error:
+            error.add_note(f"in the case {label}")
+            self._errors.append(error)
+
+    def check(self) -> None:
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            raise BaseExceptionGroup(f"{len(self._errors)} of {self._cases} cases failed", self._errors)
 
 
 def _case(case: Any, count: int) -> tuple[str, tuple[Any, ...]]:

@@ -39,6 +39,7 @@ OPTIONAL_IMPORTS = {
     "plugins/client/consumer/arrow_tables.py": {"pyarrow"},
     "plugins/spark_sink": {"pyarrow", "pyspark"},
     "plugins/zookeeper": {"kazoo"},
+    "plugins/protocol_http": {"h11", "wsproto"},
 }
 
 

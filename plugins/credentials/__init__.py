@@ -1,1 +1,0 @@
-"""A library for brokers and clients: lines of JAAS, and the messages of SCRAM."""

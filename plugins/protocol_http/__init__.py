@@ -1,0 +1,1 @@
+"""Kafka over HTTP: a second wire protocol, for programs without a Kafka client."""

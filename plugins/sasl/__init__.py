@@ -1,1 +1,0 @@
-"""SASL mechanisms of brokers: PLAIN and SCRAM."""
