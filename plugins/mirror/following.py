@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from tidelog.plugins.mirror.ledger import Ledger
     from tidelog.plugins.mirror.settings import MirrorSettings
 
-_NO_ID: Final = NO_TOPIC_ID.hex
+NO_ID: Final = NO_TOPIC_ID.hex
+"""Of a topic in a cluster without ids."""
 
 
 @attrs.frozen
@@ -44,6 +45,11 @@ class SourceTopic:
     topic_id: str
     partitions: tuple[int, ...]
     config: Mapping[str, str] | None
+
+    @property
+    def has_id(self) -> bool:
+        """Whether the source gives topics ids, so that one that is made again is known as another one."""
+        return self.topic_id != NO_ID
 
 
 @attrs.frozen
@@ -202,7 +208,7 @@ def _follow(
     if topic.config is None and before is not None:
         config = before.config
     now = FollowedTopic(topic.topic_id, copy.name, copy.topic_id.hex, config)
-    if before is not None and (_differ(before.topic_id, now.topic_id) or _is_another_copy(before, now)):
+    if before is not None and (ids_differ(before.topic_id, now.topic_id) or _is_another_copy(before, now)):
         followed.begun_again.add(topic.name)
     if before is not None and not is_new and before.config != now.config:
         problem = yield from _configure(session, copy.name, before.config, now.config)
@@ -214,12 +220,12 @@ def _follow(
 
 
 def _is_another_copy(before: FollowedTopic, now: FollowedTopic) -> bool:
-    return before.target != now.target or _differ(before.target_id, now.target_id)
+    return before.target != now.target or ids_differ(before.target_id, now.target_id)
 
 
-def _differ(one: str, other: str) -> bool:
+def ids_differ(one: str, other: str) -> bool:
     """Return whether two ids are of different topics; brokers before Apache Kafka 2.8 have none."""
-    return one != other and _NO_ID not in (one, other)
+    return one != other and NO_ID not in (one, other)
 
 
 def _configure(

@@ -13,7 +13,7 @@ The records are JSON, keys as arrays. Each value replaces that of an earlier rec
     ["mirror"]                     {"version", "name", "source": cluster id, "instance"}: who runs it
     ["producer", id]               {"source": cluster id}: what has this producer id, was copied from there
     ["topic", name]                {"id", "target", "target_id", "config"}: as the source was followed last
-    ["position", topic, number]    {"next": offset at the source}
+    ["position", topic, number]    {"next": offset at the source, "epoch": leader epoch of the record before}
     ["run", topic, number, n]      [source, length, target]: see `offset_translation`
 """
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.records.record import Record
 
 VERSION: Final = 1
+NO_EPOCH: Final = -1
 TOPIC_PREFIX: Final = "tidelog-mirror."
 TOPIC_SUFFIX: Final = ".internal"
 
@@ -79,6 +80,7 @@ class Ledger:
         producers: cluster id of the source by producer id
         topics: by name at the source
         positions: by partition of the source, the next offset to copy
+        epochs: by partition of the source, the leader epoch of what was copied last, -1 where it is unknown
         maps: by partition of the source, the offsets of records at the target
     """
 
@@ -88,6 +90,7 @@ class Ledger:
         self.producers: dict[int, str] = {}
         self.topics: dict[str, FollowedTopic] = {}
         self.positions: dict[TopicPartition, int] = {}
+        self.epochs: dict[TopicPartition, int] = {}
         self.maps: dict[TopicPartition, OffsetTranslation] = {}
 
     def apply(self, record: Record | NewRecord) -> None:
@@ -117,10 +120,7 @@ class Ledger:
             case ["topic", str() as name]:
                 self.topics[name] = FollowedTopic(**cast("dict[str, Any]", value))
             case ["position", str() as topic, int() as number]:
-                if value is None:
-                    self.positions.pop(TopicPartition(topic, number), None)
-                else:
-                    self.positions[TopicPartition(topic, number)] = int(value["next"])
+                self._apply_position(TopicPartition(topic, number), value)
             case ["run", str() as topic, int() as number, int() as run]:
                 offsets = self.maps.setdefault(TopicPartition(topic, number), OffsetTranslation())
                 if value is None:
@@ -130,25 +130,51 @@ class Ledger:
             case _:
                 raise ValueError(f"the key {key}")
 
+    def _apply_position(self, partition: TopicPartition, value: Any) -> None:
+        if value is None:
+            self.positions.pop(partition, None)
+            self.epochs.pop(partition, None)
+        else:
+            self.positions[partition], self.epochs[partition] = int(value["next"]), int(value["epoch"])
+
     def forget_topic(self, name: str) -> list[NewRecord]:
         """Return the records that let the partitions of a topic begin again."""
-        records = [
-            _record(["position", *partition], None) for partition in self.positions if partition.topic == name
-        ]
-        for partition, offsets in self.maps.items():
+        records: list[NewRecord] = []
+        for partition in self.positions:
             if partition.topic == name:
-                records += [_record(["run", *partition, number], None) for number in offsets.numbers()]
+                records += [_record(["position", *partition], None), *self._forget_runs(partition)]
         return records
 
+    def begun_again(self, partition: TopicPartition, offset: int) -> list[NewRecord]:
+        """Return the records that let a partition be copied again from an offset on."""
+        return [start_record(partition, offset), *self._forget_runs(partition)]
+
+    def truncated(self, partition: TopicPartition, offset: int) -> list[NewRecord]:
+        """Return the records that let a partition continue at an offset before its position.
+
+        What was copied of the source from there on has no translation any more.
+        """
+        records = [start_record(partition, offset)]
+        offsets = self.maps.get(partition) or OffsetTranslation()
+        for number, run in offsets.behind(offset):
+            length = offset - run.source
+            kept = list(CopiedRun(run.source, length, run.target)) if length > 0 else None
+            records.append(_record(["run", *partition, number], kept))
+        return records
+
+    def _forget_runs(self, partition: TopicPartition) -> list[NewRecord]:
+        offsets = self.maps.get(partition) or OffsetTranslation()
+        return [_record(["run", *partition, number], None) for number in offsets.numbers()]
+
     def copied(
-        self, partition: TopicPartition, next_offset: int, runs: Iterable[CopiedRun]
+        self, partition: TopicPartition, next_offset: int, epoch: int, runs: Iterable[CopiedRun]
     ) -> list[NewRecord]:
-        """Return the records of a transaction that has copied these runs of a partition.
+        """Return the records of a transaction that has copied runs of a partition, the last of an epoch.
 
         Of several runs the first and the last one are kept: more are in no relation to what a group gains.
         """
         offsets = self.maps.get(partition) or OffsetTranslation()
-        records = [_record(["position", *partition], {"next": next_offset})]
+        records = [_record(["position", *partition], {"next": next_offset, "epoch": epoch})]
         merged = merged_runs(runs)
         number = offsets.next_number
         for run in merged if len(merged) < 2 else [merged[0], merged[-1]]:
@@ -165,7 +191,7 @@ def mirror_record(name: str, source: str, instance: str) -> NewRecord:
 
 def start_record(partition: TopicPartition, offset: int) -> NewRecord:
     """Return the record of where the copy of a partition begins."""
-    return _record(["position", *partition], {"next": offset})
+    return _record(["position", *partition], {"next": offset, "epoch": NO_EPOCH})
 
 
 def producer_record(producer_id: int, source: str) -> NewRecord:

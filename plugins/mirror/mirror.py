@@ -32,6 +32,7 @@ from tidelog.plugins.mirror.failing_partitions import FailingPartitions
 from tidelog.plugins.mirror.following import Followed, follow_topics, partitions_of, survey
 from tidelog.plugins.mirror.group_sync import source_groups, sync_groups, translated
 from tidelog.plugins.mirror.ledger import (
+    NO_EPOCH,
     Ledger,
     ledger_topic,
     mirror_record,
@@ -39,13 +40,14 @@ from tidelog.plugins.mirror.ledger import (
     start_record,
 )
 from tidelog.plugins.mirror.ledger_reading import LedgerReader, SourceMirrors, create_ledger_topic
-from tidelog.plugins.mirror.source_fetching import CopiedPart, SourceFetcher
+from tidelog.plugins.mirror.source_fetching import CopiedPart, Doubt, SourceFetcher
+from tidelog.plugins.mirror.source_truncation import end_of_copied
 from tidelog.plugins.mirror.statistics import CONNECTING, COPYING, FAILED, STOPPED, MirrorStatistics
 from tidelog.plugins.mirror.target_writer import TargetWriter
 from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tidelog.plugins.client.batches import NewRecord
     from tidelog.plugins.client.producers import TransactionalProducer
@@ -84,7 +86,7 @@ class Mirror:
         self._plan = CopyPlan()
         self._failing = FailingPartitions(settings, self.statistics)
         self._fetcher = SourceFetcher(
-            settings, source, source_admin, self._reader.ledger.positions, self._failing, self.statistics
+            settings, source, source_admin, self._reader.ledger, self._failing, self.statistics
         )
         self._writer = TargetWriter(settings, target, self._reader, self._failing, self.statistics)
 
@@ -119,6 +121,8 @@ class Mirror:
             await self._recover()
             await self._follow()
             await self._find_end()
+            if self._fetcher.doubtful:
+                await self._settle_doubts()
             while self.remaining():
                 try:
                     await self._copy_until(trio.current_time() + _UNTIL_END_S)
@@ -219,8 +223,11 @@ class Mirror:
                 f"another process runs the mirror {name!r} to this target; each needs a name of its own"
             )
 
-    async def _follow(self) -> None:
-        """Follow the topics of the source, and decide from where on each partition is copied."""
+    async def _follow(self) -> set[str]:
+        """Follow the topics of the source, and decide from where on each partition is copied.
+
+        Return those that were begun again.
+        """
         settings, ledger = self._settings, self._reader.ledger
         mirrors = self._mirrors
         if mirrors is None or mirrors.target != self._cluster_ids[1]:
@@ -233,6 +240,7 @@ class Mirror:
         if records:
             await self._writer.commit_records(records)
         self._take_plan(followed, mirrors)
+        return followed.begun_again
 
     def _forgotten(self, followed: Followed) -> list[NewRecord]:
         records: list[NewRecord] = []
@@ -288,6 +296,50 @@ class Mirror:
         except BaseExceptionGroup as group:
             # Each task is one sequence of operations: the first error is the cause.
             raise _first(group) from group
+        if self._fetcher.doubtful:
+            await self._settle_doubts()
+
+    async def _settle_doubts(self) -> None:
+        """Continue partitions of which the source may have another log than what was copied."""
+        begun_again = await self._follow()
+        for partition, doubt in list(self._fetcher.doubtful.items()):
+            if partition in self._plan.copies and partition.topic not in begun_again:
+                await self._settle_doubt(partition, doubt)
+        self._fetcher.doubtful.clear()
+
+    async def _settle_doubt(self, partition: TopicPartition, doubt: Doubt) -> None:
+        if doubt is Doubt.TOPIC:
+            # The broker that was asked about topics does not know it yet.
+            self._failing.failed(partition, doubt.value)
+            return
+        ledger, name = self._reader.ledger, self._settings.name
+        position, epoch = ledger.positions[partition], ledger.epochs[partition]
+        end = None if epoch == NO_EPOCH else await self._source_admin.run(end_of_copied, partition, epoch)
+        if end is not None and end >= position:
+            self._fetcher.continue_at(partition, position)
+            if doubt is Doubt.SHORTER:
+                self._failing.failed(partition, f"the source does not have the offset {position} just now")
+        elif end is not None and self._plan.routes[partition.topic].source.has_id:
+            _log.warning(
+                "mirror %s: %s: the source was truncated to the offset %d; its records up to %d, which were "
+                "copied, stay at the target", name, partition, end, position - 1,
+            )  # fmt: skip
+            self.statistics.truncated += position - end
+            await self._continue_at(partition, end, ledger.truncated(partition, end))
+        else:
+            found = await self._source_admin.run(list_offsets, [partition], EARLIEST_TIMESTAMP)
+            start = or_raise(found)[partition].offset
+            _log.warning(
+                "mirror %s: %s: the source has less than the %d offsets that were copied: it was truncated, "
+                "or its topic was deleted and made again; it is copied again", name, partition, position,
+            )  # fmt: skip
+            await self._continue_at(partition, start, ledger.begun_again(partition, start))
+
+    async def _continue_at(
+        self, partition: TopicPartition, offset: int, records: Sequence[NewRecord]
+    ) -> None:
+        await self._writer.commit_records(records)
+        self._fetcher.continue_at(partition, offset)
 
     async def _find_end(self) -> None:
         missing = self._plan.missing()
@@ -299,7 +351,14 @@ class Mirror:
         if any(isinstance(each, UnsendableRequest) for each in found.values()):
             # Before Apache Kafka 0.11 there are no transactions.
             found = await self._source_admin.run(list_offsets, partitions, LATEST_TIMESTAMP)
-        self._fetcher.ends = {each: outcome.offset for each, outcome in or_raise(found).items()}
+        self._fetcher.ends = ends = {each: outcome.offset for each, outcome in or_raise(found).items()}
+        positions = self._reader.ledger.positions
+        behind = [each for each, end in ends.items() if end < positions[each]]
+        if behind:
+            # The end of committed records may be lower than where a copy begins that begins at the log's end.
+            found = await self._source_admin.run(list_offsets, behind, LATEST_TIMESTAMP)
+            cut = [each for each, outcome in or_raise(found).items() if outcome.offset < positions[each]]
+            self._fetcher.doubtful = dict.fromkeys(cut, Doubt.SHORTER)
 
     async def _sync_groups(self) -> None:
         settings = self._settings

@@ -66,6 +66,14 @@ class OffsetTranslation:
             index = self._numbers.index(number)
             del self._numbers[index], self._runs[index]
 
+    def behind(self, offset: int) -> list[tuple[int, CopiedRun]]:
+        """Return the runs with records from an offset of the source on, with their numbers."""
+        return [
+            (number, run)
+            for number, run in zip(self._numbers, self._runs, strict=True)
+            if run.source + run.length > offset
+        ]
+
     def superfluous(self, newest: int) -> list[int]:
         """Return the numbers of runs that need not be kept once there is a run `newest`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -16,6 +17,8 @@ from tidelog.plugins.client.operations.fetching import FetchLimits, fetch_partit
 from tidelog.plugins.client.operations.offsets import list_offsets
 from tidelog.plugins.client.producer.hashing import murmur2
 from tidelog.plugins.mirror.copy_plan import CopyPlan
+from tidelog.plugins.mirror.following import NO_ID, ids_differ
+from tidelog.plugins.mirror.ledger import NO_EPOCH
 from tidelog.plugins.mirror.source_batches import FetchedBatches, OutgoingBatch
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP
@@ -23,8 +26,11 @@ from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMEST
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from tidelog.plugins.client.operations.sending import Outcomes
+    from tidelog.plugins.client.steps import Session, Steps
     from tidelog.plugins.mirror.cluster_client import MirrorClient
     from tidelog.plugins.mirror.failing_partitions import FailingPartitions
+    from tidelog.plugins.mirror.ledger import Ledger
     from tidelog.plugins.mirror.ledger_reading import SourceMirrors
     from tidelog.plugins.mirror.settings import MirrorSettings
     from tidelog.plugins.mirror.statistics import MirrorStatistics
@@ -44,12 +50,24 @@ class CopiedPart:
         batches: by partition of the target
         next_offset: of the source, behind this part
         behind: how many offsets of the source follow it
+        first_epoch: leader epoch of its first batch
+        last_epoch: leader epoch of its last batch
     """
 
     partition: TopicPartition
     batches: dict[TopicPartition, list[OutgoingBatch]]
     next_offset: int
     behind: int
+    first_epoch: int
+    last_epoch: int
+
+
+class Doubt(Enum):
+    """Why the log of a partition may be another one than what was copied of it."""
+
+    EPOCH = "another leader has appended what follows"
+    SHORTER = "it is shorter"
+    TOPIC = "its topic was made again"
 
 
 class _Chunk:
@@ -76,6 +94,7 @@ class SourceFetcher:
 
     Attributes:
         ends: where to stop in each partition, None to continue for ever
+        doubtful: partitions whose log may be another one than what was copied, and why
     """
 
     def __init__(
@@ -83,25 +102,28 @@ class SourceFetcher:
         settings: MirrorSettings,
         source: MirrorClient,
         source_admin: MirrorClient,
-        positions: Mapping[TopicPartition, int],
+        ledger: Ledger,
         failing: FailingPartitions,
         statistics: MirrorStatistics,
     ) -> None:
-        """Take the committed `positions`, from which on a partition is fetched first."""
+        """Take the ledger, from whose positions on a partition is fetched first."""
         self.ends: Mapping[TopicPartition, int] | None = None
+        self.doubtful: dict[TopicPartition, Doubt] = {}
         self._settings = settings
         self._source, self._source_admin = source, source_admin
-        self._positions = positions
+        self._ledger = ledger
         self._failing = failing
         self._statistics = statistics
         self._mirrors: SourceMirrors | None = None
         self._plan = CopyPlan()
         self._fetch_from: dict[TopicPartition, int] = {}
+        self._epochs: dict[TopicPartition, int] = {}
         self._sessions = FetchSessions()
 
     def restart(self) -> None:
         """Fetch from the committed positions again."""
-        self._fetch_from, self._sessions = {}, FetchSessions()
+        self._fetch_from, self._epochs, self.doubtful = {}, {}, {}
+        self._sessions = FetchSessions()
 
     def follow(self, plan: CopyPlan, begun_again: Collection[str], mirrors: SourceMirrors) -> None:
         """Fetch what a plan has; topics that were begun again from their new positions."""
@@ -111,11 +133,19 @@ class SourceFetcher:
             for each, offset in self._fetch_from.items()
             if each in plan.copies and each.topic not in begun_again
         }
+        self._epochs = {each: epoch for each, epoch in self._epochs.items() if each in self._fetch_from}
+
+    def continue_at(self, partition: TopicPartition, offset: int) -> None:
+        """Fetch a partition that was doubtful, whatever the epoch there."""
+        self.doubtful.pop(partition, None)
+        self._fetch_from[partition], self._epochs[partition] = offset, NO_EPOCH
 
     async def fetch_until(self, send: trio.MemorySendChannel[list[CopiedPart]], due: float) -> None:
-        """Send chunks until a time, or until the ends are reached; raises ClientError."""
+        """Send chunks until a time, up to the ends, or until a partition is doubtful; raises ClientError."""
         async with send:
-            while trio.current_time() < due and not self._has_fetched_ends(self._fetch_from):
+            while not (
+                trio.current_time() >= due or self.doubtful or self._has_fetched_ends(self._fetch_from)
+            ):
                 for partition, error in (await self._fetch_ahead(send, due)).items():
                     await self._fetch_failed(partition, self._fetch_from[partition], error)
 
@@ -127,8 +157,10 @@ class SourceFetcher:
         The source sends the next chunk while the one before is verified. If that is corrupt, so that its
         partition has to be fetched again, all that was fetched ahead is dropped.
         """
-        ahead = {each: self._fetch_from.get(each, self._positions[each]) for each in self._plan.copies}
+        ledger = self._ledger
+        ahead = {each: self._fetch_from.get(each, ledger.positions[each]) for each in self._plan.copies}
         self._fetch_from = dict(ahead)
+        self._epochs = {each: self._epochs.get(each, ledger.epochs[each]) for each in self._plan.copies}
         refused: dict[TopicPartition, ErrorResponse] = {}
         hand_over, take = trio.open_memory_channel[_Chunk](0)
         async with trio.open_nursery() as nursery, hand_over:
@@ -174,7 +206,8 @@ class SourceFetcher:
             # A request to the target has a batch of each partition, so that they cost less together.
             max_partition_bytes=max(_LEAST_PARTITION_BYTES, most_bytes // len(offsets)),
         )
-        outcomes = await self._source.run(fetch_partitions, offsets, limits, self._sessions)
+        topic_ids = {name: route.source.topic_id for name, route in self._plan.routes.items()}
+        outcomes = await self._source.run(_fetch_known, offsets, limits, self._sessions, topic_ids)
         fetched: list[Fetched] = []
         for partition, outcome in outcomes.items():
             if isinstance(outcome, ErrorResponse):
@@ -190,20 +223,28 @@ class SourceFetcher:
     async def _prepare_each(
         self, take: trio.MemoryReceiveChannel[_Chunk], send: trio.MemorySendChannel[list[CopiedPart]]
     ) -> None:
-        """Send each chunk as the target gets it; end after one of which a part is corrupt."""
+        """Send each chunk as the target gets it; end after one of which a part is corrupt, or doubtful."""
         async with take:
             async for chunk in take:
                 parts: list[CopiedPart] = []
                 for each, part in zip(chunk.fetched, await self._prepared(chunk), strict=True):
                     if isinstance(part, CorruptRecords):
                         self._failing.failed(each.partition, str(part))
+                    elif not self._continues(part):
+                        self.doubtful[each.partition] = Doubt.EPOCH
                     else:
                         self._fetch_from[each.partition] = part.next_offset
+                        self._epochs[each.partition] = part.last_epoch
                         parts.append(part)
                 if parts:
                     await send.send(parts)
                 if len(parts) < len(chunk.fetched):
                     return
+
+    def _continues(self, part: CopiedPart) -> bool:
+        """Return whether the same leader has appended what was copied last; True where that is unknown."""
+        known = self._epochs[part.partition]
+        return NO_EPOCH in (known, part.first_epoch) or known == part.first_epoch
 
     async def _prepared(self, chunk: _Chunk) -> list[CopiedPart | CorruptRecords]:
         """Return what the target gets of each partition, or why it gets nothing."""
@@ -239,10 +280,11 @@ class SourceFetcher:
         """Return the batches of a partition as the target gets them."""
         partition = read.fetched.partition
         behind = max(0, _end_of(read.fetched) - read.next_offset)
+        place = (read.next_offset, behind, read.batches[0][0].leader_epoch, read.batches[-1][0].leader_epoch)
         if self._settings.keeps_partitions:
             batches = read.outgoing(without=left_out, most_bytes=self._failing.most_bytes(partition))
             by_target = {self._plan.copies[partition]: batches} if batches else {}
-            return CopiedPart(partition, by_target, read.next_offset, behind)
+            return CopiedPart(partition, by_target, *place)
         route = self._plan.routes[partition.topic]
         count = route.target_partitions
 
@@ -252,9 +294,12 @@ class SourceFetcher:
 
         hashed = read.hashed(partition_of, without=left_out)
         by_target = {TopicPartition(route.target, number): batches for number, batches in hashed.items()}
-        return CopiedPart(partition, by_target, read.next_offset, behind)
+        return CopiedPart(partition, by_target, *place)
 
     async def _fetch_failed(self, partition: TopicPartition, offset: int, error: ErrorResponse) -> None:
+        if error.code is ErrorCode.INCONSISTENT_TOPIC_ID:
+            self.doubtful[partition] = Doubt.TOPIC
+            return
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             self._failing.failed(partition, f"the source refuses: {error}")
             return
@@ -270,11 +315,28 @@ class SourceFetcher:
             self._statistics.lost += start.offset - offset
             self._fetch_from[partition] = start.offset
         else:
-            self._failing.failed(
-                partition,
-                f"the source has less than the {offset} offsets that were copied: it was truncated, or the "
-                "topic is another one",
-            )
+            self.doubtful[partition] = Doubt.SHORTER
+
+
+def _fetch_known(
+    session: Session,
+    offsets: Mapping[TopicPartition, int],
+    limits: FetchLimits,
+    fetch_sessions: FetchSessions,
+    topic_ids: Mapping[str, str],
+) -> Steps[Outcomes[TopicPartition, Fetched]]:
+    """Fetch, with an error for partitions of topics that have other ids: they are other topics by now."""
+    outcomes = yield from fetch_partitions(session, offsets, limits, fetch_sessions)
+    # After the response: what was fetched under another id was fetched after the client had that id.
+    others = {
+        topic
+        for topic in {each.topic for each in offsets}
+        if ids_differ(topic_ids.get(topic, NO_ID), session.cluster.topic_id(topic).hex)
+    }
+    for partition in offsets:
+        if partition.topic in others:
+            outcomes[partition] = ErrorResponse(ErrorCode.INCONSISTENT_TOPIC_ID, str(partition))
+    return outcomes
 
 
 def _read(fetched: Fetched) -> FetchedBatches | CorruptRecords:

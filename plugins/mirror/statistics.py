@@ -34,6 +34,7 @@ class MirrorStatistics:
         transactions: committed
         groups: committed offsets of groups
         lost: offsets that the source had deleted before they were copied
+        truncated: offsets that the source has lost after they were copied
         failures: of the mirror as a whole
         last_error: of the mirror as a whole
         problems: of single topics, partitions and groups, by their names
@@ -50,6 +51,7 @@ class MirrorStatistics:
     transactions: int = 0
     groups: int = 0
     lost: int = 0
+    truncated: int = 0
     failures: int = 0
     last_error: str = ""
     problems: dict[str, str] = attrs.field(factory=dict[str, str])

@@ -54,6 +54,7 @@ class OpenTransaction:
     commit_at: float
     notes_runs: bool
     positions: dict[TopicPartition, int] = attrs.field(factory=dict[TopicPartition, int])
+    epochs: dict[TopicPartition, int] = attrs.field(factory=dict[TopicPartition, int])
     runs: dict[TopicPartition, list[CopiedRun]] = attrs.field(factory=dict[TopicPartition, list[CopiedRun]])
     behind: dict[TopicPartition, int] = attrs.field(factory=dict[TopicPartition, int])
     records: int = 0
@@ -79,6 +80,7 @@ class OpenTransaction:
         found = {target: iter(each) for target, each in offsets.items()}
         for part in parts:
             self.positions[part.partition] = part.next_offset
+            self.epochs[part.partition] = part.last_epoch
             self.behind[part.partition] = part.behind
             for target, each in part.batches.items():
                 bases = islice(found[target], len(each))
@@ -199,7 +201,8 @@ class TargetWriter:
             return
         records: list[NewRecord] = []
         for partition, next_offset in transaction.positions.items():
-            records += self._ledger.copied(partition, next_offset, transaction.runs.get(partition, ()))
+            epoch, runs = transaction.epochs[partition], transaction.runs.get(partition, ())
+            records += self._ledger.copied(partition, next_offset, epoch, runs)
         await self._commit_with(records)
         self._transaction = None
         self._statistics.committed(

@@ -141,6 +141,21 @@ async def test_a_topic_that_is_deleted_at_the_source_stops_no_other(clusters: tu
         await until_copied(target, one, "a")
 
 
+async def test_a_topic_that_is_made_again_at_the_source_is_noticed_at_the_next_fetch(
+    clusters: tuple[str, str],
+) -> None:
+    source, target = clusters
+    one = new_topic(source)
+    await in_thread(write, source, one, "a", "b")
+    long = {**QUICK, "refresh_interval_s": 3600.0}
+    async with running(settings(f"m{one}", source, one, **long), target):
+        await until_copied(target, one, "a", "b")
+        await in_thread(delete, source, one)
+        await in_thread(create, source, one)
+        await in_thread(write, source, one, "c", "d", "e")
+        await until_copied(target, one, "a", "b", "c", "d", "e")
+
+
 async def test_a_topic_that_is_deleted_at_the_target_is_copied_again(clusters: tuple[str, str]) -> None:
     source, target = clusters
     mirror, one, other = two_topics(source)

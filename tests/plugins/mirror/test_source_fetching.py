@@ -15,12 +15,12 @@ from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.batches import build_batch
 from tidelog.plugins.client.errors import ErrorResponse
 from tidelog.plugins.client.fetched import Fetched
-from tidelog.plugins.client.operations.fetching import fetch_partitions
 from tidelog.plugins.client.operations.offsets import FoundOffset, list_offsets
 from tidelog.plugins.mirror.copy_plan import CopyPlan
 from tidelog.plugins.mirror.failing_partitions import FailingPartitions
+from tidelog.plugins.mirror.ledger import Ledger, start_record
 from tidelog.plugins.mirror.ledger_reading import SourceMirrors
-from tidelog.plugins.mirror.source_fetching import CopiedPart, SourceFetcher
+from tidelog.plugins.mirror.source_fetching import CopiedPart, Doubt, SourceFetcher
 from tidelog.plugins.mirror.statistics import MirrorStatistics
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
@@ -36,23 +36,23 @@ class Source:
         self.asked: list[int] = []
         self.corrupt: set[int] = set()
         self.start = 0
+        self.epochs: dict[int, int] = {}
 
     async def run(self, operation: Callable[..., Any], *args: Any, **_others: Any) -> Any:
         await trio.lowlevel.checkpoint()
         if operation is list_offsets:
             return {each: FoundOffset(self.start, -1, -1) for each in args[0]}
-        assert operation is fetch_partitions
         offsets: Mapping[TopicPartition, int] = args[0]
         self.asked.append(offsets.get(PLACE, -1))
         return {partition: self._fetched(partition, offset) for partition, offset in offsets.items()}
 
     def _fetched(self, partition: TopicPartition, offset: int) -> Fetched | ErrorResponse:
-        if offset < self.start:
+        if not self.start <= offset <= END:
             return ErrorResponse(ErrorCode.OFFSET_OUT_OF_RANGE, str(partition))
         data = bytearray()
         if offset < END:
             data = build_batch(some_records(*(str(offset + each) for each in range(BATCH))), now_ms=0)
-            stamp_offset(data, offset, 0)
+            stamp_offset(data, offset, self.epochs.get(offset, 0))
             if partition == PLACE and offset in self.corrupt:
                 data[-1] ^= 1
         return Fetched(partition, offset, END, END, 0, memoryview(data))
@@ -65,8 +65,10 @@ class Fetching:
         mirror = settings("m", "source", "orders", retry_backoff_s=0.0)
         self.statistics = MirrorStatistics("m", "source")
         failing = FailingPartitions(mirror, self.statistics)
-        positions = {PLACE: 0, OTHER: 0}
-        self.fetcher = SourceFetcher(mirror, source, source, positions, failing, self.statistics)
+        ledger = Ledger()
+        for partition in (PLACE, OTHER):
+            ledger.apply(start_record(partition, 0))
+        self.fetcher = SourceFetcher(mirror, source, source, ledger, failing, self.statistics)
         mirrors = SourceMirrors("target", include_mirrored=True)
         self.fetcher.follow(CopyPlan({}, {PLACE: PLACE, OTHER: OTHER}), (), mirrors)
         self.fetcher.ends = {PLACE: END, OTHER: END}
@@ -137,3 +139,24 @@ async def test_offsets_that_the_source_has_deleted_are_lost(caplog: pytest.LogCa
     assert ranges(await fetching.all()) == ALL[2:]
     assert fetching.statistics.lost == 2 * 2 * BATCH
     assert "orders-0: the source has deleted the offsets 0 to 19 before they were copied" in caplog.text
+
+
+async def test_what_another_leader_has_appended_is_sent_when_it_is_known_to_follow() -> None:
+    source = Source()
+    source.epochs = dict.fromkeys(range(2 * BATCH, END), 1)
+    fetching = Fetching(source)
+    assert ranges(await fetching.all()) == ALL[:2]
+    fetcher = fetching.fetcher
+    assert fetcher.doubtful == dict.fromkeys((PLACE, OTHER), Doubt.EPOCH)
+    for partition in list(fetcher.doubtful):
+        fetcher.continue_at(partition, 2 * BATCH)
+    assert ranges(await fetching.all()) == ALL[2:]
+
+
+async def test_a_log_that_is_shorter_than_what_was_copied_is_doubtful() -> None:
+    source = Source()
+    fetching = Fetching(source)
+    fetching.fetcher.ends = None
+    fetching.fetcher.continue_at(PLACE, END + 1)
+    await fetching.all()
+    assert fetching.fetcher.doubtful == {PLACE: Doubt.SHORTER}
