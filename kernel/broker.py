@@ -36,7 +36,7 @@ from tidelog.kernel.loop_monitor import LoopMonitor
 from tidelog.kernel.metadata import ImageFollower, MetadataDelta, MetadataImage
 from tidelog.kernel.metadata.publisher import MetadataPublisher
 from tidelog.kernel.network import Server
-from tidelog.kernel.network.server import PeerWarnings
+from tidelog.kernel.network.server import SASL, PeerWarnings
 from tidelog.kernel.network.transport import PLAINTEXT, PlainListeners
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.replica import ReplicaManager
@@ -55,7 +55,7 @@ from tidelog.kernel.topics.policy_warnings import PolicyWarnings
 from tidelog.kernel.topics.reservations import Reservations
 
 if TYPE_CHECKING:
-    from tidelog.kernel.request import Authorization
+    from tidelog.kernel.request import Authorization, ListenerAuthentication
     from tidelog.kernel.request.interception import Interception
     from tidelog.kernel.request.policies import Policies
     from tidelog.kernel.seams.cleanup import CleanupPolicy, LogCleaner
@@ -212,10 +212,15 @@ class Broker:
         transports = {
             each.name: self._transport(each.security_protocol) for each in config.served_listeners()
         }
-        self.server = Server(self, codecs, transports)
+        self.server = Server(self, codecs, transports, plugins.sasl_mechanism)
         config.dynamic_checks.append(self.server.check)
 
-    def _transport(self, protocol: str) -> TransportBackend:
+    def authentication_of(self, listener: str) -> ListenerAuthentication | None:
+        """Return how clients of a listener authenticate, None where they do not."""
+        return self.server.authentication_of(listener)
+
+    def _transport(self, security_protocol: str) -> TransportBackend:
+        protocol = security_protocol.removeprefix(SASL)
         return PlainListeners() if protocol == PLAINTEXT else self.plugins.transport(protocol)
 
     def _create_publisher(self) -> None:
@@ -463,18 +468,30 @@ class Broker:
 
 
 def _warn_of_open_listeners(config: Config, bound: Mapping[str, tuple[str, int]]) -> None:
-    """Log one warning if anyone who reaches this machine can use the broker."""
+    """Log one warning if anyone who reaches this machine can use the broker, one if it can read passwords."""
     protocols = {listener.name: listener.security_protocol for listener in config.served_listeners()}
-    open_to_others = [
-        f"{name}://{format_address(host, port)}"
+    open_to_others = {
+        name: f"{name}://{format_address(host, port)}"
         for name, (host, port) in bound.items()
-        if protocols[name] == PLAINTEXT and not ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    ]
-    if open_to_others:
+        if not ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    }
+    if plain := [at for name, at in open_to_others.items() if protocols[name] == PLAINTEXT]:
         _log.warning(
             "%s: every client that reaches this address can read and change everything, since there is "
             "neither TLS nor authentication; let only a trusted network reach it, or listen on 127.0.0.1",
-            ", ".join(open_to_others),
+            ", ".join(plain),
+        )
+    readable = [
+        at
+        for name, at in open_to_others.items()
+        if protocols[name] == SASL + PLAINTEXT
+        and "PLAIN" in config.of_listener(keys.SASL_ENABLED_MECHANISMS, name)
+    ]
+    if readable:
+        _log.warning(
+            "%s: passwords of the SASL mechanism PLAIN can be read on their way, since there is no TLS; use "
+            "SASL_SSL, or only SCRAM-SHA-256 and SCRAM-SHA-512",
+            ", ".join(readable),
         )
 
 

@@ -289,6 +289,10 @@ class UnsupportedSaslMechanism(BrokerError):
     """The SASL mechanism is unknown."""
 
 
+class IllegalSaslState(BrokerError):
+    """A request of SASL came where none is expected."""
+
+
 class TransactionAbortable(BrokerError):
     """The transaction can only be aborted; then the producer may continue."""
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.interceptors import InterceptorKind
     from tidelog.kernel.seams.metadata import MetadataBackend
     from tidelog.kernel.seams.requests import RequestStage
+    from tidelog.kernel.seams.sasl import SaslMechanismBackend
     from tidelog.kernel.seams.sinks import SinkKind
     from tidelog.kernel.seams.storage import StorageBackend
     from tidelog.kernel.seams.tasks import BackgroundTask
@@ -90,6 +91,11 @@ def tidelog_wire_codecs(plugins: PluginHooks) -> Iterable[WireCodec]:  # type: i
 @hookspec
 def tidelog_transports() -> Iterable[TransportBackend]:  # type: ignore[empty-body]
     """Return transports of connections that `listener.security.protocol.map` can name."""
+
+
+@hookspec
+def tidelog_sasl_mechanisms() -> Iterable[SaslMechanismBackend]:  # type: ignore[empty-body]
+    """Return ways for clients to authenticate with SASL that `sasl.enabled.mechanisms` can name."""
 
 
 @hookspec

@@ -29,16 +29,6 @@ def _no_listener_for_clients(values: Mapping[str, object]) -> Iterator[str]:
         yield "listeners: all of them are in controller.listener.names, so none is left for clients."
 
 
-def _unserved_protocols(values: Mapping[str, object]) -> Iterator[str]:
-    for listener in served_listeners(values):
-        protocol = security_protocol(values, listener)
-        if protocol.startswith("SASL"):
-            yield (
-                f"listeners: {listener} needs {protocol}, which this broker has no part for; use PLAINTEXT "
-                "or SSL."
-            )
-
-
 def _unknown_advertised_listeners(values: Mapping[str, object]) -> Iterator[str]:
     names = {listener.name for listener in _value(values, keys.LISTENERS)}
     for advertised in _value(values, keys.ADVERTISED_LISTENERS) or ():
@@ -68,10 +58,8 @@ def _requests_above_their_memory(values: Mapping[str, object]) -> Iterator[str]:
         yield f"queued.max.request.bytes: has to be at least socket.request.max.bytes = {largest}."
 
 
-_SERVED = (keys.LISTENERS, keys.CONTROLLER_LISTENER_NAMES)
 _CHECKS: tuple[tuple[tuple[ConfigKey[Any], ...], Callable[[Mapping[str, object]], Iterator[str]]], ...] = (
-    (_SERVED, _no_listener_for_clients),
-    ((*_SERVED, keys.LISTENER_SECURITY_PROTOCOL_MAP), _unserved_protocols),
+    ((keys.LISTENERS, keys.CONTROLLER_LISTENER_NAMES), _no_listener_for_clients),
     ((keys.LISTENERS, keys.ADVERTISED_LISTENERS), _unknown_advertised_listeners),
     ((keys.LISTENERS, keys.LISTENER_CODEC_MAP), _codecs_of_unknown_listeners),
     ((keys.QUEUED_MAX_REQUEST_BYTES,), _requests_above_their_memory),

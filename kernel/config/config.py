@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 from tidelog.kernel.config import checks, keys
 from tidelog.kernel.config.key import ConfigKey
-from tidelog.kernel.config.listener_keys import PREFIX, name_for_listener
+from tidelog.kernel.config.listener_keys import PREFIX, name_for_listener, name_for_mechanism
 from tidelog.kernel.config.listeners import ServedListener
 from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.resolve import Resolved, has_effect, refuse, resolve
@@ -159,13 +159,18 @@ class Config:
         """Return the value of a broker key, the key's default if it is of one listener and not set."""
         return self._values.get(key.name, key.default)
 
-    def limit_of_listener(self, key: ConfigKey[int], listener: str) -> int:
-        """Return the limit that is set for one listener alone; without one, the key's default."""
-        return cast("int", self._values.get(name_for_listener(key, listener), key.default))
-
     def of_listener(self, key: ConfigKey[T], listener: str) -> T:
         """Return the value for one listener: what is set for it, else for all."""
         return cast("T", self._values.get(name_for_listener(key, listener), self._values[key.name]))
+
+    def of_listener_alone(self, key: ConfigKey[T], listener: str) -> T:
+        """Return the value that is set for one listener alone; without one, the key's default."""
+        return cast("T", self._values.get(name_for_listener(key, listener), key.default))
+
+    def of_mechanism(self, key: ConfigKey[T], listener: str, mechanism: str) -> T:
+        """Return the value for a SASL mechanism of a listener: what is set for it, else for the listener."""
+        name = name_for_mechanism(key, listener, mechanism)
+        return cast("T", self._values[name]) if name in self._values else self.of_listener(key, listener)
 
     def listener_keys(self) -> list[ConfigKey[object]]:
         """Return the keys that are set for single listeners."""

@@ -32,6 +32,7 @@ class ConfigKey(Generic[T_co]):
     `check_change` then gets its value and the new one, and raises ValueError for a change that is refused.
     `per_listener`: a broker key that `listener.name.NAME.KEY` sets for one listener, stronger than for all;
     "dynamic" if that may also be set while the broker runs, for one broker.
+    `per_mechanism`: `listener.name.NAME.MECHANISM.KEY` sets it for one SASL mechanism of a listener.
     `inert` is the reason why a key has no effect here: it is kept and described for tools. `chooses` is the
     seam, as `tidelog plugins` lists it, whose implementation the value names. `required`: a key of a sink or
     table that has to be set. `NAME` as the second part of `name` makes it a key of tables, see `tables`.
@@ -51,6 +52,7 @@ class ConfigKey(Generic[T_co]):
     dynamic: bool = False
     one_broker: bool = False
     per_listener: Literal["", "static", "dynamic"] = ""
+    per_mechanism: bool = False
     check_change: Callable[[int, int], None] | None = attrs.field(default=None, eq=False, repr=False)
     inert: str = ""
     chooses: str = ""

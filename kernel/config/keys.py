@@ -164,12 +164,43 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LISTENER_SECURITY_PROTOCOL_MAP = ConfigKey(
     name="listener.security.protocol.map",
     type=names_by_listener(
-        "NAME:PROTOCOL pairs between commas; a listener that is opened needs PLAINTEXT or SSL",
+        "NAME:PROTOCOL pairs between commas; the protocols are those of plugins and Kafka's",
         *SECURITY_PROTOCOLS,
     ),
     default={},
-    documentation="Security protocols of the listeners: PLAINTEXT, SSL, or one that a plugin offers. A name "
-    "that is missing here and is no protocol's name itself is PLAINTEXT.",
+    documentation="Security protocols of the listeners: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, or one "
+    "that a plugin offers. A name that is missing here and is no protocol's name itself is PLAINTEXT.",
+)
+SASL_ENABLED_MECHANISMS = ConfigKey(
+    name="sasl.enabled.mechanisms",
+    type=comma_list(),
+    default=("GSSAPI",),
+    per_listener="static",
+    documentation="The SASL mechanisms that clients of listeners with `SASL_PLAINTEXT` or `SASL_SSL` may "
+    "choose, by the names that plugins offer them under.",
+)
+CONNECTIONS_MAX_REAUTH_MS = ConfigKey(
+    name="connections.max.reauth.ms",
+    type=long(),
+    default=0,
+    per_listener="static",
+    per_mechanism=True,
+    documentation="How long a connection may be used after it was authenticated with SASL, in "
+    "milliseconds; clients authenticate again before, and connections of those that do not are closed "
+    "(KIP-368). 0: without an end.",
+)
+CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = ConfigKey(
+    name="connection.failed.authentication.delay.ms",
+    type=integer(0, 60_000),
+    default=100,
+    documentation="How long the answer to a failed authentication waits, in milliseconds; then the "
+    "connection is closed.",
+)
+SASL_SERVER_MAX_RECEIVE_SIZE = ConfigKey(
+    name="sasl.server.max.receive.size",
+    type=integer(1),
+    default=524288,
+    documentation="The largest request before a connection is authenticated, in bytes.",
 )
 LISTENER_CODEC_MAP = ConfigKey(
     name="listener.codec.map",

@@ -1,5 +1,7 @@
 """Keys of single listeners: `listener.name.LISTENER.KEY`, with the listener's name in lower case.
 
+Some are also set for a SASL mechanism of a listener, `listener.name.LISTENER.MECHANISM.KEY`.
+
 They are no keys of their own in the registry: any listener's are found by their names, and those that are set
 are described with the others. Without a value a listener has no limit but that of the broker (KIP-612), and
 of other keys the value that is set for all listeners.
@@ -39,6 +41,11 @@ def name_for_listener(key: ConfigKey[object], listener: str) -> str:
     return f"{PREFIX}{listener.lower()}.{key.name}"
 
 
+def name_for_mechanism(key: ConfigKey[object], listener: str, mechanism: str) -> str:
+    """Return the name under which `key` is set for a SASL mechanism of one listener."""
+    return f"{PREFIX}{listener.lower()}.{mechanism.lower()}.{key.name}"
+
+
 def listener_key(name: str, broker_keys: Mapping[str, ConfigKey[object]]) -> ConfigKey[object] | None:
     """Return the key of a listener that has this name, None if there is no such key."""
     listener, _, rest = name.removeprefix(PREFIX).partition(".")
@@ -46,11 +53,18 @@ def listener_key(name: str, broker_keys: Mapping[str, ConfigKey[object]]) -> Con
         return None
     if rest in _LIMITS:
         return attrs.evolve(_LIMITS[rest], name=name)
-    key = broker_keys.get(rest)
+    key = broker_keys.get(rest) or _of_mechanism(rest, broker_keys)
     if key is None or not key.per_listener:
         return None
     is_dynamic = key.per_listener == "dynamic"
     return attrs.evolve(key, name=name, dynamic=is_dynamic, one_broker=is_dynamic)
+
+
+def _of_mechanism(name: str, broker_keys: Mapping[str, ConfigKey[object]]) -> ConfigKey[object] | None:
+    """Return the key that `MECHANISM.KEY` sets for a SASL mechanism, in lower case."""
+    mechanism, _, rest = name.partition(".")
+    key = broker_keys.get(rest)
+    return key if key is not None and key.per_mechanism and mechanism == mechanism.lower() else None
 
 
 def nearest_listener_key(name: str, broker_keys: Mapping[str, ConfigKey[object]]) -> str | None:

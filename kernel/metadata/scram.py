@@ -13,6 +13,11 @@ class ScramMechanism(enum.IntEnum):
     SCRAM_SHA_512 = 2
 
     @property
+    def sasl_name(self) -> str:
+        """The name of the mechanism in SASL."""
+        return self.name.replace("_", "-")
+
+    @property
     def hash_name(self) -> str:
         """The hash function, as `hashlib` calls it."""
         return "sha256" if self is ScramMechanism.SCRAM_SHA_256 else "sha512"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import math
 import socket
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
 from tidelog.kernel import disk
 from tidelog.kernel.allocator import keep_freed_blocks
-from tidelog.kernel.config import Config, keys
+from tidelog.kernel.config import Config, ServedListener, keys
+from tidelog.kernel.errors import ConfigError, PluginError
 from tidelog.kernel.metadata import ImageChange
 from tidelog.kernel.metadata.client_quotas import QuotasByEntity
 from tidelog.kernel.network.busy_poll import BusyPoll, Processors
@@ -26,12 +28,27 @@ from tidelog.kernel.network.request_memory import RequestMemory
 from tidelog.kernel.network.turns import Turns
 from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.seams.transport import ListenerTransport, Transport, TransportBackend, TransportRefused
-from tidelog.kernel.seams.wire import CountingWireCodec, Peer, WireCodec, WireContext
+from tidelog.kernel.seams.wire import (
+    AuthenticatingWireCodec,
+    CountingWireCodec,
+    Peer,
+    WireCodec,
+    WireConnection,
+    WireContext,
+)
+
+if TYPE_CHECKING:
+    from tidelog.kernel.request import ListenerAuthentication
+    from tidelog.kernel.seams.sasl import SaslMechanismBackend
 
 _log = logging.getLogger(__name__)
 
 TASK_NAME = "a connection"
 """Of each connection's task: trio would compose a text for each."""
+SASL = "SASL_"
+"""Begins the security protocols whose clients authenticate, before the name of the transport."""
+AUTHENTICATION_SECONDS = 30.0
+"""A client has so long from its connection, or the end of its TLS handshake, until it is authenticated."""
 SWEEP_SECONDS = 1.0
 SWEPT_BEFORE_YIELD = 1000
 """Connections swept in a row before other tasks run: about 2 ms."""
@@ -54,11 +71,18 @@ class Server:
         broker: WireContext,
         codecs: Mapping[str, WireCodec],
         transports: Mapping[str, TransportBackend],
+        sasl_mechanism: Callable[[str], SaslMechanismBackend],
     ) -> None:
-        """`codecs` and `transports` have those of each listener, by its name."""
+        """`codecs` and `transports` have those of each listener, by its name.
+
+        `sasl_mechanism` returns a mechanism by its name, or raises PluginError.
+        """
         config = broker.config
         self._backends = transports
         self._transports: dict[str, ListenerTransport] = {}
+        self._sasl_mechanism = sasl_mechanism
+        self._authentications: dict[str, ListenerAuthentication] = {}
+        self._unproven: dict[Connection, tuple[WireConnection, float]] = {}
         self._broker = broker
         self._codecs = codecs
         idle_ms = config[keys.CONNECTIONS_MAX_IDLE_MS]
@@ -104,16 +128,19 @@ class Server:
         """
         for transport in self._transports.values():
             transport.check(config)
+        for authentication in self._authentications.values():
+            for mechanism in authentication.mechanisms.values():
+                mechanism.check(config)
 
     def use_limits(self) -> None:
         """Apply the limits on connections that the configuration has now."""
         config = self._broker.config
         names = [listener.name for listener in config.served_listeners()]
-        per_listener = {name: config.limit_of_listener(keys.MAX_CONNECTIONS, name) for name in names}
+        per_listener = {name: config.of_listener_alone(keys.MAX_CONNECTIONS, name) for name in names}
         self._limits.change(config[keys.MAX_CONNECTIONS], config[keys.MAX_CONNECTIONS_PER_IP], per_listener)
         self._most_created = config[keys.MAX_CONNECTION_CREATION_RATE]
         self._most_created_by = {
-            name: config.limit_of_listener(keys.MAX_CONNECTION_CREATION_RATE, name) for name in names
+            name: config.of_listener_alone(keys.MAX_CONNECTION_CREATION_RATE, name) for name in names
         }
 
     def bind(self) -> dict[str, tuple[str, int]]:
@@ -126,8 +153,41 @@ class Server:
         for listener in config.served_listeners():
             name = listener.name
             self._transports[name] = self._backends[name].create(config, name)
+            if listener.security_protocol.startswith(SASL):
+                self._authentications[name] = self._authentication(listener)
             self._listeners.append(BoundListener(listener, self._broker.config))
         return {bound.listener.name: (bound.host, bound.port) for bound in self._listeners}
+
+    def authentication_of(self, listener: str) -> ListenerAuthentication | None:
+        """Return how clients of a listener authenticate, None where they do not."""
+        return self._authentications.get(listener)
+
+    def _authentication(self, listener: ServedListener) -> ListenerAuthentication:
+        """Return the authentication of a listener.
+
+        Raises:
+            ConfigError: the configuration has not what it needs.
+        """
+        # Not at the top: a broker without SASL never needs them.
+        from tidelog.kernel.request import ListenerAuthentication
+        from tidelog.kernel.seams.sasl import SaslContext
+
+        name, config, broker = listener.name, self._broker.config, self._broker
+        if not isinstance(self._codecs[name], AuthenticatingWireCodec):
+            # Its clients would be served without.
+            raise ConfigError(
+                f"listener {name}: its wire protocol {listener.codec} has no authentication, and "
+                f"{listener.security_protocol} needs it; use PLAINTEXT or SSL"
+            )
+        enabled = config.of_listener(keys.SASL_ENABLED_MECHANISMS, name)
+        context = SaslContext(config, name, lambda: broker.image, broker.clock)
+        try:
+            mechanisms = {each: self._sasl_mechanism(each).create(context) for each in enabled}
+        except PluginError as error:
+            raise ConfigError(f"listener {name}: {error} Set sasl.enabled.mechanisms.") from error
+        if not mechanisms:
+            raise ConfigError(f"listener {name}: sasl.enabled.mechanisms is empty, so no client could log in")
+        return ListenerAuthentication(config, name, mechanisms, broker.clock)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Accept and serve until cancelled; connections are ended at once then."""
@@ -141,6 +201,9 @@ class Server:
             for bound in self._listeners:
                 connections.start_soon(self._accept, bound, connections)
                 connections.start_soon(self._transports[bound.listener.name].run)
+            for authentication in self._authentications.values():
+                for mechanism in authentication.mechanisms.values():
+                    connections.start_soon(mechanism.run)
             task_status.started()
 
     async def finish(self) -> None:
@@ -283,6 +346,8 @@ class Server:
             memory,
         )
         self._connections.add(connection)
+        if peer.listener_name in self._authentications:
+            self._unproven[connection] = wire, self._broker.loop_clock() + AUTHENTICATION_SECONDS
         if self._stopping:
             connection.finish()
         connections.start_soon(connection.run, self._when_ended, name=TASK_NAME)
@@ -292,6 +357,7 @@ class Server:
         held_bytes = connection.memory.held_bytes
         connection.memory.close()
         self._connections.remove(connection)
+        self._unproven.pop(connection, None)
         self._limits.closed(connection.peer.host, connection.peer.listener_name)
         self._memory.connection_ended(held_bytes)
         self._one_ended.set()
@@ -301,7 +367,21 @@ class Server:
             await trio.sleep(SWEEP_SECONDS)
             await self._memory.trim_if_worthwhile()
             self.request_memory.sweep()
+            self._end_unproven()
             await self._sweep_all()
+
+    def _end_unproven(self) -> None:
+        """End connections whose clients have not authenticated in time: they are in the order of that."""
+        now = self._broker.loop_clock() if self._unproven else 0.0
+        for connection, (wire, deadline) in tuple(self._unproven.items()):
+            if deadline > now:
+                return
+            del self._unproven[connection]
+            codec = self._codecs[connection.peer.listener_name]
+            if isinstance(codec, AuthenticatingWireCodec) and codec.awaits_authentication(wire):
+                reason = f"it did not authenticate within {AUTHENTICATION_SECONDS:g} s"
+                self._broker.peer_warnings.warn(connection.peer, "closing the connection of", reason)
+                connection.abort()
 
     async def _sweep_all(self) -> None:
         # Not within the loop above: that would keep the last connection, and its buffer, while it sleeps.

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.interceptors import InterceptorKind
     from tidelog.kernel.seams.metadata import MetadataBackend
     from tidelog.kernel.seams.requests import RequestStage
+    from tidelog.kernel.seams.sasl import SaslMechanismBackend
     from tidelog.kernel.seams.sinks import SinkKind
     from tidelog.kernel.seams.storage import StorageBackend
     from tidelog.kernel.seams.tasks import BackgroundTask
@@ -54,6 +55,7 @@ NAMED_SEAMS = {
     "tidelog_compression_codecs": "compression codec",
     "tidelog_wire_codecs": "wire codec",
     "tidelog_transports": "transport",
+    "tidelog_sasl_mechanisms": "SASL mechanism",
     "tidelog_group_coordinators": "coordinator",
     "tidelog_partition_assignors": "partition assignor",
     "tidelog_sinks": "sink",
@@ -215,6 +217,10 @@ class Plugins:
     def transport(self, security_protocol: str) -> TransportBackend:
         """Return the transport of that security protocol."""
         return cast("TransportBackend", self._pick("transport", security_protocol, "tidelog_transports"))
+
+    def sasl_mechanism(self, name: str) -> SaslMechanismBackend:
+        """Return the SASL mechanism of that name."""
+        return cast("SaslMechanismBackend", self._pick("SASL mechanism", name, "tidelog_sasl_mechanisms"))
 
     @property
     def has_group_coordinators(self) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.cluster.broker_loggers import BrokerLoggers
     from tidelog.kernel.cluster.features import Features
     from tidelog.kernel.network.server import PeerWarnings
-    from tidelog.kernel.request import Authorization
+    from tidelog.kernel.request import Authorization, ListenerAuthentication
     from tidelog.kernel.request.interception import Interception
     from tidelog.kernel.seams.controller import Controller
     from tidelog.kernel.seams.coordination.backend import Coordinator
@@ -102,6 +102,10 @@ class WireContext(BrokerContext, Protocol):
     @property
     def authorization(self) -> Authorization | None:
         """Who may do what, None where everyone may do everything."""
+        ...
+
+    def authentication_of(self, listener: str) -> ListenerAuthentication | None:
+        """Return how clients of a listener authenticate, None where they do not."""
         ...
 
     @property
@@ -215,6 +219,15 @@ class WireCodec(Protocol):
 
     def connect(self, broker: WireContext, peer: Peer, memory: ReceiveMemory) -> WireConnection:
         """Return the protocol state of a new connection; buffers of more than some KiB are from `memory`."""
+        ...
+
+
+@runtime_checkable
+class AuthenticatingWireCodec(Protocol):
+    """A wire protocol that authenticates clients where `WireContext.authentication_of` asks for it."""
+
+    def awaits_authentication(self, connection: WireConnection) -> bool:
+        """Return whether the client of a connection has not proven yet who it is."""
         ...
 
 

@@ -138,6 +138,13 @@ class SinkHarness:
         assert not (self.exactly_once and twice), f"records are delivered more than once: {twice}"
 
 
+def _tasks_of_system() -> set[trio.lowlevel.Task]:
+    """Return the tasks that no nursery of the broker ends."""
+    root = trio.lowlevel.current_root_task()
+    assert root is not None
+    return {task for nursery in root.child_nurseries for task in nursery.child_tasks}
+
+
 class LongestStep(trio.abc.Instrument):
     """Measures the longest time that a task has kept the event loop, without waits for a processor."""
 
@@ -393,9 +400,11 @@ class SinkConformance:
         assert longest.seconds < LONGEST_STEP_S, "blocking calls belong in a thread"
 
     async def test_a_sink_ends_when_the_broker_stops(self, harness: SinkHarness) -> None:
+        before = _tasks_of_system()
         async with harness.running() as broker:
             (partition,) = (await broker.topics.create(TopicSpec("t", 1))).partitions
             harness.append(partition.log, b"x")
         (statistics,) = broker.sinks.statistics().values()
         assert statistics.state is SinkState.ENDED, "it did not end within shutdown.timeout.ms"
         assert statistics.failures == 0, statistics.last_error
+        assert _tasks_of_system() <= before, "a task of the sink is still running"

@@ -24,6 +24,7 @@ from tidelog.kernel.testing.controller import ControllerConformance
 from tidelog.kernel.testing.coordination import CoordinationConformance
 from tidelog.kernel.testing.indexes import IndexFormatConformance
 from tidelog.kernel.testing.metadata import MetadataConformance
+from tidelog.kernel.testing.sasl import SaslMechanismConformance
 from tidelog.kernel.testing.sinks import SinkConformance
 from tidelog.kernel.testing.storage import StorageConformance
 
@@ -74,6 +75,7 @@ DEFAULTS: Final[Mapping[str, tuple[SuiteClass, Callable[[ModuleType, str], Suite
     ),
     "tidelog_sinks": (SinkConformance, None),
     "tidelog_authorizers": (AuthorizerConformance, None),
+    "tidelog_sasl_mechanisms": (SaslMechanismConformance, None),
 }
 """Hook of a seam → its suite, and what adopts it, None where a plugin has to do that itself."""
 

@@ -22,9 +22,8 @@ from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.importing import import_in_thread
 from tidelog.kernel.pace import ITEMS_PER_STEP, run_in_steps
 from tidelog.kernel.seams.requests import Throttled
-from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection
+from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation
 from tidelog.plugins.protocol_kafka import keys
-from tidelog.plugins.protocol_kafka.apis import checked_apis
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
 from tidelog.plugins.protocol_kafka.context import MAX_MESSAGE_BYTES, RequestContext
 from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
@@ -36,9 +35,7 @@ from tidelog.plugins.schema.compiled import is_compiled
 from tidelog.plugins.schema.types import total_size
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.broker import PluginHooks
     from tidelog.kernel.seams.wire import ReceiveMemory, WireContext
-    from tidelog.plugins.protocol_kafka.client_telemetry import TelemetryReceiver
 
 _log = logging.getLogger(__name__)
 
@@ -73,10 +70,10 @@ class ReceiveBuffer:
     without a share the buffer grows as it needs to.
     """
 
-    __slots__ = ("_end", "_max_frame_bytes", "_memory", "_start", "_view")
+    __slots__ = ("_end", "_memory", "_start", "_view", "limited_by", "max_frame_bytes")
 
     def __init__(self, max_frame_bytes: int, memory: ReceiveMemory | None = None) -> None:
-        self._max_frame_bytes = max_frame_bytes
+        self.max_frame_bytes, self.limited_by = max_frame_bytes, keys.SOCKET_REQUEST_MAX_BYTES.name
         self._memory = memory
         self._view = memoryview(bytearray(INITIAL_BYTES))
         self._start = 0
@@ -121,11 +118,10 @@ class ReceiveBuffer:
         if available < LENGTH_BYTES:
             return None
         (length,) = _LENGTH.unpack_from(self._view, start)
-        if not 0 <= length <= self._max_frame_bytes:
+        if not 0 <= length <= self.max_frame_bytes:
             guess = _other_protocol(bytes(self._view[start : start + LENGTH_BYTES]))
             raise ProtocolViolation(
-                f"a request of {length} bytes is announced, "
-                f"socket.request.max.bytes={self._max_frame_bytes}{guess}"
+                f"a request of {length} bytes is announced, {self.limited_by}={self.max_frame_bytes}{guess}"
             )
         if available < LENGTH_BYTES + length:
             return None
@@ -259,10 +255,15 @@ class KafkaConnection:
         asked = header.api_key, header.api_version
         route = self._found_routes.get(asked)
         if route is None:
-            if self._muted_until or not self._routes.is_ready(asked):
-                return self._serve_once_ready(asked, header, frame)
-            route = self._routes[asked]
+            return self._serve_unfound(asked, header, frame)
         return self._serve(route, header, frame)
+
+    def _serve_unfound(
+        self, asked: tuple[int, int], header: RequestHeader, frame: memoryview
+    ) -> Parts | Awaitable[Parts]:
+        if self._muted_until or not self._routes.is_ready(asked):
+            return self._serve_once_ready(asked, header, frame)
+        return self._serve(self._routes[asked], header, frame)
 
     def _mute(self, seconds: float) -> None:
         """Have the next request wait: the response to this one has the throttle time (KIP-219)."""
@@ -402,43 +403,6 @@ def _framed(route: Route, correlation_id: int, parts: Parts) -> Parts:
     size = CORRELATION_ID_BYTES + len(tags) + total_size(parts)
     parts.insert(0, _FRAME_HEAD.pack(size, correlation_id) + tags)
     return parts
-
-
-class KafkaCodec:
-    """Kafka's protocol: the APIs that plugins serve, this one and others."""
-
-    name = "kafka"
-
-    def __init__(self, plugins: PluginHooks) -> None:
-        """Collect the APIs.
-
-        Raises:
-            PluginError: an API cannot be served, see `checked_apis`.
-        """
-        offered = plugins.ask("tidelog_client_telemetry_receivers")
-        receivers = cast("list[TelemetryReceiver]", [each for _, functions in offered for each in functions])
-        self._telemetry = ClientTelemetry(receivers)
-        self._apis = checked_apis(plugins.ask("tidelog_kafka_apis"))
-        self._has_metrics_receiver = bool(receivers)
-        self._of_broker: tuple[Routes, FetchSessionCache] | None = None
-
-    def connect(self, broker: WireContext, peer: Peer, memory: ReceiveMemory) -> WireConnection:
-        """Return the protocol state of a new connection."""
-        if self._of_broker is None:
-            routes = Routes(
-                self._apis,
-                broker.request_stages,
-                authorization=broker.authorization,
-                interception=broker.interception,
-                has_metrics_receiver=self._has_metrics_receiver,
-            )
-            self._of_broker = routes, fetch_session_cache(broker)
-        routes, fetch_sessions = self._of_broker
-        return KafkaConnection(broker, peer, routes, self._telemetry, memory, fetch_sessions)
-
-    def statistics(self) -> Mapping[str, int]:
-        """Return the counts of the fetch sessions."""
-        return {} if self._of_broker is None else self._of_broker[1].statistics()
 
 
 def fetch_session_cache(broker: WireContext) -> FetchSessionCache:

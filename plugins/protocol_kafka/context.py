@@ -14,6 +14,7 @@ from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
 
 if TYPE_CHECKING:
     from tidelog.kernel.errors import BrokerError
+    from tidelog.kernel.request import SaslSession
     from tidelog.kernel.seams.wire import Peer, WireContext
 
 
@@ -52,7 +53,8 @@ class RequestContext:
     needs of `client_id` and `api_version` and finds it unchanged afterwards. `served` is what ApiVersions
     announces. `request_bytes` is the size of the current request with its header, `records_received` counts
     the records that it appended at once.
-    `principal` is that of the connection, `known_access` what it was allowed last; `client_software` are name
+    `principal` is that of the connection, `known_access` what it was allowed last; `sasl` is the session of
+    one that authenticates, `sasl_has_headers` whether its tokens come in requests; `client_software` are name
     and version as ApiVersions got them, and `client_instance_id` is the last one that asked about client
     metrics.
     """
@@ -66,6 +68,8 @@ class RequestContext:
     telemetry: ClientTelemetry = attrs.field(factory=ClientTelemetry)
     principal: Principal = ANONYMOUS
     known_access: KnownAccess | None = None
+    sasl: SaslSession | None = None
+    sasl_has_headers: bool = True
     client_software: tuple[str, str] = ("unknown", "unknown")
     client_instance_id: bytes | None = None
     client_id: str | None = None

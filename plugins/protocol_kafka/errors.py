@@ -64,6 +64,7 @@ CODES: Final[dict[type[errors.BrokerError], ErrorCode]] = {
     errors.ResourceNotFound: ErrorCode.RESOURCE_NOT_FOUND,
     errors.UnacceptableCredential: ErrorCode.UNACCEPTABLE_CREDENTIAL,
     errors.UnsupportedSaslMechanism: ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+    errors.IllegalSaslState: ErrorCode.ILLEGAL_SASL_STATE,
     errors.TransactionAbortable: ErrorCode.TRANSACTION_ABORTABLE,
     errors.OperationNotAttempted: ErrorCode.OPERATION_NOT_ATTEMPTED,
     errors.InvalidRegularExpression: ErrorCode.INVALID_REGULAR_EXPRESSION,

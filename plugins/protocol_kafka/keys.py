@@ -180,8 +180,6 @@ _WITHOUT_PART: dict[str, _Part] = {
     "sasl.*": _Part("SASL authentication"),
     "security.providers": _Part("TLS"),
     "principal.builder.class": _Part("authentication"),
-    "connections.max.reauth.ms": _Part("authentication", ("0",)),
-    "connection.failed.authentication.delay.ms": _Part("authentication"),
     "delegation.token.*": _Part("delegation tokens"),
     "quota.*": _Part("quotas"),
     "*.quota.window.*": _Part("quotas"),

@@ -34,7 +34,7 @@ def tidelog_kafka_apis() -> Iterable[KafkaApi]:
 @hookimpl
 def tidelog_wire_codecs(plugins: PluginHooks) -> Iterable[WireCodec]:
     """Return the codec `kafka`."""
-    from tidelog.plugins.protocol_kafka.connection import KafkaCodec
+    from tidelog.plugins.protocol_kafka.codec import KafkaCodec
 
     return [KafkaCodec(plugins)]
 

@@ -19,8 +19,7 @@ class Unserved(NamedTuple):
 _NO_CONTROLLER: Final = (
     "only the controller of a ZooKeeper cluster sends it to its brokers, and this one has no peers"
 )
-_NO_AUTHENTICATION: Final = "clients are not authenticated"
-_NO_TOKENS: Final = "clients are not authenticated, so there is no one to issue a token for"
+_NO_TOKENS: Final = "delegation tokens are not issued here"
 _NO_SHARE_GROUPS: Final = "share groups are not coordinated here (KIP-932)"
 _NO_STREAMS_GROUPS: Final = "streams groups are not coordinated here (KIP-1071)"
 _ONE_VOTER: Final = "this node is the only voter of its metadata log"
@@ -30,8 +29,6 @@ UNSERVED: Final[Mapping[int, Unserved]] = {
     5: Unserved("StopReplica", _NO_CONTROLLER),
     6: Unserved("UpdateMetadata", _NO_CONTROLLER),
     7: Unserved("ControlledShutdown", "a broker sends it to the controller of a ZooKeeper cluster"),
-    17: Unserved("SaslHandshake", _NO_AUTHENTICATION),
-    36: Unserved("SaslAuthenticate", _NO_AUTHENTICATION),
     38: Unserved("CreateDelegationToken", _NO_TOKENS),
     39: Unserved("RenewDelegationToken", _NO_TOKENS),
     40: Unserved("ExpireDelegationToken", _NO_TOKENS),

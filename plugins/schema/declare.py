@@ -246,7 +246,8 @@ def struct(versions: VersionSpan | None = None, *, frozen: bool = False) -> Call
 
     def decorate(cls: type[T]) -> type[T]:
         for name, method in (("__eq__", _equal), ("__repr__", _represent), ("__hash__", None)):
-            setattr(cls, name, method)
+            if name not in vars(cls):
+                setattr(cls, name, method)
         built = attrs.define(
             cls, kw_only=True, frozen=frozen, eq=False, repr=False, weakref_slot=False, match_args=False
         )

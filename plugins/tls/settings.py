@@ -86,7 +86,7 @@ class TlsSettings(NamedTuple):
                 value(keys.SSL_TRUSTSTORE_PASSWORD),
                 value(keys.SSL_TRUSTSTORE_CERTIFICATES),
             ),
-            value(keys.SSL_CLIENT_AUTH),
+            _client_auth(config, listener),
             value(keys.SSL_ENABLED_PROTOCOLS),
             value(keys.SSL_CIPHER_SUITES),
             value(keys.SSL_PRINCIPAL_MAPPING_RULES),
@@ -192,6 +192,17 @@ def _key_entry(settings: TlsSettings, named: _Named) -> KeyEntry:
                 "certs` makes one for development"
             )
         return entry
+
+
+def _client_auth(config: Config, listener: str) -> str:
+    """Return whether clients present a certificate; those with SASL only if it is set for the listener.
+
+    They have shown otherwise who they are (KIP-684).
+    """
+    protocols = {each.name: each.security_protocol for each in config.served_listeners()}
+    has_sasl = protocols.get(listener, "").startswith("SASL_")
+    value = config.of_listener_alone if has_sasl else config.of_listener
+    return value(keys.SSL_CLIENT_AUTH, listener)
 
 
 def _trust(context: ssl.SSLContext, settings: TlsSettings, named: _Named) -> None:

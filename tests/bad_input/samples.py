@@ -120,6 +120,8 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
     TopicProduceData,
 )
 from tidelog.plugins.protocol_kafka.messages.push_telemetry import PushTelemetryRequest
+from tidelog.plugins.protocol_kafka.messages.sasl_authenticate import SaslAuthenticateRequest
+from tidelog.plugins.protocol_kafka.messages.sasl_handshake import SaslHandshakeRequest
 from tidelog.plugins.protocol_kafka.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 from .batches import batch
@@ -371,6 +373,14 @@ def _alter_user_scram_credentials(client: RawClient, version: int) -> AlterUserS
     return AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[credential])
 
 
+def _sasl_handshake(client: RawClient, version: int) -> SaslHandshakeRequest:
+    return SaslHandshakeRequest(mechanism="PLAIN")
+
+
+def _sasl_authenticate(client: RawClient, version: int) -> SaslAuthenticateRequest:
+    return SaslAuthenticateRequest(auth_bytes=b"\0fuzz\0fuzz")
+
+
 def _get_telemetry_subscriptions(client: RawClient, version: int) -> GetTelemetrySubscriptionsRequest:
     return GetTelemetrySubscriptionsRequest(client_instance_id=client.topic_id)
 
@@ -421,6 +431,8 @@ _SAMPLES: dict[apis.Api, Callable[[RawClient, int], object]] = {
     apis.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
     apis.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
     apis.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+    apis.SASL_HANDSHAKE: _sasl_handshake,
+    apis.SASL_AUTHENTICATE: _sasl_authenticate,
     apis.GET_TELEMETRY_SUBSCRIPTIONS: _get_telemetry_subscriptions,
     apis.PUSH_TELEMETRY: _push_telemetry,
 }

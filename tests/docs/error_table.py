@@ -163,6 +163,18 @@ SHOWN: Final = {
         "test_fetch_sessions_are_as_in_kafka",
         "a fetch session that continues in a version without topic ids, or with them",
     ),
+    ErrorCode.ILLEGAL_SASL_STATE: Shown(
+        "SaslHandshake, SaslAuthenticate",
+        f"{HANDLERS}/test_sasl.py",
+        "test_sasl_where_none_is_expected_is_an_illegal_state",
+        "a listener without SASL, or a connection that is authenticated",
+    ),
+    ErrorCode.SASL_AUTHENTICATION_FAILED: Shown(
+        "SaslAuthenticate",
+        f"{HANDLERS}/test_sasl.py",
+        "test_sasl_authenticate_refuses",
+        "a listener with SASL",
+    ),
     ErrorCode.TRANSACTION_ABORTABLE: Shown(
         "AddPartitionsToTxn, Produce, TxnOffsetCommit",
         f"{HANDLERS}/test_transactions.py",
@@ -175,7 +187,7 @@ SHOWN: Final = {
 PEERS = "there is no other broker"
 CONTROLLER = "only controllers and brokers send it to each other"
 ZOOKEEPER = "only clusters with ZooKeeper had it"
-NOBODY = "clients are not authenticated"
+TOKENS = "delegation tokens are not issued here"
 SHARE = "share groups are not coordinated here"
 STREAMS = "streams groups are not coordinated here"
 VOTERS = "this node is the only voter of its metadata log"
@@ -189,22 +201,20 @@ REASONS: Final[dict[str, str]] = {
     "STALE_CONTROLLER_EPOCH": ZOOKEEPER,
     "NETWORK_EXCEPTION": CLIENT,
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "a partition has one replica, which is in sync",
-    "ILLEGAL_SASL_STATE": NOBODY,
     "NOT_CONTROLLER": "this node is the controller",
     "UNSUPPORTED_FOR_MESSAGE_FORMAT": "message sets are converted; where only batches are allowed they are "
     "INVALID_RECORD, as in Kafka",
     "DUPLICATE_SEQUENCE_NUMBER": "a batch that is sent again gets its first offset; an older one is "
     "OUT_OF_ORDER_SEQUENCE_NUMBER, as in Kafka",
-    "SASL_AUTHENTICATION_FAILED": NOBODY,
     "UNKNOWN_PRODUCER_ID": "as in Kafka since 2.5, a producer without state begins with any sequence number",
     "REASSIGNMENT_IN_PROGRESS": "there is no other broker to reassign to",
-    "DELEGATION_TOKEN_AUTH_DISABLED": NOBODY,
-    "DELEGATION_TOKEN_NOT_FOUND": NOBODY,
-    "DELEGATION_TOKEN_OWNER_MISMATCH": NOBODY,
-    "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED": NOBODY,
-    "DELEGATION_TOKEN_AUTHORIZATION_FAILED": NOBODY,
-    "DELEGATION_TOKEN_EXPIRED": NOBODY,
-    "INVALID_PRINCIPAL_TYPE": NOBODY,
+    "DELEGATION_TOKEN_AUTH_DISABLED": TOKENS,
+    "DELEGATION_TOKEN_NOT_FOUND": TOKENS,
+    "DELEGATION_TOKEN_OWNER_MISMATCH": TOKENS,
+    "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED": TOKENS,
+    "DELEGATION_TOKEN_AUTHORIZATION_FAILED": TOKENS,
+    "DELEGATION_TOKEN_EXPIRED": TOKENS,
+    "INVALID_PRINCIPAL_TYPE": TOKENS,
     "LISTENER_NOT_FOUND": "this broker has each of its listeners",
     "STALE_BROKER_EPOCH": CONTROLLER,
     "OFFSET_NOT_AVAILABLE": "there are no elections after which the high watermark is unknown",

@@ -29,6 +29,7 @@ NOTES: Final = {
     9: "as OffsetCommit",
     10: "the leader of the partition of the state, once there is the internal topic; no share groups",
     15: "classic groups",
+    17: "ILLEGAL_SASL_STATE on listeners without SASL; [security.md](security.md#sasl)",
     18: "the response to an unknown version is in version 0",
     21: "segments below the new log start offset are deleted; other records below it can no longer be read",
     22: "two-phase commits with `transaction.two.phase.commit.enable`; Kafka 4.4.0 serves version 6 with "
@@ -42,6 +43,7 @@ NOTES: Final = {
     32: "topics, groups, client metrics and this broker; all but the keys that can be changed while the "
     "broker runs are read-only",
     33: "topics, groups, client metrics and this broker",
+    36: "as SaslHandshake; tokens without a header after SaslHandshake 0",
     37: "INVALID_REQUEST for internal topics",
     42: "groups without members",
     43: "each partition has one replica, so there is nothing to elect",
@@ -49,7 +51,7 @@ NOTES: Final = {
     45: "to this broker only",
     46: "always empty",
     49: "quotas are kept and described, and not enforced",
-    51: "credentials are kept, and no listener uses them",
+    51: "users of SCRAM-SHA-256 and SCRAM-SHA-512",
     55: "this node, the only voter; it has no listener for controllers",
     66: "patterns in RE2's syntax",
     68: "the consumer protocol (KIP-848); regular expressions are RE2's and match no internal topics",

@@ -31,6 +31,7 @@ LINES = [
     ("tidelog_sinks", 0, 40),
     ("tidelog_compression_codecs", 0, 50),
     ("tidelog_transports", 0, 50),
+    ("tidelog_sasl_mechanisms", 0, 80),
     ("tidelog_kafka_apis", 0, 60),
     ("tidelog_background_tasks", 0, 15),
     ("tidelog_event_listeners", 0, 20),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import logging
 import socket
@@ -48,6 +49,7 @@ from tidelog.kernel.seams.coordination.offsets import (
 )
 from tidelog.kernel.seams.partition import AppendResult, Isolation
 from tidelog.kernel.seams.requests import AclOperation, Principal, ResourceType
+from tidelog.kernel.seams.sasl import SaslContext, SaslMechanism
 from tidelog.kernel.seams.storage import region_bytes
 from tidelog.kernel.seams.tasks import LifespanTask
 from tidelog.kernel.stores import open_stores
@@ -57,6 +59,7 @@ from tidelog.kernel.testing.broker import broker_in_thread, new_broker, running_
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.testing.compression import CompressionCodecConformance
 from tidelog.kernel.testing.indexes import IndexFormatConformance
+from tidelog.kernel.testing.sasl import SECRETS, SaslMechanismConformance, Tokens
 from tidelog.kernel.testing.suites import suites_of
 from tidelog.plugins.client import BlockingClient, ClientSettings, NewTopic, PluginApi, TrioClient
 from tidelog.plugins.client.errors import UnsupportedByBroker
@@ -351,6 +354,42 @@ async def test_tidelog_transports(example: Example) -> None:
     async with running_broker(settings) as broker, TrioClient(broker.listeners["METERED"]) as client:
         await client.create_topics([NewTopic("t", partitions=1)])
         assert sys.modules[plugin].received["127.0.0.1"] > 50
+
+
+async def test_tidelog_sasl_mechanisms(example: Example, tmp_path: Path) -> None:
+    plugin, tokens = example("tidelog_sasl_mechanisms"), tmp_path / "tokens"
+    tokens.write_text("right-for-alice-1 alice\nright-for-bob-22 bob\n\n")
+    settings = {
+        "plugins": plugin,
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "TOKEN-FILE",
+        "token.file": str(tokens),
+    }
+    async with running_broker(settings) as broker:
+        authentication = broker.authentication_of("SASL_PLAINTEXT")
+        assert authentication is not None
+        mechanism = authentication.mechanisms["TOKEN-FILE"]
+
+        class Suite(SaslMechanismConformance):
+            replayable = True
+
+            def mechanism(self) -> SaslMechanism:
+                return mechanism
+
+            def tokens(self, user: str, secret: str) -> Tokens:
+                # Whose it is is in the file alone.
+                yield secret.encode() if secret == SECRETS.get(user) else f"{user} {secret}".encode()
+
+        for name, test in inspect.getmembers(Suite(), inspect.iscoroutinefunction):
+            if name.startswith("test_"):
+                await test()
+        tokens.write_text("")
+        assert isinstance(await Suite().log_in("alice", SECRETS["alice"]), str)
+        tokens.unlink()
+        with pytest.raises(ConfigError, match="cannot be used: FileNotFoundError"):
+            broker.plugins.sasl_mechanism("TOKEN-FILE").create(
+                SaslContext(broker.config, "SASL_PLAINTEXT", lambda: broker.image, broker.clock)
+            )
 
 
 async def test_tidelog_group_coordinators(example: Example) -> None:

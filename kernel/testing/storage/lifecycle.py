@@ -78,6 +78,20 @@ class Lifecycle:
         store = await harness.open_store()
         assert (store.log_end_offset, read_all(store)) == (6, content)
 
+    async def test_what_was_flushed_survives_the_process(self, harness: StorageHarness) -> None:
+        if not harness.backend.durable:
+            pytest.skip("the backend keeps nothing")
+        store = await harness.open_store(segment_bytes=500)
+        flushed = b"".join(append_many(store, 5, 100))
+        assert store.flush() == 5
+        append(store)
+        harness.storage.abandon()
+        await harness.open_again()
+        assert not harness.storage.clean_start
+        store = await harness.open_store(segment_bytes=500)
+        # What was not flushed may be there or not; a process that ends loses less than a machine does.
+        assert read_all(store).startswith(flushed)
+
     async def test_delete_partitions_deletes_for_good(self, harness: StorageHarness) -> None:
         store = await harness.open_store()
         append_many(store, 5)

@@ -99,7 +99,15 @@ _GUARDS: Final[dict[int, Guard]] = {
     a.LIST_CONFIG_RESOURCES.key: on_cluster(AclOperation.DESCRIBE_CONFIGS),
     a.DESCRIBE_TOPIC_PARTITIONS.key: topics.describe_topic_partitions,
 }
-UNGUARDED: Final = frozenset({a.API_VERSIONS.key, a.GET_TELEMETRY_SUBSCRIPTIONS.key, a.PUSH_TELEMETRY.key})
+UNGUARDED: Final = frozenset(
+    {
+        a.SASL_HANDSHAKE.key,
+        a.API_VERSIONS.key,
+        a.SASL_AUTHENTICATE.key,
+        a.GET_TELEMETRY_SUBSCRIPTIONS.key,
+        a.PUSH_TELEMETRY.key,
+    }
+)
 """The APIs that everyone may use, as in Apache Kafka."""
 _PASSES: Final[dict[int, Passes]] = {a.PRODUCE.key: topics.may_produce, a.FETCH.key: fetching.may_fetch}
 

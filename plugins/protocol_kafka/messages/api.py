@@ -95,6 +95,8 @@ END_TXN: Final = Api(26, "EndTxn", VersionSpan(0, 5, flexible=3), "end_txn")
 WRITE_TXN_MARKERS: Final = Api(27, "WriteTxnMarkers", VersionSpan(0, 2, flexible=1), "write_txn_markers")
 TXN_OFFSET_COMMIT: Final = Api(28, "TxnOffsetCommit", VersionSpan(0, 6, flexible=3), "txn_offset_commit")
 DESCRIBE_CONFIGS: Final = Api(32, "DescribeConfigs", VersionSpan(0, 4, flexible=4), "describe_configs")
+SASL_HANDSHAKE: Final = Api(17, "SaslHandshake", VersionSpan(0, 1), "sasl_handshake")
+SASL_AUTHENTICATE: Final = Api(36, "SaslAuthenticate", VersionSpan(0, 2, flexible=2), "sasl_authenticate")
 DELETE_GROUPS: Final = Api(42, "DeleteGroups", VersionSpan(0, 3, flexible=2), "delete_groups")
 OFFSET_DELETE: Final = Api(47, "OffsetDelete", VersionSpan(0, 0), "offset_delete")
 DESCRIBE_PRODUCERS: Final = Api(61, "DescribeProducers", VersionSpan(0, 0, flexible=0), "describe_producers")
@@ -189,6 +191,8 @@ APIS: Final[Mapping[int, Api]] = {
         LIST_PARTITION_REASSIGNMENTS,
         CREATE_PARTITIONS,
         INCREMENTAL_ALTER_CONFIGS,
+        SASL_HANDSHAKE,
+        SASL_AUTHENTICATE,
         DELETE_GROUPS,
         OFFSET_DELETE,
         DESCRIBE_PRODUCERS,

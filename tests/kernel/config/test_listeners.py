@@ -75,13 +75,13 @@ def test_advertised_listeners_may_share_a_port_but_need_a_host() -> None:
 
 def test_limits_of_one_listener_are_set_by_its_name_in_lower_case() -> None:
     config = Config.from_mapping({"listener.name.plaintext.max.connections": 7, "max.connections": 9})
-    assert config.limit_of_listener(keys.MAX_CONNECTIONS, "PLAINTEXT") == 7
-    assert config.limit_of_listener(keys.MAX_CONNECTIONS, "OTHER") == keys.MAX_CONNECTIONS.default
+    assert config.of_listener_alone(keys.MAX_CONNECTIONS, "PLAINTEXT") == 7
+    assert config.of_listener_alone(keys.MAX_CONNECTIONS, "OTHER") == keys.MAX_CONNECTIONS.default
     assert [key.name for key in config.listener_keys()] == ["listener.name.plaintext.max.connections"]
     config.set_dynamic({"listener.name.plaintext.max.connections": "5"}, {})
-    assert config.limit_of_listener(keys.MAX_CONNECTIONS, "PLAINTEXT") == 5
+    assert config.of_listener_alone(keys.MAX_CONNECTIONS, "PLAINTEXT") == 5
     config.set_dynamic({}, {})
-    assert config.limit_of_listener(keys.MAX_CONNECTIONS, "PLAINTEXT") == 7
+    assert config.of_listener_alone(keys.MAX_CONNECTIONS, "PLAINTEXT") == 7
 
 
 @for_each(

@@ -42,14 +42,6 @@ PROBLEMS = [
     ("broker.id=-1", "broker.id = '-1' (--set): is out of range (>= 0)"),
     ("log.level=loud", "log.level = 'loud' (--set): is none of debug, info, warning, error"),
     ("listeners=localhost:9092", "has 'localhost:9092', which is not of the form NAME://host:port"),
-    (
-        "listeners=SASL_SSL://:9093",
-        "SASL_SSL://:9093 needs SASL_SSL, which this broker has no part for; use PLAINTEXT or SSL.",
-    ),
-    (
-        "listener.security.protocol.map=PLAINTEXT:SASL_SSL",
-        "needs SASL_SSL, which this broker has no part for",
-    ),
     ("listener.security.protocol.map=PLAINTEXT:TLS", "the protocol TLS, which is none of PLAINTEXT, SSL"),
     (
         "advertised.listeners=OTHER://a:1",
@@ -105,7 +97,7 @@ def test_config_refuses_a_value_without_a_key(tmp_path: Path) -> None:
 
 
 def test_resolve_reports_all_problems_at_once() -> None:
-    environment = {"TIDELOG_NUM_PARTITONS": "3", "TIDELOG_SASL_JAAS_CONFIG": "x", "TIDELOG_NODE_ID": "one"}
+    environment = {"TIDELOG_NUM_PARTITONS": "3", "TIDELOG_METRIC_REPORTERS": "x", "TIDELOG_NODE_ID": "one"}
     assignments = ["log.segment.bytes=5", "nonsense"]
     with pytest.raises(ConfigError) as caught:
         Config(read_sources(environment=environment, assignments=assignments), BUNDLE)
@@ -114,22 +106,20 @@ def test_resolve_reports_all_problems_at_once() -> None:
         "  nonsense (--set): is not of the form key=value",
         "  log.segment.bytes = '5' (--set): is out of range (>= 1048576)",
         "  num.partitons (TIDELOG_NUM_PARTITONS) is no key; did you mean num.partitions?",
-        "  sasl.jaas.config (TIDELOG_SASL_JAAS_CONFIG) is a Kafka key that this broker has no part for "
-        "(SASL authentication).",
+        "  metric.reporters (TIDELOG_METRIC_REPORTERS) is a Kafka key that this broker has no part for "
+        "(metrics reporters).",
         "  TIDELOG_NODE_ID = 'one' (TIDELOG_NODE_ID): is not a whole number (int)",
     ]
 
 
 def test_resolve_reports_contradictions_beside_other_problems_but_not_those_of_a_bad_value() -> None:
-    listeners = "listeners=SASL_SSL://127.0.0.1:0"
-    assignments = [listeners, "security.providers=x", "advertised.listeners=OTHER://a:1"]
+    assignments = ["max.connections.per.ip=0", "security.providers=x", "advertised.listeners=OTHER://a:1"]
     with pytest.raises(ConfigError) as caught:
         Config(read_sources(assignments=assignments), BUNDLE)
     assert str(caught.value).splitlines()[1:] == [
         "  security.providers (--set) is a Kafka key that this broker has no part for (TLS).",
-        "  listeners: SASL_SSL://127.0.0.1:0 needs SASL_SSL, which this broker has no part for; use "
-        "PLAINTEXT or SSL.",
         "  advertised.listeners: OTHER://a:1 has a name that is not in listeners.",
+        "  max.connections.per.ip: may be 0 only if max.connections.per.ip.overrides is set.",
     ]
     for bad in ("listeners=OTHER", "listenrs=OTHER://127.0.0.1:0"):
         with pytest.raises(ConfigError) as caught:
@@ -154,7 +144,6 @@ def test_a_bad_secret_is_not_shown() -> None:
 
 NEUTRAL = [
     "remote.log.storage.system.enable=false",
-    "connections.max.reauth.ms=0",
 ]
 
 

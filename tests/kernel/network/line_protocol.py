@@ -21,7 +21,7 @@ import os
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import NoReturn, cast
 
 import trio
 
@@ -276,7 +276,8 @@ async def running_server_over(
     settings = settings or {}
     protocol = LineProtocol({key.replace("_", "."): value for key, value in settings.items()})
     codecs = {listener.name: protocol for listener in protocol.config.served_listeners()}
-    server = Server(cast("WireContext", protocol), codecs, dict.fromkeys(codecs, transports))
+    transport_of = dict.fromkeys(codecs, transports)
+    server = Server(cast("WireContext", protocol), codecs, transport_of, _no_mechanism)
     async with trio.open_nursery() as nursery:
         running = RunningServer(protocol, server)
         await nursery.start(running.run)
@@ -286,6 +287,10 @@ async def running_server_over(
             server.close_listeners()
             nursery.cancel_scope.cancel()
             running.close_clients()
+
+
+def _no_mechanism(name: str) -> NoReturn:
+    raise AssertionError(f"no listener has {name}")
 
 
 async def line_from(stream: trio.SocketStream) -> bytes:

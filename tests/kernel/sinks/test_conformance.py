@@ -204,6 +204,25 @@ class Hanging(Lines):
         await trio.sleep_forever()
 
 
+class Leaking(Lines):
+    """Leaves a task behind."""
+
+    async def run(self, feed: SinkFeed) -> None:
+        """Start one that no nursery ends."""
+        trio.lowlevel.spawn_system_task(trio.sleep_forever)
+        await super().run(feed)
+
+
+class Early(Lines):
+    """Notes how far it is before it has delivered, and is interrupted in between."""
+
+    async def write(self, file: Path, records: Sequence[Record], log: CommittedLog) -> None:
+        """Write positions first."""
+        await super().write(file, records[-1:], log)
+        await trio.lowlevel.checkpoint()
+        await super().write(file, records[:-1], log)
+
+
 class Fragile(Lines):
     """Fails when a log was trimmed."""
 
@@ -240,6 +259,8 @@ NEVER = {"are not delivered", "did not end within"}
         (Nearsighted, "a_topic_that_is_created_again_is_another_one", "are not delivered"),
         (Blocking, "the_event_loop_is_never_blocked", "blocking calls belong in a thread"),
         (Hanging, "a_sink_ends_when_the_broker_stops", "did not end within"),
+        (Leaking, "a_sink_ends_when_the_broker_stops", "a task of the sink is still running"),
+        (Early, "a_sink_resumes_when_the_broker_is_started_again", "delivered more than once"),
         (Fragile, "deleted_records_are_left_out", "are not delivered"),
     ],
 )

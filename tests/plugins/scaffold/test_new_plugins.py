@@ -15,7 +15,8 @@ from tidelog.plugins.scaffold.package import MOST_CHARACTERS, SEAMS
 
 NAMES = ("a", "tide-{}", "x" * MOST_CHARACTERS)
 """The shortest, one as usual and the longest: names make lines longer and shorter."""
-WITHOUT_SUITE = {"codec", "transport"}
+CHECKED = ("authorizer", "sink", "storage")
+"""Those whose suites are found in each of the ways that there are: by the hook, and by the default."""
 
 
 def new(name: str, seam: str, folder: Path) -> Path:
@@ -85,7 +86,7 @@ def test_plugin_new_passes_types_tests_and_suite_in_a_fresh_environment(tmp_path
     environment.run(
         "-m", "pytest", "-q", *[f"{each}/tests" for each in packages.values()], folder=packages["sink"]
     )
-    for seam in packages.keys() - WITHOUT_SUITE:
+    for seam in CHECKED:
         printed = environment.run("-m", "tidelog.kernel", "plugins", "check", f"tide-{seam}", folder=tmp_path)
         assert " passed" in printed
         assert " failed" not in printed

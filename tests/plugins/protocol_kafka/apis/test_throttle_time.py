@@ -21,7 +21,7 @@ SMALLEST = {
     "request_percentage": 0.001,
     "controller_mutation_rate": 0.001,
 }
-WITHOUT_FIELD = {"WriteTxnMarkers", "DescribeQuorum"}
+WITHOUT_FIELD = {"WriteTxnMarkers", "DescribeQuorum", "SaslAuthenticate", "SaslHandshake"}
 """APIs whose responses have no such field in Kafka."""
 SMALL = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
 

@@ -1,0 +1,1 @@
+"""SASL mechanisms of brokers: PLAIN and SCRAM."""
