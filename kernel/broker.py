@@ -39,12 +39,15 @@ from tidelog.kernel.network import Server
 from tidelog.kernel.network.server import SASL, PeerWarnings
 from tidelog.kernel.network.transport import PLAINTEXT, PlainListeners
 from tidelog.kernel.plugins import Plugins
+from tidelog.kernel.rates import SampleWindows
 from tidelog.kernel.replica import ReplicaManager
+from tidelog.kernel.request.client_quotas import ClientQuotas
 from tidelog.kernel.seams.authorizer import AuthorizerContext
 from tidelog.kernel.seams.controller import ControllerContext
 from tidelog.kernel.seams.coordination.backend import Coordinator, CoordinatorBackend
 from tidelog.kernel.seams.events import PartitionMoved, PartitionsOffline
 from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
+from tidelog.kernel.seams.quotas import QuotaCallbackContext
 from tidelog.kernel.seams.storage import Storage, StorageContext, TopicPartition
 from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.sinks.sinks import Sinks
@@ -89,7 +92,8 @@ class Broker:
     the cluster, which the parts of the broker follow by `publisher`, `controller` decides changes of it,
     `cluster` knows the brokers, `producer_ids` hands out ids, `listeners` maps each listener's name to the
     `host:port` it is bound to. `request_stages` are around the handlers of requests, in order;
-    `authorization` is None where everyone may do everything, `interception` where nothing intercepts batches.
+    `authorization` is None where everyone may do everything, `client_quotas` where no client is throttled,
+    `interception` where nothing intercepts batches.
     `log_cleaner` carries out the cleanup policies, if a plugin has registered one, `sinks` runs the sinks,
     `load_progress` counts the logs that are still to be opened, `loop_monitor` what held the event loop.
     """
@@ -115,6 +119,7 @@ class Broker:
         self.request_stages: Sequence[RequestStage] = ()
         self.authorization = self._create_authorization()
         self.interception, self._policies = self._create_interceptors()
+        self.client_quotas = self._create_client_quotas()
         self.listeners: dict[str, str] = {}
         self.load_progress = LogLoadProgress()
         self.log_cleaner: LogCleaner | None = None
@@ -149,6 +154,20 @@ class Broker:
         from tidelog.kernel.request.configured_interceptors import configured_interceptors
 
         return configured_interceptors(config, self.plugins.interceptor_kind, self.clock)
+
+    def _create_client_quotas(self) -> ClientQuotas | None:
+        config = self.config
+        name = config[keys.CLIENT_QUOTA_CALLBACK_CLASS]
+        if not name:
+            return None
+        callback = self.plugins.quota_callback_backend(name).create(QuotaCallbackContext(config))
+        return ClientQuotas(
+            callback,
+            SampleWindows(config[keys.QUOTA_WINDOW_NUM], config[keys.QUOTA_WINDOW_SIZE_SECONDS]),
+            SampleWindows(
+                config[keys.CONTROLLER_QUOTA_WINDOW_NUM], config[keys.CONTROLLER_QUOTA_WINDOW_SIZE_SECONDS]
+            ),
+        )
 
     def _create_stores(self, *, must_exist: bool) -> None:
         config, plugins = self.config, self.plugins
@@ -236,13 +255,16 @@ class Broker:
     def _image_followers(self) -> Sequence[ImageFollower]:
         """Return the parts of the broker that follow the image, in the order in which they follow a change.
 
-        The authorizer comes before what it guards. Partitions come next, and then coordinators, which serve
-        what these have. What is configured, counted by listeners or delivered by sinks is there by then.
+        The authorizer and quotas come before what they guard. Partitions come next, and then coordinators,
+        which serve what these have. What is configured, counted by listeners or delivered by sinks is there
+        by then.
         """
         coordinator = () if self._coordinator is None else (self._coordinator,)
         authorizer = () if self.authorization is None else (self.authorization.authorizer,)
+        quotas = () if self.client_quotas is None else (self.client_quotas,)
         return (
             *authorizer,
+            *quotas,
             self.topics,
             *coordinator,
             self.dynamic_config,
@@ -426,6 +448,8 @@ class Broker:
         self.controller.load(image)
         if self.authorization is not None:
             self.authorization.authorizer.load(image)
+        if self.client_quotas is not None:
+            self.client_quotas.load(image)
         self.dynamic_config.load(image)
         self.server.use_limits()
 

@@ -90,6 +90,10 @@ class PolicyViolation(BrokerError):
     """The request exceeds a limit of this broker."""
 
 
+class ThrottlingQuotaExceeded(BrokerError):
+    """The client has created and deleted more partitions than its quota has (KIP-599)."""
+
+
 class TopicDeletionDisabled(BrokerError):
     """`delete.topic.enable` is false."""
 

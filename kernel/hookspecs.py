@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.indexes import IndexFormat
     from tidelog.kernel.seams.interceptors import InterceptorKind
     from tidelog.kernel.seams.metadata import MetadataBackend
+    from tidelog.kernel.seams.quotas import QuotaCallbackBackend
     from tidelog.kernel.seams.requests import RequestStage
     from tidelog.kernel.seams.sasl import SaslMechanismBackend
     from tidelog.kernel.seams.sinks import SinkKind
@@ -136,6 +137,11 @@ def tidelog_interceptors() -> Iterable[InterceptorKind]:  # type: ignore[empty-b
 @hookspec
 def tidelog_authorizers() -> Iterable[AuthorizerBackend]:  # type: ignore[empty-body]
     """Return deciders of who may do what that the key `authorizer.class.name` can name."""
+
+
+@hookspec
+def tidelog_quota_callbacks() -> Iterable[QuotaCallbackBackend]:  # type: ignore[empty-body]
+    """Return what decides on the quotas of clients that the key `client.quota.callback.class` can name."""
 
 
 @hookspec

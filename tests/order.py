@@ -26,6 +26,7 @@ KAFKA = (
     "tests/plugins/protocol_kafka/against_kafka/test_odd_broker_values.py",
     "tests/plugins/protocol_kafka/against_kafka/test_odd_values.py",
     "tests/plugins/protocol_kafka/against_kafka/test_operators.py",
+    "tests/plugins/protocol_kafka/against_kafka/test_enforced_quotas.py",
     "tests/plugins/protocol_kafka/against_kafka/test_quotas_and_credentials.py",
     "tests/plugins/protocol_kafka/against_kafka/test_resources.py",
     "tests/plugins/client/admin/test_admin.py",

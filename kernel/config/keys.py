@@ -7,6 +7,7 @@ own, seams those that several plugins share; all are returned by `tidelog_config
 from __future__ import annotations
 
 import sys
+from typing import Final
 
 from tidelog.kernel.config.key import BrokerDefault, ConfigKey, check_above_0, declared_keys
 from tidelog.kernel.config.listeners import Listener, advertised_listeners, listener_names, listeners
@@ -25,6 +26,9 @@ from tidelog.kernel.config.types import (
     or_unlimited,
     string,
 )
+
+MAX_QUOTA_SAMPLES: Final = 3600
+"""Each client that has a quota has so many samples in memory."""
 
 # The broker as a whole: identity, topics, producers, plugins, logs, stopping.
 
@@ -264,6 +268,39 @@ MAX_CONNECTION_CREATION_RATE = ConfigKey(
     "to a second before it serves the next one. For one listener: "
     "`listener.name.NAME.max.connection.creation.rate`. The quota `connection_creation_rate` is for one "
     "address.",
+)
+QUOTA_WINDOW_NUM = ConfigKey(
+    name="quota.window.num",
+    type=integer(1, MAX_QUOTA_SAMPLES),
+    default=11,
+    documentation="How many samples the rates of client quotas and of new connections are measured over.",
+)
+QUOTA_WINDOW_SIZE_SECONDS = ConfigKey(
+    name="quota.window.size.seconds",
+    type=integer(1),
+    default=1,
+    documentation="How many seconds each sample of the rates of client quotas and of new connections lasts.",
+)
+CONTROLLER_QUOTA_WINDOW_NUM = ConfigKey(
+    name="controller.quota.window.num",
+    type=integer(1, MAX_QUOTA_SAMPLES),
+    default=11,
+    documentation="For how many samples the quota `controller_mutation_rate` can be saved up.",
+)
+CONTROLLER_QUOTA_WINDOW_SIZE_SECONDS = ConfigKey(
+    name="controller.quota.window.size.seconds",
+    type=integer(1),
+    default=1,
+    documentation="How many seconds each sample of the quota `controller_mutation_rate` lasts.",
+)
+CLIENT_QUOTA_CALLBACK_CLASS = ConfigKey(
+    name="client.quota.callback.class",
+    type=string(),
+    default="standard",
+    chooses="quota callback",
+    documentation="What decides which quota a request counts against: the name of a quota callback that an "
+    "installed plugin offers. `standard` goes by the quotas that are set for users and client ids. Empty: "
+    "no client is throttled.",
 )
 CONNECTIONS_MAX_IDLE_MS = ConfigKey(
     name="connections.max.idle.ms",

@@ -3,71 +3,51 @@
 `max.connection.creation.rate` is for all connections of the broker, or of one listener: a listener that
 exceeds either pauses before it serves the connection. The quota `connection_creation_rate` is for those of
 one address: one above it is not served, and closed after a pause. As in Apache Kafka rates are measured over
-eleven samples of a second, and a pause is as long as the rate needs to fall to its limit, at most a second.
+the samples of `quota.window.num`, and a pause is as long as the rate needs to fall to its limit, at most one
+sample.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tidelog.kernel.metadata.client_quotas import IP, QuotaEntity
+from tidelog.kernel.rates import SampledRate, SampleWindows
 
 CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
-SAMPLES: Final = 11
-SAMPLE_SECONDS: Final = 1.0
-LONGEST_PAUSE_SECONDS: Final = 1.0
 ADDRESSES_BEFORE_FORGETTING: Final = 1000
 """Most addresses whose rates are kept without looking for those that have none any more."""
 
 
 class ConnectionRate:
-    """Rate of connections over the last eleven seconds; without that many, as if there were ten."""
+    """Rate of connections, measured over samples."""
 
-    def __init__(self) -> None:
-        self._samples: deque[list[float]] = deque()
+    def __init__(self, windows: SampleWindows) -> None:
+        self._windows = windows
+        self._rate = SampledRate(windows)
 
     def pause(self, now: float, limit: int) -> float:
         """Count a connection at `now`; return for how many seconds the rate is above `limit` per second."""
-        self._count(now)
-        seconds = self._measured_seconds(now)
-        total = sum(count for _, count in self._samples)
-        if total <= limit * seconds:
-            return 0.0
-        if limit == 0:
-            return LONGEST_PAUSE_SECONDS
-        return min((total / seconds - limit) / limit * seconds, LONGEST_PAUSE_SECONDS)
+        self._rate.add(1, now)
+        return min(self._rate.excess_seconds(limit, now), self._windows.seconds)
 
-    def uncount(self) -> None:
-        """Take back the last connection, which is not served."""
+    def uncount(self, now: float) -> None:
+        """Take back the connection that was counted at `now`, which is not served."""
         # As a connection that is refused does not count, a client that keeps trying gets through in the end.
-        self._samples[-1][1] -= 1
+        self._rate.add(-1, now)
 
     def is_old(self, now: float) -> bool:
         """Return whether nothing counted is recent enough to matter."""
-        return not self._samples or now - self._samples[-1][0] >= SAMPLES * SAMPLE_SECONDS
-
-    def _count(self, now: float) -> None:
-        if not self._samples or now - self._samples[-1][0] >= SAMPLE_SECONDS:
-            self._samples.append([now, 0])
-        while now - self._samples[0][0] >= SAMPLES * SAMPLE_SECONDS:
-            self._samples.popleft()
-        self._samples[-1][1] += 1
-
-    def _measured_seconds(self, now: float) -> float:
-        elapsed = now - self._samples[0][0]
-        full = int(elapsed / SAMPLE_SECONDS)
-        # As in Kafka's `Rate`: samples that are not there yet count as full ones without any, so that the
-        # first connections after a start do not look like a high rate.
-        return max(elapsed + max(0, SAMPLES - 1 - full) * SAMPLE_SECONDS, SAMPLE_SECONDS)
+        return self._rate.is_idle(now)
 
 
 class AddressRates:
     """Rates of the addresses that have a quota, by address or by default."""
 
-    def __init__(self) -> None:
+    def __init__(self, windows: SampleWindows) -> None:
+        self._windows = windows
         self._limits: dict[str, int] = {}
         self._default: int | None = None
         self._rates: dict[str, ConnectionRate] = {}
@@ -103,10 +83,10 @@ class AddressRates:
         rate = self._rates.get(host)
         if rate is None:
             self._forget(now)
-            rate = self._rates[host] = ConnectionRate()
+            rate = self._rates[host] = ConnectionRate(self._windows)
         seconds = rate.pause(now, limit)
         if seconds:
-            rate.uncount()
+            rate.uncount(now)
         return seconds
 
     def _forget(self, now: float) -> None:
@@ -114,7 +94,7 @@ class AddressRates:
         if len(self._rates) < ADDRESSES_BEFORE_FORGETTING or now < self._forget_at:
             return
         self._rates = {host: rate for host, rate in self._rates.items() if not rate.is_old(now)}
-        self._forget_at = now + SAMPLES * SAMPLE_SECONDS
+        self._forget_at = now + self._windows.samples * self._windows.seconds
 
 
 def plain_address(name: str) -> str | None:

@@ -27,6 +27,7 @@ from tidelog.kernel.network.quiet_clients import QuietClients
 from tidelog.kernel.network.request_memory import RequestMemory
 from tidelog.kernel.network.turns import Turns
 from tidelog.kernel.rate_limit import RateLimit
+from tidelog.kernel.rates import SampleWindows
 from tidelog.kernel.seams.transport import ListenerTransport, Transport, TransportBackend, TransportRefused
 from tidelog.kernel.seams.wire import (
     AuthenticatingWireCodec,
@@ -93,10 +94,12 @@ class Server:
             limits_by_address(config[keys.MAX_CONNECTIONS_PER_IP_OVERRIDES]),
             max_by_descriptors=connections_within(disk.raise_descriptor_limit()),
         )
-        self._creation_rate = ConnectionRate()
+        windows = SampleWindows(config[keys.QUOTA_WINDOW_NUM], config[keys.QUOTA_WINDOW_SIZE_SECONDS])
+        self._rate_windows = windows
+        self._creation_rate = ConnectionRate(windows)
         self._listener_rates: dict[str, ConnectionRate] = {}
         self.use_limits()
-        self._address_rates = AddressRates()
+        self._address_rates = AddressRates(windows)
         self._quotas: QuotasByEntity = {}
         self._held = 0
         self._memory = MemoryReturn()
@@ -263,7 +266,7 @@ class Server:
     def _creation_pause(self, listener: str) -> float:
         """Return for how many seconds the next connection waits until both rates are within their limits."""
         now = trio.current_time()
-        own = self._listener_rates.setdefault(listener, ConnectionRate())
+        own = self._listener_rates.setdefault(listener, ConnectionRate(self._rate_windows))
         of_listener = own.pause(now, self._most_created_by[listener])
         return max(of_listener, self._creation_rate.pause(now, self._most_created))
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.indexes import IndexFormat
     from tidelog.kernel.seams.interceptors import InterceptorKind
     from tidelog.kernel.seams.metadata import MetadataBackend
+    from tidelog.kernel.seams.quotas import QuotaCallbackBackend
     from tidelog.kernel.seams.requests import RequestStage
     from tidelog.kernel.seams.sasl import SaslMechanismBackend
     from tidelog.kernel.seams.sinks import SinkKind
@@ -61,6 +62,7 @@ NAMED_SEAMS = {
     "tidelog_sinks": "sink",
     "tidelog_authorizers": "authorizer",
     "tidelog_interceptors": "interceptor",
+    "tidelog_quota_callbacks": "quota callback",
     "tidelog_commands": "command",
 }
 """The seams whose objects have names, by the hooks that return them."""
@@ -167,6 +169,10 @@ class Plugins:
     def interceptor_kind(self, name: str) -> InterceptorKind:
         """Return the kind of interceptor of that name."""
         return cast("InterceptorKind", self._pick("interceptor", name, "tidelog_interceptors"))
+
+    def quota_callback_backend(self, name: str) -> QuotaCallbackBackend:
+        """Return the quota callback of that name."""
+        return cast("QuotaCallbackBackend", self._pick("quota callback", name, "tidelog_quota_callbacks"))
 
     def index_formats(self) -> dict[str, IndexFormat]:
         """Return all index formats by name."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.cluster.features import Features
     from tidelog.kernel.network.server import PeerWarnings
     from tidelog.kernel.request import Authorization, ListenerAuthentication
+    from tidelog.kernel.request.client_quotas import ClientQuotas
     from tidelog.kernel.request.interception import Interception
     from tidelog.kernel.seams.controller import Controller
     from tidelog.kernel.seams.coordination.backend import Coordinator
@@ -111,6 +112,11 @@ class WireContext(BrokerContext, Protocol):
     @property
     def interception(self) -> Interception | None:
         """What intercepts batches, None where nothing does."""
+        ...
+
+    @property
+    def client_quotas(self) -> ClientQuotas | None:
+        """What clients have used of their quotas, None where no client is throttled."""
         ...
 
     @property

@@ -43,6 +43,7 @@ class KafkaCodec:
                 self._apis,
                 broker.request_stages,
                 authorization=broker.authorization,
+                quotas=broker.client_quotas,
                 interception=broker.interception,
                 has_metrics_receiver=self._has_metrics_receiver,
             )

@@ -15,6 +15,7 @@ from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
 if TYPE_CHECKING:
     from tidelog.kernel.errors import BrokerError
     from tidelog.kernel.request import SaslSession
+    from tidelog.kernel.request.client_quotas import MutationAccount
     from tidelog.kernel.seams.wire import Peer, WireContext
 
 
@@ -53,6 +54,8 @@ class RequestContext:
     needs of `client_id` and `api_version` and finds it unchanged afterwards. `served` is what ApiVersions
     announces. `request_bytes` is the size of the current request with its header, `records_received` counts
     the records that it appended at once.
+    `mutations` is what partitions that the current request creates and deletes count against, None where
+    nothing limits that.
     `principal` is that of the connection, `known_access` what it was allowed last; `sasl` is the session of
     one that authenticates, `sasl_has_headers` whether its tokens come in requests; `client_software` are name
     and version as ApiVersions got them, and `client_instance_id` is the last one that asked about client
@@ -77,6 +80,7 @@ class RequestContext:
     request_bytes: int = 0
     message_bytes_left: int = MAX_MESSAGE_BYTES
     records_received: int = 0
+    mutations: MutationAccount | None = None
 
     def error_message(self, error: BrokerError) -> str | None:
         """Return the error message for the client, None once a response has `MAX_MESSAGE_BYTES` of them."""

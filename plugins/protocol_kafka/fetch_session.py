@@ -308,6 +308,16 @@ class IncrementalFetchSession:
                 cached: None for partitions in self._topics.values() for cached in partitions.values()
             }
 
+    def repeat(self, responses: Sequence[FetchableTopicResponse]) -> None:
+        """Have the next response include these partitions: the client does not get the one that has them."""
+        for topic in responses:
+            known = self._topics.get(topic.topic_id if self.uses_topic_ids else topic.topic, {})
+            for data in topic.partitions:
+                cached = known.get(data.partition_index)
+                if cached is not None:
+                    cached.high_watermark = cached.log_start_offset = _NO_OFFSET
+                    self.changed[cached] = None
+
     def hold(self) -> None:
         """Watch the logs until `release`, even if the session is closed meanwhile."""
         self._holds += 1

@@ -137,6 +137,8 @@ _WITHOUT_MEANING: dict[str, str] = {
     "transaction.state.log.min.isr": _NO_REPLICAS,
     "share.coordinator.state.topic.replication.factor": _NO_REPLICAS,
     "share.coordinator.state.topic.min.isr": _NO_REPLICAS,
+    "replication.quota.window.*": _NO_REPLICAS,
+    "alter.log.dirs.replication.quota.window.*": "moves between directories are paced without samples",
     "*.purgatory.purge.interval.requests": _NO_PURGATORY,
     "zookeeper.connect": _NO_ZOOKEEPER,
     "zookeeper.connection.timeout.ms": _NO_ZOOKEEPER,
@@ -181,9 +183,6 @@ _WITHOUT_PART: dict[str, _Part] = {
     "security.providers": _Part("TLS"),
     "principal.builder.class": _Part("authentication"),
     "delegation.token.*": _Part("delegation tokens"),
-    "quota.*": _Part("quotas"),
-    "*.quota.window.*": _Part("quotas"),
-    "client.quota.callback.class": _Part("quotas"),
     # By name and not as a pattern, which would hide misspelled ones where compaction is there.
     "log.cleaner.enable": _Part("compaction", ("false",)),
     "log.cleaner.threads": _Part("compaction", ("0",)),

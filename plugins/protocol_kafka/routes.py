@@ -6,6 +6,7 @@ them. ApiVersions lists the APIs of the routes.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ from tidelog.plugins.schema import small_decoder, small_encoder
 
 if TYPE_CHECKING:
     from tidelog.kernel.request import Authorization
+    from tidelog.kernel.request.client_quotas import ClientQuotas
     from tidelog.kernel.request.interception import Interception
     from tidelog.kernel.seams.requests import RequestStage
     from tidelog.kernel.seams.wire import WireContext
@@ -54,16 +56,24 @@ class Routes(dict[tuple[int, int], Route]):
         *,
         authorization: Authorization | None = None,
         interception: Interception | None = None,
+        quotas: ClientQuotas | None = None,
         has_metrics_receiver: bool = False,
     ) -> None:
         """`stages` are around the handlers, next to them what `authorization` allows, then interceptors.
 
+        All that is within `quotas`.
         `has_metrics_receiver`: a plugin receives metrics of clients.
         """
         super().__init__()
         self._stages = stages
         self._authorization = authorization
         self._interception = interception
+        self._quotas = quotas
+        self._unlimited: dict[tuple[int, int], Handler] = {}
+        # A thread may look up a route while the event loop replaces all of them.
+        self._replacing = threading.Lock()
+        if quotas is not None:
+            quotas.when_enforced_changes(self._apply_quotas)
         self._apis = {api.key: api for api in apis}
         spans = [(api, api.span) for api in self._apis.values()]
         self.served = tuple(
@@ -107,13 +117,34 @@ class Routes(dict[tuple[int, int], Route]):
         span = api.span
         if span.covers(version):
             decode = small_decoder(resolve(api.request), version)
-            self[asked] = route = _route(api, version, decode, self._handler(api, version))
+            route = _route(api, version, decode, self._handler(api, version))
+            with self._replacing:
+                self._unlimited[asked] = route.handle
+                self[asked] = route = self._limited(route, route.handle)
             return route
         if api.handle_unsupported is None:
             raise ProtocolViolation(
                 f"version {version} of {api.name} is not served here, versions {span.low} to {span.high} are"
             )
         return _route(api, 0, lambda frame, _: (None, len(frame)), resolve(api.handle_unsupported))
+
+    def _apply_quotas(self) -> None:
+        """Limit the handlers of routes by the quotas that are enforced now.
+
+        So a request costs nothing more while there are none: its handler is the bare one.
+        """
+        with self._replacing:
+            for asked, route in self.items():
+                self[asked] = self._limited(route, self._unlimited[asked])
+
+    def _limited(self, route: Route, handle: Handler) -> Route:
+        quotas = self._quotas
+        if quotas is not None and quotas.enforced:
+            # Not at the top: most brokers need it not.
+            from tidelog.plugins.protocol_kafka.throttling import limited
+
+            handle = limited(quotas, route.api, route.version, handle)
+        return route._replace(handle=handle)
 
     def _handler(self, api: KafkaApi, version: int) -> Handler:
         handle = resolve(api.handle)

@@ -50,7 +50,6 @@ NOTES: Final = {
     44: "topics, groups, client metrics and this broker",
     45: "to this broker only",
     46: "always empty",
-    49: "quotas are kept and described, and not enforced",
     51: "users of SCRAM-SHA-256 and SCRAM-SHA-512",
     55: "this node, the only voter; it has no listener for controllers",
     66: "patterns in RE2's syntax",

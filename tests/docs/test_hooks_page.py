@@ -38,6 +38,7 @@ LINES = [
     ("tidelog_request_stages", 0, 35),
     ("tidelog_interceptors", 0, 60),
     ("tidelog_authorizers", 0, 80),
+    ("tidelog_quota_callbacks", 0, 50),
 ]
 """How long the examples of a hook may be, without empty lines: what a stranger has to write."""
 HEADINGS = re.findall(r"^## `(.*)`$", (DOCS / "hooks.md").read_text(), re.MULTILINE)

@@ -35,6 +35,7 @@ from tidelog.kernel.errors import (
     StorageError,
 )
 from tidelog.kernel.log import UnifiedLog
+from tidelog.kernel.metadata import MetadataImage
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.record import iter_records
@@ -48,6 +49,7 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetToCommit,
 )
 from tidelog.kernel.seams.partition import AppendResult, Isolation
+from tidelog.kernel.seams.quotas import ClientQuotaType
 from tidelog.kernel.seams.requests import AclOperation, Principal, ResourceType
 from tidelog.kernel.seams.sasl import SaslContext, SaslMechanism
 from tidelog.kernel.seams.storage import region_bytes
@@ -525,6 +527,20 @@ async def test_tidelog_authorizers(example: Example, tmp_path: Path) -> None:
     assert not authorization.allows(Subject(billing, "192.0.2.7", "PLAINTEXT"), *asked)
     with pytest.raises(PluginError, match="There is no authorizer named 'tolm'"):
         new_broker({**settings, "authorizer.class.name": "tolm"})
+
+
+async def test_tidelog_quota_callbacks(example: Example) -> None:
+    chosen = {"plugins": example("tidelog_quota_callbacks"), "client.quota.callback.class": "classes"}
+    quotas = new_broker({**chosen, "quota.classes.batch.bytes": 100}).client_quotas
+    assert quotas is not None
+    quotas.load(MetadataImage())
+    assert quotas.enforced == {ClientQuotaType.PRODUCE, ClientQuotaType.FETCH}
+    of_class = quotas.account(ClientQuotaType.PRODUCE, Principal("User", "billing.batch"), "a")
+    assert of_class is not None
+    assert of_class.window_amount == 1000
+    assert quotas.account(ClientQuotaType.PRODUCE, Principal("User", "web.online"), "a") is None
+    with pytest.raises(PluginError, match="There is no quota callback named 'clases'"):
+        new_broker({**chosen, "client.quota.callback.class": "clases"})
 
 
 class TestTidelogAuthorizers(AuthorizerConformance):

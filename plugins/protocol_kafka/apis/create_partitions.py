@@ -88,6 +88,8 @@ def _check(
         raise too_many
     added = context.broker.controller.check_partitions(asked.name, asked.count)
     _check_assignments(context, asked, added)
+    if context.mutations is not None:
+        context.mutations.charge(added)
 
 
 def _check_assignments(context: RequestContext, asked: CreatePartitionsTopic, added: int) -> None:

@@ -52,7 +52,10 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
     refused: dict[str, BrokerError] = {}
     for topic in request.topics:
         try:
-            wanted[topic.name] = _new_topic(context, topic, asked[topic.name], refusal)
+            spec = _new_topic(context, topic, asked[topic.name], refusal)
+            if context.mutations is not None:
+                context.mutations.charge(len(context.broker.controller.check_topic(spec).partitions))
+            wanted[topic.name] = spec
         except BrokerError as error:
             refused[topic.name] = error
         await pace.turn()

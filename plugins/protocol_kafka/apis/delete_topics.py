@@ -72,7 +72,10 @@ def _deletable(context: RequestContext, asked: DeleteTopicState, times: int) -> 
     if times > 1:
         return InvalidRequest(f"topic {name or topic_id.hex()!r} is in the request {times} times")
     try:
-        return broker.topics.get(name) if name is not None else broker.topics.get_by_id(topic_id)
+        topic = broker.topics.get(name) if name is not None else broker.topics.get_by_id(topic_id)
+        if context.mutations is not None:
+            context.mutations.charge(len(topic.partitions))
+        return topic
     except BrokerError as error:
         return error
 

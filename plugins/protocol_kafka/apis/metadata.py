@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
+from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.errors import (
     BrokerError,
     InvalidRequest,
     InvalidTopic,
+    ThrottlingQuotaExceeded,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -118,10 +120,21 @@ def _find(context: RequestContext, asked: MetadataRequestTopic, *, creates: bool
     topic = topics.find(name)
     if topic is None:
         check_topic_name(name)
-        if creates:
+        if creates and _may_create(context):
             topics.request(name)
         raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
     return topic
+
+
+def _may_create(context: RequestContext) -> bool:
+    """Return whether the client may create one more topic now; as in Kafka the response does not show it."""
+    if context.mutations is None:
+        return True
+    try:
+        context.mutations.charge(context.broker.config[kernel_keys.NUM_PARTITIONS])
+    except ThrottlingQuotaExceeded:
+        return False
+    return True
 
 
 def _unknown(name: str | None, topic_id: bytes, error: BrokerError) -> MetadataResponseTopic:

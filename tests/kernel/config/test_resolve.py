@@ -60,8 +60,8 @@ PROBLEMS = [
         "log.roll.hours.",
     ),
     (
-        "quota.window.num=5",
-        "quota.window.num (--set) is a Kafka key that this broker has no part for (quotas).",
+        "principal.builder.class=x",
+        "principal.builder.class (--set) is a Kafka key that this broker has no part for (authentication).",
     ),
     (
         "log.cleaner.thread=1",

@@ -217,6 +217,7 @@ def test_the_order_of_the_publisher_is_declared_once() -> None:
     ]
     assert re.findall(r"\w+", declared.replace("self.", "")) == [
         "authorizer",
+        "quotas",
         "topics",
         "coordinator",
         "dynamic_config",

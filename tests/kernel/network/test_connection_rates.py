@@ -13,9 +13,11 @@ from tidelog.kernel.network.connection_rates import (
     AddressRates,
     ConnectionRate,
 )
+from tidelog.kernel.rates import SampleWindows
 
 from .line_protocol import ask, is_closed, running_server
 
+WINDOWS = SampleWindows(11, 1)
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
 
@@ -51,22 +53,22 @@ def quotas(**limits: float) -> dict[frozenset[tuple[str, str | None]], dict[str,
 def test_pause_is_what_the_rate_of_eleven_samples_exceeds_its_limit_by(
     limit: int, connections: list[float], pauses: list[float]
 ) -> None:
-    rate = ConnectionRate()
+    rate = ConnectionRate(WINDOWS)
     assert [rate.pause(now, limit) for now in connections] == pytest.approx(pauses)
 
 
 def test_uncount_takes_a_connection_back() -> None:
-    rate = ConnectionRate()
+    rate = ConnectionRate(WINDOWS)
     for _ in range(10):
         assert not rate.pause(0.0, 1)
     for _ in range(5):
         assert rate.pause(0.0, 1)
-        rate.uncount()
+        rate.uncount(0.0)
     assert not rate.pause(1.0, 2)
 
 
 def test_address_rates_use_the_quota_of_an_address_or_the_default() -> None:
-    rates = AddressRates()
+    rates = AddressRates(WINDOWS)
     assert rates.use(quotas(**{HERE: 1.0})) == []
     assert [rates.pause(HERE, 0.0) > 0 for _ in range(12)] == [False] * 10 + [True] * 2
     assert not any(rates.pause(THERE, 0.0) for _ in range(100))
@@ -77,13 +79,13 @@ def test_address_rates_use_the_quota_of_an_address_or_the_default() -> None:
 
 
 def test_address_rates_know_addresses_however_they_are_written() -> None:
-    rates = AddressRates()
+    rates = AddressRates(WINDOWS)
     assert rates.use(quotas(**{"2001:DB8:0:0:0:0:0:1": 0.0})) == []
     assert rates.pause("2001:db8::1", 0.0)
 
 
 def test_address_rates_apply_the_quota_of_a_host_name_to_its_addresses() -> None:
-    rates, limits = AddressRates(), quotas(host=0.0, **{THERE: 5.0})
+    rates, limits = AddressRates(WINDOWS), quotas(host=0.0, **{THERE: 5.0})
     assert rates.use(limits) == ["host"]
     assert not rates.pause(HERE, 0.0)
     rates.use_hosts(limits, {"host": [HERE, THERE]})
@@ -92,7 +94,7 @@ def test_address_rates_apply_the_quota_of_a_host_name_to_its_addresses() -> None
 
 
 def test_address_rates_forget_addresses_that_no_longer_connect() -> None:
-    rates = AddressRates()
+    rates = AddressRates(WINDOWS)
     rates.use(quotas(default=1.0))
     for index in range(ADDRESSES_BEFORE_FORGETTING):
         rates.pause(f"192.0.2.{index}", 0.0)

@@ -32,7 +32,8 @@ SOME = "some text"
 class Asker:
     """A connection to one broker."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, client_id: str | None = "tests") -> None:
+        self._client_id = client_id
         host, _, port = bootstrap.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), DEADLINE_S)
         self._file = self._socket.makefile("rb")
@@ -44,7 +45,7 @@ class Asker:
 
     def ask(self, api: Api, version: int, request: object) -> Any:
         """The answer to a request."""
-        self.send(framed(api, version, request))
+        self.send(framed(api, version, request, client_id=self._client_id))
         return self.receive(api, version)
 
     def send(self, frame: bytes) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, cast
 
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.seams.requests import RequestStage
 from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.wire import Parts, Peer, StreamedBytes, WireConnection
 from tidelog.plugins.protocol_kafka.apis.table import BUILT_IN
@@ -30,9 +31,15 @@ def versions_of(api: Api, first: int = 0, last: int | None = None) -> Sequence[i
     return range(max(first, span.low), min(span.high, 999 if last is None else last) + 1)
 
 
-def framed(api: Api, version: int, request: object, correlation_id: int = CORRELATION_ID) -> bytes:
+def framed(
+    api: Api,
+    version: int,
+    request: object,
+    correlation_id: int = CORRELATION_ID,
+    client_id: str | None = "tests",
+) -> bytes:
     """A request as it comes from the socket."""
-    parts = encode_request(api.key, version, correlation_id, "tests", request)
+    parts = encode_request(api.key, version, correlation_id, client_id, request)
     return b"".join(cast("list[bytes]", parts))
 
 
@@ -63,10 +70,12 @@ async def streamed(parts: Parts) -> bytes:
 class ReadyRoutes(Routes):
     """Routes that are prepared at once, so that no request waits for a thread."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, stages: Sequence[RequestStage]) -> None:
         super().__init__(
             BUILT_IN,
+            stages,
             authorization=broker.authorization,
+            quotas=broker.client_quotas,
             interception=broker.interception,
             has_metrics_receiver=True,
         )
@@ -88,9 +97,10 @@ class Client:
         peer: Peer = PEER,
         telemetry: ClientTelemetry | None = None,
         fetch_sessions: FetchSessionCache | None = None,
+        stages: Sequence[RequestStage] = (),
     ) -> None:
         self.broker = broker
-        self.routes = ReadyRoutes(broker)
+        self.routes = ReadyRoutes(broker, stages)
         self.fetch_sessions = fetch_session_cache(broker) if fetch_sessions is None else fetch_sessions
         self.wire: WireConnection = KafkaConnection(
             broker, peer, self.routes, telemetry, fetch_sessions=self.fetch_sessions
@@ -115,8 +125,11 @@ class Client:
 
     async def finish(self, api: Api, version: int, step: Step) -> Any:
         """The answer that a step leads to."""
-        parts = step if isinstance(step, list) else await step
-        return answer_in(api, version, await streamed(parts))
+        return answer_in(api, version, await self.finish_parts(step))
+
+    async def finish_parts(self, step: Step) -> bytes:
+        """What a step sends."""
+        return await streamed(step if isinstance(step, list) else await step)
 
     async def ask(self, api: Api, version: int, request: object) -> Any:
         """Serve a request; its answer."""
