@@ -42,7 +42,7 @@ class WorkerThread:
     def __init__(self, begun: list[Sequence[int]]) -> None:
         self._begun = begun
         self._connection, theirs = Pipe()
-        self._thread = threading.Thread(target=_work, args=(theirs,), name="worker of a rewrite")
+        self._thread = threading.Thread(target=_work, args=(theirs,), name="worker of a rewrite", daemon=True)
         self._thread.start()
 
     async def send(self, message: object, descriptors: Sequence[int] = ()) -> None:

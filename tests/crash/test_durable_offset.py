@@ -143,10 +143,10 @@ async def test_a_cut_waits_for_the_flush_under_way(core: Core, monkeypatch: pyte
         sync_data(fd)
 
     monkeypatch.setattr(disk, "sync_data", slowly)
-    flush = threading.Thread(target=store.flush)
+    flush = threading.Thread(target=store.flush, daemon=True)
     flush.start()
     assert flushing.wait(DEADLINE_S)
-    cut = threading.Thread(target=store.truncate_to, args=(2,))
+    cut = threading.Thread(target=store.truncate_to, args=(2,), daemon=True)
     cut.start()
     cut.join(0.05)
     assert cut.is_alive()

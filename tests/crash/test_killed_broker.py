@@ -95,7 +95,7 @@ def change_topics(bootstrap: str, stop: threading.Event) -> None:
 def in_threads(*jobs: Callable[[threading.Event], None]) -> Generator[None]:
     """Run jobs until the block ends."""
     stop = threading.Event()
-    threads = [threading.Thread(target=job, args=(stop,)) for job in jobs]
+    threads = [threading.Thread(target=job, args=(stop,), daemon=True) for job in jobs]
     for thread in threads:
         thread.start()
     try:

@@ -47,7 +47,7 @@ class LiveProducer:
 
     def start(self) -> None:
         """Begin, held."""
-        self._thread = threading.Thread(target=self._run, name="live producer")
+        self._thread = threading.Thread(target=self._run, name="live producer", daemon=True)
         self._thread.start()
 
     def go_on(self) -> None:
@@ -209,7 +209,7 @@ def each(clients: list[LiveConsumer], action: Callable[[LiveConsumer], None]) ->
         except AssertionError as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=act, args=(client,)) for client in clients]
+    threads = [threading.Thread(target=act, args=(client,), daemon=True) for client in clients]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -72,7 +72,7 @@ class LiveTransactions:
 
     def begin_to_commit(self) -> None:
         """Begin to commit the open transaction; `finish` waits for that."""
-        self._ending = threading.Thread(target=self._commit, name=f"commit of {self.name!r}")
+        self._ending = threading.Thread(target=self._commit, name=f"commit of {self.name!r}", daemon=True)
         self._ending.start()
 
     def finish(self, chance: random.Random) -> None:

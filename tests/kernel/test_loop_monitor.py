@@ -192,7 +192,7 @@ async def sampled(plugins: dict[str, str]) -> Sample:
     found: list[Sample] = []
     root = trio.lowlevel.current_root_task()
     look = partial(take_sample, threading.get_ident(), root, plugins)
-    thread = threading.Thread(target=lambda: found.append(look()))
+    thread = threading.Thread(target=lambda: found.append(look()), daemon=True)
     thread.start()
     thread.join()
     return found[0]

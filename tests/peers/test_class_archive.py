@@ -66,7 +66,7 @@ def test_make_trains_once_and_options_map_what_it_left(archive: ClassArchive, ja
 
 def test_make_by_many_at_the_same_time_trains_once(archive: ClassArchive) -> None:
     training = Training()
-    threads = [threading.Thread(target=archive.make, args=(training,)) for _ in range(4)]
+    threads = [threading.Thread(target=archive.make, args=(training,), daemon=True) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -84,7 +84,9 @@ def test_other_coordinates_have_another_folder(fake_maven: FakeMaven) -> None:
 def test_who_comes_at_the_same_time_waits_for_the_first(fake_maven: FakeMaven) -> None:
     fake_maven.install(GOOD_MVN)
     found: list[Path] = []
-    threads = [threading.Thread(target=lambda: found.append(resolve_jars(WANTED))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: found.append(resolve_jars(WANTED)), daemon=True) for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

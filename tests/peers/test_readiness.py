@@ -47,7 +47,7 @@ def one_answer(make: bytes | None, error_code: int = 0) -> Generator[tuple[int, 
             connection.sendall(an_answer(correlation_id, error_code) if make is None else make)
 
     with socket.create_server((LOOPBACK, 0)) as listener:
-        thread = threading.Thread(target=serve, args=(listener,))
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
         thread.start()
         yield listener.getsockname()[1], requests
         thread.join()

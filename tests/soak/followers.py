@@ -93,7 +93,7 @@ class Follower:
         )
         self._due, self._next = Promise({}, {}), Promise.of(self.histories)
         self._begin_pass()
-        self._thread = threading.Thread(target=self._run, name=f"follower of {self.topic}")
+        self._thread = threading.Thread(target=self._run, name=f"follower of {self.topic}", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:

@@ -36,7 +36,7 @@ class Program:
                 stderr=log,
                 text=True,
             )
-        self._reader = threading.Thread(target=self._read)
+        self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:

@@ -54,7 +54,9 @@ class Member:
             stderr=subprocess.PIPE,
             text=True,
         )
-        self._readers = [threading.Thread(target=each) for each in (self._take_down, self._take_errors)]
+        self._readers = [
+            threading.Thread(target=each, daemon=True) for each in (self._take_down, self._take_errors)
+        ]
         for reader in self._readers:
             reader.start()
 

@@ -85,7 +85,7 @@ def test_hold_serves_a_large_request_before_later_small_ones() -> None:
             got.append(size)
 
     for size in (100, 20, 10):
-        threads.append(threading.Thread(target=hold, args=(size,)))
+        threads.append(threading.Thread(target=hold, args=(size,), daemon=True))
         threads[-1].start()
         until(lambda: memory.waiting == len(threads))
         assert not memory.try_hold(1)
@@ -164,7 +164,9 @@ def test_a_lookup_holds_memory_while_it_unpacks() -> None:
     total = memory.free_bytes
     assert memory.try_hold(total)
     found: list[object] = []
-    thread = threading.Thread(target=lambda: found.append(partition.offset_for_timestamp(FakeClock().now_ms)))
+    thread = threading.Thread(
+        target=lambda: found.append(partition.offset_for_timestamp(FakeClock().now_ms)), daemon=True
+    )
     thread.start()
     until(lambda: memory.waiting == 1)
     assert found == []

@@ -290,7 +290,7 @@ class _Member:
         )
         self._consumer.subscribe([topic])
         self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._poll)
+        self._thread = threading.Thread(target=self._poll, daemon=True)
 
     def _poll(self) -> None:
         while not self._ends.is_set():
@@ -303,6 +303,7 @@ class _Member:
     def __exit__(self, *_error: object) -> None:
         self._ends.set()
         self._thread.join(DEADLINE_S)
+        assert not self._thread.is_alive(), "the member was not closed"
 
 
 def test_quotas_are_set_found_and_removed(run: Callable[[Body], None], real_broker: str) -> None:

@@ -252,7 +252,7 @@ def test_shutdown_ends_an_iteration_in_another_thread(broker: str, options: dict
     def read(number: int) -> None:
         found[number] += [record.offset for record in streams[number]]
 
-    threads = [threading.Thread(target=read, args=(number,)) for number in range(2)]
+    threads = [threading.Thread(target=read, args=(number,), daemon=True) for number in range(2)]
     for thread in threads:
         thread.start()
     everything = threading.Event()

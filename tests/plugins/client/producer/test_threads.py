@@ -20,7 +20,7 @@ def test_threads_share_a_producer(shared_tidelog: str) -> None:
             for number in range(2000):
                 producer.send(topic, b"%d %d" % (thread, number), partition=thread % 2)
 
-        threads = [threading.Thread(target=send, args=(each,)) for each in range(4)]
+        threads = [threading.Thread(target=send, args=(each,), daemon=True) for each in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:

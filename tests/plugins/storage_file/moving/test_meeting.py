@@ -391,11 +391,11 @@ async def test_side_file_that_is_being_written_when_a_move_joins_is_in_the_copy(
     append_many(place.store, 30, 100)
     held = HeldRename()
     with held.installed():
-        writing = threading.Thread(target=place.store.write_side_file, args=(EPOCHS, b"epochs"))
+        writing = threading.Thread(target=place.store.write_side_file, args=(EPOCHS, b"epochs"), daemon=True)
         writing.start()
         assert held.begun.wait(DEADLINE_S)
         move = steps_to(place, "joined")
-        copying = threading.Thread(target=move.make_durable)
+        copying = threading.Thread(target=move.make_durable, daemon=True)
         copying.start()
         copying.join(0.1)
         held.released.set()

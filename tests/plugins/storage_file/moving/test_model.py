@@ -371,7 +371,7 @@ class InterruptedLog(RuleBasedStateMachine):
         if not self.is_decided:
             change()
             return
-        waiting = threading.Thread(target=change)
+        waiting = threading.Thread(target=change, daemon=True)
         waiting.start()
         waiting.join(0.01)
         assert waiting.is_alive()
