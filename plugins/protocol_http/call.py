@@ -17,6 +17,7 @@ from tidelog.kernel.metadata.acls import CLUSTER_NAME
 from tidelog.kernel.seams.authorizer import Subject, Undecided
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.requests import AclOperation, ResourceType
+from tidelog.plugins.protocol_http.interception import RequestingClient
 from tidelog.plugins.protocol_http.messages import HttpProblem, HttpRequest
 from tidelog.plugins.protocol_http.problems import UNKNOWN_PARTITION
 from tidelog.plugins.protocol_http.reading import ReadLimits
@@ -51,6 +52,12 @@ class Call:
     def broker(self) -> WireContext:
         """The broker."""
         return self.service.broker
+
+    @property
+    def client(self) -> RequestingClient:
+        """Who sends it."""
+        host, _, listener, principal = self.peer
+        return RequestingClient(listener, host, principal, self.request.headers.get("user-agent"))
 
     async def allows(
         self, resource: ResourceType, operation: AclOperation, name: str, *, audited: bool = True

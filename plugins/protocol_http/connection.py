@@ -15,11 +15,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_plus, unquote_to_bytes, urlsplit
 
+import attrs
 import h11
 import trio
 
 from tidelog.kernel.seams.requests import Throttled
 from tidelog.kernel.seams.wire import ConnectionFinished, Parts, UntilPeerSends
+from tidelog.plugins.protocol_http.basic_authentication import BasicAuthentication
 from tidelog.plugins.protocol_http.call import Call
 from tidelog.plugins.protocol_http.messages import (
     HttpProblem,
@@ -71,7 +73,14 @@ class HttpConnection:
         self._websocket: WebSocket | None = None
         self._listening = False
         self._finished = False
+        authentication = service.broker.authentication_of(peer.listener_name)
+        self._authentication = None if authentication is None else BasicAuthentication(authentication, peer)
         self.records_received = 0
+
+    @property
+    def awaits_authentication(self) -> bool:
+        """Whether the listener authenticates clients, and this one has not proven yet who it is."""
+        return self._authentication is not None and not self._authentication.is_proven
 
     @property
     def current_request(self) -> str:
@@ -210,6 +219,16 @@ class HttpConnection:
         if self._muted_until:
             await trio.sleep_until(self._muted_until)
             self._muted_until = 0.0
+        if self._authentication is not None and call.route.operation is not None:
+            credentials = call.request.headers.get("authorization", "")
+            try:
+                principal = await self._authentication.principal_of(credentials)
+            except HttpProblem as problem:
+                # A client that guesses has to connect again.
+                self._finished = True
+                challenge = ("WWW-Authenticate", 'Basic realm="Kafka", charset="UTF-8"')
+                return self._respond(attrs.evolve(response_of(problem), headers=(challenge,)))
+            call.peer = call.peer._replace(principal=principal)
         if call.route.waits is Waits.GIVEN_UP:
             response = await self._service.serve(call)
         else:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.requests import Principal
     from tidelog.kernel.seams.wire import WireContext
     from tidelog.plugins.protocol_http.formats import Embedded
+    from tidelog.plugins.protocol_http.interception import RequestingClient
 
 _log = logging.getLogger(__name__)
 
@@ -54,8 +55,7 @@ class ConsumerInstance:
         broker: WireContext,
         group_id: str,
         name: str,
-        owner: Principal,
-        host: str,
+        client: RequestingClient,
         *,
         embedded: Embedded,
         reset: Reset,
@@ -64,7 +64,7 @@ class ConsumerInstance:
     ) -> None:
         self.group_id = group_id
         self.name = name
-        self.owner = owner
+        self.client = client
         self.embedded: Embedded = embedded
         self.auto_commit = auto_commit
         self.wait_seconds = wait_seconds
@@ -72,9 +72,8 @@ class ConsumerInstance:
         self.used_at = trio.current_time()
         self.topics: frozenset[str] = frozenset()
         self.pattern: str | None = None
-        self.positions = Positions(broker, {})
+        self.positions = Positions(broker, client, {})
         self._broker = broker
-        self._host = host
         self._reset: Reset = reset
         self._member_id = str(uuid.uuid4())
         self._epoch = NO_MEMBER
@@ -152,7 +151,7 @@ class ConsumerInstance:
 
     def _request(self, epoch: int) -> ConsumerGroupHeartbeat:
         return ConsumerGroupHeartbeat(
-            self.group_id, self._member_id, epoch, client_id=CLIENT_ID, client_host=f"/{self._host}"
+            self.group_id, self._member_id, epoch, client_id=CLIENT_ID, client_host=f"/{self.client.host}"
         )
 
     async def _heartbeat(self, request: ConsumerGroupHeartbeat) -> None:
@@ -290,7 +289,7 @@ class ConsumerInstances:
             HttpProblem: there is none.
         """
         instance = self._instances.get((group_id, name))
-        if instance is None or instance.owner != principal:
+        if instance is None or instance.client.principal != principal:
             raise HttpProblem(404, f"there is no consumer instance {name[:100]!r}", UNKNOWN_INSTANCE)
         instance.used_at = trio.current_time()
         return instance

@@ -38,6 +38,12 @@ class HttpCodec:
             self._service = HttpService(broker)
         return HttpConnection(self._service, peer, memory)
 
+    def awaits_authentication(self, connection: WireConnection) -> bool:
+        """Return whether the client of a connection has not proven yet who it is."""
+        from tidelog.plugins.protocol_http.connection import HttpConnection
+
+        return isinstance(connection, HttpConnection) and connection.awaits_authentication
+
 
 @hookimpl
 def tidelog_config_keys() -> Iterable[ConfigKey[object]]:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Final
 from tidelog.kernel.config import keys
 from tidelog.kernel.errors import BrokerError, InvalidTopic, UnknownTopicOrPartition
 from tidelog.kernel.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, pack_batch
-from tidelog.kernel.seams.partition import AppendResult
 from tidelog.plugins.client.producer.partitioners import murmur2_partition
 from tidelog.plugins.client.producer.record_encoder import encode_records
 from tidelog.plugins.protocol_http.formats import NO_PARTITION, BodyRecord
+from tidelog.plugins.protocol_http.interception import RequestingClient, append
 
 if TYPE_CHECKING:
-    from tidelog.kernel.log import UnifiedLog
     from tidelog.kernel.seams.wire import WireContext
     from tidelog.kernel.topics import Topic
 
@@ -27,11 +26,14 @@ BATCH_OVERHEAD_BYTES: Final = 128
 class Appends:
     """The records of one request, and what became of each."""
 
-    def __init__(self, broker: WireContext, topic: Topic, now_ms: int, turn: int) -> None:
+    def __init__(
+        self, broker: WireContext, client: RequestingClient, topic: Topic, now_ms: int, turn: int
+    ) -> None:
         """`turn` is a number that grows with each request: records without a key go to partitions in turn."""
         if topic.is_internal:
             raise InvalidTopic(f"{topic.name} is the broker's own: clients may not write to it")
         self._broker = broker
+        self._client = client
         self._topic = topic
         self._now_ms = now_ms
         self._keyless = turn % len(topic.partitions)
@@ -83,12 +85,8 @@ class Appends:
         """Append one batch; return its first offset once it may be acknowledged."""
         if partition >= len(self._topic.partitions):
             raise UnknownTopicOrPartition(f"topic {self._topic.name!r} has no partition {partition}")
-        log: UnifiedLog = self._broker.replicas.log_of(self._topic.name, partition)
-        appended = log.append_as_leader(self._batch(records))
-        result = appended if isinstance(appended, AppendResult) else await appended
-        if result.flush_due:
-            await log.wait_flushed(result.last_offset)
-        return result.base_offset
+        log = self._broker.replicas.log_of(self._topic.name, partition)
+        return (await append(self._broker, self._client, log, self._batch(records))).base_offset
 
     def _batch(self, records: Sequence[BodyRecord]) -> bytearray:
         now_ms = self._now_ms

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import trio
 
@@ -16,6 +16,7 @@ from tidelog.kernel.records.stored import as_batch, iter_verified, unpacking_mem
 from tidelog.kernel.seams.partition import AppendWaiter, Isolation
 from tidelog.kernel.seams.storage import FileRegion, LogSlice, WouldBlock, region_bytes
 from tidelog.plugins.protocol_http.formats import FetchedRecord
+from tidelog.plugins.protocol_http.interception import RequestingClient, shown_in_thread
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog
@@ -28,7 +29,8 @@ BYTES_ON_THE_LOOP: Final = 64 * 1024
 RECORDS_ON_THE_LOOP: Final = 500
 """More records than these are decoded in a thread: they take half a millisecond."""
 
-Partition = tuple[str, int]
+Show: TypeAlias = Callable[[LogSlice], LogSlice]
+Partition: TypeAlias = tuple[str, int]
 """The name of a topic and the number of a partition."""
 
 
@@ -43,8 +45,12 @@ class ReadLimits(NamedTuple):
 class Positions:
     """Positions in partitions, each read from there on; at the end of all of them `read` waits."""
 
-    def __init__(self, broker: WireContext, positions: Mapping[Partition, int]) -> None:
+    def __init__(
+        self, broker: WireContext, client: RequestingClient, positions: Mapping[Partition, int]
+    ) -> None:
+        """`client` is the one that gets the records."""
         self._broker = broker
+        self._client = client
         self.next: dict[Partition, int] = dict(positions)
         self._turn = 0
         self._stopped = False
@@ -98,7 +104,9 @@ class Positions:
             if position is None:
                 continue
             left = limits._replace(max_bytes=left_bytes, max_records=limits.max_records - len(found))
-            records, next_offset = await read_records(self._broker.replicas.log_of(*name), position, left)
+            log = self._broker.replicas.log_of(*name)
+            show = shown_in_thread(self._broker, self._client, log)
+            records, next_offset = await _read_records(log, position, left, show)
             if records:
                 found += [FetchedRecord(*name, record) for record in records]
                 left_bytes -= sum(map(_size, records))
@@ -134,24 +142,33 @@ class Positions:
                 log.remove_waiter(waiter)
 
 
-async def read_records(log: UnifiedLog, offset: int, limits: ReadLimits) -> tuple[list[Record], int]:
+async def _read_records(
+    log: UnifiedLog, offset: int, limits: ReadLimits, show: Show | None
+) -> tuple[list[Record], int]:
     """Return records from `offset` on, at least one if there is any, and the offset behind them.
+
+    `show` is what interceptors do with a slice of the log, in a thread.
 
     Raises:
         BrokerError: the log cannot be read there.
     """
     while True:
         try:
-            records, next_offset = _read(log, offset, limits, wait=False)
+            if show is not None:
+                raise WouldBlock
+            records, next_offset = _read(log, offset, limits, None, wait=False)
             await trio.lowlevel.checkpoint()
         except WouldBlock:
-            records, next_offset = await log.unpacking.read(partial(_read, log, offset, limits, wait=True))
+            in_thread = partial(_read, log, offset, limits, show, wait=True)
+            records, next_offset = await log.unpacking.read(in_thread)
         if records or next_offset == offset:
             return records, next_offset
         offset = next_offset
 
 
-def _read(log: UnifiedLog, offset: int, limits: ReadLimits, *, wait: bool) -> tuple[list[Record], int]:
+def _read(
+    log: UnifiedLog, offset: int, limits: ReadLimits, show: Show | None, *, wait: bool
+) -> tuple[list[Record], int]:
     isolation = limits.isolation
     found = log.read(offset, max(limits.max_bytes, 1), isolation, wait=wait)
     if not found.size:
@@ -166,6 +183,8 @@ def _read(log: UnifiedLog, offset: int, limits: ReadLimits, *, wait: bool) -> tu
     aborted: Sequence[AbortedTransaction] = ()
     if isolation is Isolation.READ_COMMITTED:
         aborted = log.aborted_transactions(offset, found, wait=wait)
+    if show is not None:
+        found = show(found)
     try:
         content = b"".join(region_bytes(region) for region in found.regions)
     except OSError as error:

@@ -49,7 +49,7 @@ async def produce(call: Call) -> HttpResponse:
     await call.need_on_topic(AclOperation.WRITE, name)
     topic = await _topic(call, name)
     partition = call.partition() if "partition" in call.path else NO_PARTITION
-    appends = Appends(call.broker, topic, call.broker.clock(), next(call.service.turns))
+    appends = Appends(call.broker, call.client, topic, call.broker.clock(), next(call.service.turns))
     media_type = call.request.media_type
     if media_type == NDJSON:
         await _append_lines(call, appends, partition)
@@ -151,7 +151,7 @@ async def fetch(call: Call) -> HttpResponse:
         query.get("offset", "earliest"), log.log_start_offset, log.readable_end(call.limits()[2])
     )
     media_type = accepted(call.request.headers.get("accept", ""), (*RECORD_TYPES, OCTETS))
-    positions = Positions(call.broker, {(name, partition): offset})
+    positions = Positions(call.broker, call.client, {(name, partition): offset})
     limits = call.limits()
     if media_type == OCTETS:
         limits = limits._replace(max_records=1)
@@ -200,7 +200,7 @@ async def follow(call: Call) -> HttpResponse | WebSocketAccepted:
     name = call.path["topic"]
     await call.need_on_topic(AclOperation.READ, name)
     headers = call.request.headers
-    positions = Positions(call.broker, _start(call, headers.get("last-event-id", "")))
+    positions = Positions(call.broker, call.client, _start(call, headers.get("last-event-id", "")))
     embedded: Embedded = call.query.get("format", "json")
     events = RecordEvents(positions, call.limits(), embedded)
     if headers.get("upgrade", "").lower() == "websocket":

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-PLAINTEXT = "PLAINTEXT"
+UNENCRYPTED = ("PLAINTEXT", "SASL_PLAINTEXT")
 VERSION = 0
 """Of operations over HTTP, as request stages see it."""
 
@@ -68,7 +68,8 @@ class HttpService:
 
     def scheme_of(self, peer: Peer) -> str:
         """Return the scheme of the URLs that a client of this listener uses."""
-        return "http" if self.listeners[peer.listener_name].security_protocol == PLAINTEXT else "https"
+        protocol = self.listeners[peer.listener_name].security_protocol
+        return "http" if protocol in UNENCRYPTED else "https"
 
     def description(self) -> object:
         """Return the OpenAPI description of the routes."""

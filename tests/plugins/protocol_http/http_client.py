@@ -100,7 +100,8 @@ class HttpClient:
         self.broker = broker
         self.service = service or HttpService(broker)
         self.memory = memory or GrantedMemory()
-        self.driver = WireDriver(HttpConnection(self.service, peer, self.memory))
+        self.connection = HttpConnection(self.service, peer, self.memory)
+        self.driver = WireDriver(self.connection)
 
     def another(self, peer: Peer = PEER) -> HttpClient:
         """A further connection to the same broker."""
