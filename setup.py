@@ -60,8 +60,8 @@ class BuildCompiled(build_ext):
         options = [
             f"--cache-dir={CACHE}",
             "--config-file=",
-            # An import of a module that is not compiled is taken as it comes at run time, whatever is installed
-            # where it is built: two builds of one source are alike.
+            # What is not compiled is taken as it comes at run time, whatever is installed where it is built:
+            # two builds of one source are alike.
             "--ignore-missing-imports",
             "--no-site-packages",
             "--explicit-package-bases",

@@ -39,6 +39,7 @@ from .scenarios import (
     raw_clients,
     spark_scenarios,
     storage_scenarios,
+    tls_scenarios,
 )
 
 if TYPE_CHECKING:
@@ -92,7 +93,12 @@ class Plan:
                 *mirror_copies(),
             ],
             sessions=spark_scenarios(effort.spark_records),
-            configured=[*compactions(), WaitingConsumers(effort.connections), MixedLoad()],
+            configured=[
+                *compactions(),
+                WaitingConsumers(effort.connections),
+                MixedLoad(),
+                *tls_scenarios(),
+            ],
             on_disk=durability(),
             loads=[*map(Throughput, shapes), *latencies(), CommitLatency(), *raw_clients()],
             memory=True,

@@ -33,6 +33,7 @@ class LatencySpec:
     value_bytes: int
     count: int
     per_second: float
+    ca_file: str = ""
 
 
 @attrs.frozen
@@ -68,9 +69,11 @@ class _Stopwatch:
 
 
 @cache
-def connected_producer(bootstrap: str, *, only_errors: bool = False) -> Producer:
+def connected_producer(bootstrap: str, ca_file: str = "", *, only_errors: bool = False) -> Producer:
     """The same one for all slices of a load: a new one takes up to half a second for its producer id."""
-    return Producer({**prompt_producer_config(bootstrap), "delivery.report.only.error": only_errors})
+    config = prompt_producer_config(bootstrap)
+    tls = {"security.protocol": "SSL", "ssl.ca.location": ca_file} if ca_file else {}
+    return Producer({**config, **tls, "delivery.report.only.error": only_errors})
 
 
 def acknowledge(spec: LatencySpec) -> LatencyResult:
@@ -78,7 +81,7 @@ def acknowledge(spec: LatencySpec) -> LatencyResult:
 
     Raises KafkaException when a record was refused.
     """
-    producer = connected_producer(spec.bootstrap)
+    producer = connected_producer(spec.bootstrap, spec.ca_file)
     producer.list_topics(spec.topic, timeout=10)
     values = make_values(spec.value_bytes)
     one_at_a_time(producer, spec.topic, values, _UNMEASURED)

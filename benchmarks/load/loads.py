@@ -10,6 +10,7 @@ from .consume import ConsumeResult, ConsumeSpec, consume
 from .copies import CopyResult, CopySpec, copy_topic
 from .end_to_end import end_to_end
 from .flush_limit import FlushLimitResult, FlushLimitSpec, flush_limit
+from .handshakes import HandshakesResult, HandshakesSpec, HandshakeStormSpec, handshake_storm, handshakes
 from .heartbeats import HeartbeatsResult, HeartbeatsSpec, heartbeats
 from .machine_limit import MachineLimitResult, MachineLimitSpec, receive_check_write, send_file
 from .many_producers import ManyProducersResult, ManyProducersSpec, many_producers
@@ -57,6 +58,8 @@ RECEIVE_CHECK_WRITE = Load("receive-check-write", receive_check_write, MachineLi
 MANY_PRODUCERS = Load("many-producers", many_producers, ManyProducersSpec, ManyProducersResult)
 FLUSH_LIMIT = Load("flush-limit", flush_limit, FlushLimitSpec, FlushLimitResult)
 COMMIT = Load("commit", commit, CommitSpec, CommitResult)
+HANDSHAKES = Load("handshakes", handshakes, HandshakesSpec, HandshakesResult)
+HANDSHAKE_STORM = Load("handshake-storm", handshake_storm, HandshakeStormSpec, HandshakesResult)
 HEARTBEATS = Load("heartbeats", heartbeats, HeartbeatsSpec, HeartbeatsResult)
 WAITING_CONSUMERS = Load("waiting-consumers", waiting_consumers, WaitingConsumersSpec, WaitingConsumersResult)
 MIXED = Load("mixed", mixed, MixedSpec, MixedResult)

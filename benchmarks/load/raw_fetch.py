@@ -42,6 +42,7 @@ class RawFetchSpec:
     bytes_per_batch: int
     records_per_batch: int
     seconds: float
+    ca_file: str = ""
 
 
 @attrs.frozen
@@ -63,7 +64,7 @@ class _Reader:
 
     def run(self) -> None:
         try:
-            with RawConnection(self.spec.bootstrap) as connection:
+            with RawConnection(self.spec.bootstrap, self.spec.ca_file) as connection:
                 self._read(connection)
         except Exception as error:
             self.failure = error

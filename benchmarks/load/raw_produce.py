@@ -47,6 +47,7 @@ class RawProduceSpec:
     batch_bytes: int
     seconds: float
     most_bytes: int
+    ca_file: str = ""
 
 
 @attrs.frozen
@@ -91,7 +92,7 @@ def raw_produce(spec: RawProduceSpec) -> RawProduceResult:
 
     Raises RuntimeError when the broker answers with an error code, OSError when it closes the connection.
     """
-    with RawConnection(spec.bootstrap) as connection:
+    with RawConnection(spec.bootstrap, spec.ca_file) as connection:
         replays = prepare_replays(
             connection, spec.topic, range(spec.partitions), spec.value_bytes, spec.batch_bytes
         )

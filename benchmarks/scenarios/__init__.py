@@ -32,6 +32,7 @@ from .shapes import DEFAULT_MATRIX, FULL_MATRIX, SMOKE_MATRIX, Shape
 from .spark import spark_scenarios
 from .storage import storage_scenarios
 from .throughput import Throughput
+from .tls import tls_scenarios
 from .waiting_consumers import WaitingConsumers
 from .warm_up import repeat_until_warm, warm_up
 
@@ -76,5 +77,6 @@ __all__ = [
     "repeat_until_warm",
     "spark_scenarios",
     "storage_scenarios",
+    "tls_scenarios",
     "warm_up",
 ]

@@ -47,6 +47,7 @@ class FakeServer:
     events: list[str]
     fails_to_start: bool = False
     port: int = 1
+    tls_port: int = 2
     bootstrap: str = "127.0.0.1:1"
     pid: int = os.getpid()
     data_dir: Path = Path("/nowhere")

@@ -16,7 +16,7 @@ from tests.deadlines import DEADLINE_S
 
 from .java import QUICK_JVM_OPTIONS
 from .kafka import NEWEST_KAFKA, KafkaDistribution, find_kafka
-from .ports import LOOPBACK, free_ports
+from .ports import LOOPBACK, free_ports, plain_and_tls
 from .process import ServerFailedError, ServerProcess
 from .readiness import wait_until_answers
 
@@ -53,6 +53,7 @@ class KafkaServer:
     `controller.quorum.voters`, or by `controller.quorum.bootstrap.servers` with `dynamic_quorum`. A new
     directory is formatted with `release_version`, without it with the newest levels. Without
     `jvm_options` the JVM starts as quickly as it can, with an archive of the newest release's classes.
+    With `ssl.keystore.location` among the settings there is a second listener, at `tls_port`.
     `loggers` have levels of their own; all others log warnings.
     """
 
@@ -65,11 +66,12 @@ class KafkaServer:
     release_version: str | None = None
     loggers: Mapping[str, str] = attrs.field(factory=dict[str, str])
     port: int = attrs.field(init=False)
+    tls_port: int = attrs.field(init=False)
     process: ServerProcess = attrs.field(init=False)
     _controller_port: int = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.port, self._controller_port = free_ports(2)
+        self.port, self._controller_port, self.tls_port = free_ports(3)
         jvm_options = _quick_options(self.distribution) if self.jvm_options is None else self.jvm_options
         levels = [f"-Dorg.slf4j.simpleLogger.log.{name}={level}" for name, level in self.loggers.items()]
         self.process = ServerProcess(
@@ -106,7 +108,9 @@ class KafkaServer:
 
     def properties(self) -> dict[str, str]:
         """The node's whole configuration, by Kafka's key names."""
-        plaintext, controller = f"{LOOPBACK}:{self.port}", f"{LOOPBACK}:{self._controller_port}"
+        clients, controller = f"PLAINTEXT://{LOOPBACK}:{self.port}", f"{LOOPBACK}:{self._controller_port}"
+        if "ssl.keystore.location" in self.settings:
+            clients = plain_and_tls(self.port, self.tls_port)
         if self.dynamic_quorum:
             quorum = {"controller.quorum.bootstrap.servers": controller}
         else:
@@ -115,8 +119,9 @@ class KafkaServer:
             "process.roles": "broker,controller",
             "node.id": "1",
             **quorum,
-            "listeners": f"PLAINTEXT://{plaintext},CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://{plaintext}",
+            "listeners": f"{clients},CONTROLLER://{controller}",
+            "advertised.listeners": clients,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data_dir),
             "offsets.topic.replication.factor": "1",

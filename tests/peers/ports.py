@@ -35,6 +35,11 @@ def free_port() -> int:
     return free_ports(1)[0]
 
 
+def plain_and_tls(port: int, tls_port: int) -> str:
+    """Return `listeners` with one for plain clients and one for clients that use TLS."""
+    return f"PLAINTEXT://{LOOPBACK}:{port},SSL://{LOOPBACK}:{tls_port}"
+
+
 def _can_be_bound(port: int) -> bool:
     with socket.socket() as tried:
         try:

@@ -12,7 +12,7 @@ import attrs
 
 from tests.deadlines import DEADLINE_S
 
-from .ports import LOOPBACK
+from .ports import LOOPBACK, free_port, plain_and_tls
 from .process import ServerProcess
 from .readiness import wait_until_answers
 
@@ -33,6 +33,7 @@ class TidelogServer:
 
     `port` 0 lets the broker pick one at every start; after `start` it is the bound one. `settings` are
     passed as `--set key=value`, `arguments` as they are. It can be started again after `stop` or `kill`.
+    With `ssl.keystore.location` among the settings there is a second listener, at `tls_port`.
     """
 
     work_dir: Path
@@ -43,10 +44,12 @@ class TidelogServer:
     environment: Mapping[str, str] | None = None
     data_dir: Path = attrs.field(default=attrs.Factory(_data_in_work_dir, takes_self=True))
     port: int = attrs.field(init=False)
+    tls_port: int = attrs.field(init=False)
     process: ServerProcess = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.port = self.requested_port
+        self.tls_port = free_port() if "ssl.keystore.location" in self.settings else 0
         log_path = self.work_dir / "tidelog.log"
         self.process = ServerProcess(self.name, self.command(), log_path, self.environment)
 
@@ -72,8 +75,9 @@ class TidelogServer:
 
     def command(self) -> list[str]:
         """The command line of the broker."""
+        plain = f"{_LISTENER}://{LOOPBACK}:{self.requested_port}"
         settings = {
-            "listeners": f"{_LISTENER}://{LOOPBACK}:{self.requested_port}",
+            "listeners": plain_and_tls(self.requested_port, self.tls_port) if self.tls_port else plain,
             "log.dirs": str(self.data_dir),
             **self.settings,
         }
