@@ -42,8 +42,9 @@ for name in sys.argv[1:]:
     Path(name).write_text(f"<testsuites><testsuite>{report}</testsuite></testsuites>")
 sys.exit(status)
 """
-PASSED = "<testcase name='t'/>"
-SKIPPED = "<testcase name='t'><skipped/></testcase>"
+FIRST, SECOND = "<testcase classname='t' name='1'/>", "<testcase classname='t' name='2'/>"
+SKIPPED = "<testcase classname='t' name='2'><skipped/></testcase>"
+OTHER = "<testcase classname='t' name='3'/>"
 
 
 def run_tests(root: Path, makefile: str, target: str = "test") -> subprocess.CompletedProcess[str]:
@@ -73,18 +74,19 @@ def test_unstable_tests_pass_when_run_again_and_are_named(tmp_path: Path, target
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_it.py").write_text(
         "import pytest\nfrom pathlib import Path\n\n"
-        "def test_that_passes():\n    pass\n\n"
+        "made = []\n\n"
+        "def test_that_passes():\n    made.append(1)\n\n"
         "@pytest.mark.parametrize('case', ['plain', 'a [b] ::c'])\n"
         "def test_unstable(case):\n"
         "    file = Path('run' + str(len(case)))\n"
         "    was_there = file.exists()\n"
         "    file.touch()\n"
-        "    assert was_there\n"
+        "    assert was_there and made\n"
     )
     ended = run_tests(tmp_path, PYTEST.format(target=target, python=sys.executable), target)
     assert ended.returncode == 0, ended
     assert "2 failed, 1 passed" in ended.stdout
-    assert "2 passed" in ended.stdout
+    assert "3 passed" in ended.stdout
     names = ["test_it.py::test_unstable[a [b] ::c]", "test_it.py::test_unstable[plain]"]
     assert "UNSTABLE: failed at first, passed when run again =====\n" + "\n".join(names) in ended.stdout
     assert (tmp_path / "unstable").read_text().splitlines() == ["of another target", *names]
@@ -132,15 +134,15 @@ def test_long_tests_are_sought_in_every_file_that_has_some() -> None:
 
 CASES: dict[str, tuple[list[tuple[int, list[str], str]], int]] = {
     "all pass": ([(0, [], "")], 0),
-    "two pass when run again": ([(1, ["t::1", "t::2"], ""), (0, [], 2 * PASSED)], 0),
-    "one fails again": ([(1, ["t::1", "t::2"], ""), (1, ["t::2"], 2 * PASSED)], 1),
-    "one fails again, and the status is wrong": ([(1, ["t::1"], ""), (0, ["t::1"], PASSED)], 1),
-    "one was not run again": ([(1, ["t::1", "t::2"], ""), (0, [], PASSED)], 1),
-    "one was skipped": ([(1, ["t::1", "t::2"], ""), (0, [], PASSED + SKIPPED)], 1),
+    "two pass when run again": ([(1, ["t::1", "t::2"], ""), (0, [], FIRST + SECOND + OTHER)], 0),
+    "one fails again": ([(1, ["t::1", "t::2"], ""), (1, ["t::2"], FIRST + SECOND)], 1),
+    "one fails again, and the status is wrong": ([(1, ["t::1"], ""), (0, ["t::1"], FIRST)], 1),
+    "one was not run again": ([(1, ["t::1", "t::2"], ""), (0, [], FIRST + OTHER)], 1),
+    "one was skipped": ([(1, ["t::1", "t::2"], ""), (0, [], FIRST + SKIPPED)], 1),
     "none was run again": ([(1, ["t::1"], ""), (5, [], "")], 1),
-    "too many": ([(1, ["t::1", "t::2", "t::3", "t::4"], ""), (0, [], 4 * PASSED)], 1),
-    "a file without tests": ([(1, ["test_file.py"], ""), (0, [], PASSED)], 1),
-    "interrupted": ([(2, ["t::1"], ""), (0, [], PASSED)], 1),
+    "too many": ([(1, ["t::1", "t::2", "t::3", "t::4"], ""), (0, [], FIRST + SECOND + OTHER)], 1),
+    "a file without tests": ([(1, ["test_file.py"], ""), (0, [], FIRST)], 1),
+    "interrupted": ([(2, ["t::1"], ""), (0, [], FIRST)], 1),
     "no test failed": ([(1, [], ""), (0, [], "")], 1),
 }
 
