@@ -48,6 +48,8 @@ class Effort:
     """Of ten members each, that send heartbeats."""
     offsets: int
     """That are committed when a broker starts."""
+    acls: int
+    """Access control entries of a broker that checks them."""
     segments: int
     """Of the log that is opened after a clean stop."""
     compacted_bytes: int
@@ -79,6 +81,7 @@ WHOLE = Effort(
     connections=1_000,
     groups=1_000,
     offsets=1_000_000,
+    acls=10_000,
     segments=2_000,
     compacted_bytes=300_000_000,
     full_buffer_bytes=600_000_000,
@@ -105,6 +108,7 @@ SMOKE = Effort(
     connections=50,
     groups=5,
     offsets=1_000,
+    acls=100,
     segments=50,
     compacted_bytes=1_000_000,
     full_buffer_bytes=1_000_000,

@@ -9,6 +9,7 @@ import attrs
 
 from .scenarios import (
     MEMORY_ROWS,
+    AuthorizedProduce,
     BrokerScenario,
     Comfort,
     CommitLatency,
@@ -91,6 +92,7 @@ class Plan:
                 *client_producers(),
                 *client_consumers(),
                 *mirror_copies(),
+                AuthorizedProduce(effort.acls),
             ],
             sessions=spark_scenarios(effort.spark_records),
             configured=[

@@ -1,5 +1,6 @@
 """What is measured: each scenario fills the rows that it declares."""
 
+from .authorized import AuthorizedProduce
 from .client_consumers import client_consumers
 from .client_limits import LatencyLimit, ProduceLimit
 from .client_producers import client_producers
@@ -41,6 +42,7 @@ __all__ = [
     "FULL_MATRIX",
     "MEMORY_ROWS",
     "SMOKE_MATRIX",
+    "AuthorizedProduce",
     "Bench",
     "BrokerScenario",
     "Comfort",
