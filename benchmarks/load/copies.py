@@ -23,6 +23,7 @@ _PRODUCE, _FETCH = 0, 1
 _PRODUCE_VERSION, _FETCH_VERSION = 3, 4
 _CLIENT_ID = b"raw-copy"
 _BATCH_LENGTH = struct.Struct(">qi")
+_BASE_OFFSET = struct.Struct(">q")
 _LAST_DELTA = struct.Struct(">i")
 _LAST_DELTA_AT, _LENGTH_BEHIND = 23, 12
 
@@ -88,16 +89,16 @@ def _by_raw_client(spec: CopySpec) -> CopyResult:
         offsets = [0] * spec.partitions
         source.send(_fetch(spec, offsets))
         while min(offsets) < spec.end:
-            answer = memoryview(source.receive(source.receive_size()))
+            answer = memoryview(source.receive_buffer(source.receive_size()))
             batches = list(_batches(answer, offsets))
             if min(offsets) < spec.end:
                 source.send(_fetch(spec, offsets))
             for partition, batch in batches:
                 target.send(_produce_head(spec.topic, partition, len(batch)))
-                target.send(batch)  # type: ignore[arg-type]  # any buffer can be sent
+                target.send(batch)
                 copied += len(batch)
             for _ in batches:
-                target.discard(target.receive_size())
+                _check(target.receive(target.receive_size()), spec.topic)
         return CopyResult(copied, meter.read())
 
 
@@ -125,8 +126,19 @@ def _produce_head(topic: str, partition: int, size: int) -> bytes:
     return struct.pack(">i", len(head) + size) + head
 
 
+def _check(answer: bytes, topic: str) -> None:
+    """Raise RuntimeError unless a Produce v3 response for one partition acknowledges."""
+    # Correlation id; count of topics, name with its length; count of partitions, index.
+    (error,) = struct.unpack_from(">h", answer, 4 + (4 + 2 + len(topic.encode())) + (4 + 4))
+    if error:
+        raise RuntimeError(f"Produce was answered with error code {error}")
+
+
 def _batches(answer: memoryview, offsets: list[int]) -> Iterator[tuple[int, memoryview]]:
-    """Yield the whole batches of a Fetch v4 response by partition, and advance the offsets behind them."""
+    """Yield the whole batches of a Fetch v4 response by partition, and advance the offsets behind them.
+
+    They are as a producer sends them: a broker takes no batch that has an offset already.
+    """
     (name_length,) = struct.unpack_from(">h", answer, 12)
     position = 14 + name_length
     (partitions,) = struct.unpack_from(">i", answer, position)
@@ -143,6 +155,7 @@ def _batches(answer: memoryview, offsets: list[int]) -> Iterator[tuple[int, memo
             base, size = _BATCH_LENGTH.unpack_from(answer, position)
             if position + _LENGTH_BEHIND + size > end:
                 break
+            _BASE_OFFSET.pack_into(answer, position, 0)
             yield index, answer[position : position + _LENGTH_BEHIND + size]
             offsets[index] = base + _LAST_DELTA.unpack_from(answer, position + _LAST_DELTA_AT)[0] + 1
             position += _LENGTH_BEHIND + size

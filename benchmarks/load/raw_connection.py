@@ -77,7 +77,7 @@ class RawConnection:
             raise ConnectionResetError("the broker closed the connection")
         return received
 
-    def send(self, frame: bytes | bytearray) -> None:
+    def send(self, frame: bytes | bytearray | memoryview) -> None:
         """Send a whole frame."""
         self._socket.sendall(frame)
 
@@ -88,9 +88,13 @@ class RawConnection:
 
     def receive(self, size: int) -> bytes:
         """The next `size` bytes."""
+        return bytes(self.receive_buffer(size))
+
+    def receive_buffer(self, size: int) -> bytearray:
+        """The next `size` bytes, which may be changed."""
         received = bytearray(size)
         self._receive_into(memoryview(received))
-        return bytes(received)
+        return received
 
     def discard(self, size: int) -> None:
         """Take the next `size` bytes from the socket and forget them."""
