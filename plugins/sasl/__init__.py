@@ -1,1 +1,1 @@
-"""SASL mechanisms of brokers: PLAIN and SCRAM."""
+"""SASL mechanisms of brokers: PLAIN, SCRAM and OAUTHBEARER."""

@@ -44,6 +44,18 @@ class ScramBackend(NamedTuple):
         return Scram(self.mechanism, context)
 
 
+class OAuthBearerBackend:
+    """OAUTHBEARER."""
+
+    name = "OAUTHBEARER"
+
+    def create(self, context: SaslContext) -> SaslMechanism:
+        """Return it for a listener."""
+        from tidelog.plugins.sasl.oauthbearer import OAuthBearer
+
+        return OAuthBearer(context)
+
+
 @hookimpl
 def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
     """Return the keys of mechanisms and users."""
@@ -53,4 +65,4 @@ def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
 @hookimpl
 def tidelog_sasl_mechanisms() -> Iterable[SaslMechanismBackend]:
     """Offer the mechanisms."""
-    return (PlainBackend(), *map(ScramBackend, ScramMechanism))
+    return (PlainBackend(), OAuthBearerBackend(), *map(ScramBackend, ScramMechanism))
