@@ -51,6 +51,7 @@ KAFKA = (
     "tests/plugins/client_commands/partitions/test_partition_commands.py",
     "tests/plugins/client_commands/produce/test_produce_command.py",
     "tests/plugins/client_commands/consume/test_consume_command.py",
+    "tests/plugins/client_commands/quotas/test_quota_commands.py",
 )
 # Longest first; the rest follows in the order of collection.
 LONGEST = (

@@ -8,24 +8,32 @@ A driver moves the bytes:
         receive into connection.receive_buffer(), then call connection.bytes_received(count)
         take connection.next_response() until it is None
 
-A new connection sends ApiVersions by itself; `ready` is true once versions are negotiated and requests may be
-sent. Each is sent in the newest version that both sides support. Any number may be in flight; the broker
-answers them in order.
+A new connection sends ApiVersions by itself, and with a `SaslLogin` it authenticates next; `ready` is true
+once versions are negotiated and requests may be sent. Each is sent in the newest version that both sides
+support. Any number may be in flight; the broker answers them in order.
 
 Source: Kafka protocol guide, "Request and Response Headers"; KIP-482 for flexible versions; KIP-511 for
-ApiVersions.
+ApiVersions; KIP-43 and KIP-152 for SASL.
 """
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import attrs
 
-from tidelog.plugins.client.errors import BrokerClosed, ClientError, ProtocolError, UnsendableRequest
-from tidelog.plugins.client.frames import BadLength, ResponseFrames
+from tidelog.plugins.client.errors import (
+    AuthenticationRefused,
+    BrokerClosed,
+    ClientError,
+    ProtocolError,
+    SaslRefused,
+    UnsendableRequest,
+)
+from tidelog.plugins.client.frames import LEAST_RESPONSE_BYTES, BadLength, ResponseFrames
 from tidelog.plugins.client.requests import (
     SOFTWARE_NAME,
     AnyApi,
@@ -37,15 +45,27 @@ from tidelog.plugins.client.requests import (
     version_to_retry,
     versions_request,
 )
-from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, PRODUCE
+from tidelog.plugins.protocol_kafka.messages.api import (
+    API_VERSIONS,
+    PRODUCE,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+)
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.header import encode_request, parse_response_header
+from tidelog.plugins.protocol_kafka.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from tidelog.plugins.protocol_kafka.messages.sasl_handshake import SaslHandshakeRequest
 from tidelog.plugins.schema import DecodeError, EncodeError, Part, decode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tidelog.plugins.client.sasl import SaslLogin, SaslTokens
     from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsResponse
+    from tidelog.plugins.protocol_kafka.messages.sasl_handshake import SaslHandshakeResponse
 
 DEFAULT_MAX_RESPONSE_BYTES: Final = 128 * 1024 * 1024
 """Limit above a fetch of 50 MiB (`fetch.max.bytes`) and a batch of 100 MiB (`socket.request.max.bytes`)."""
@@ -73,7 +93,12 @@ class _Outgoing:
 
 
 class ClientConnection:
-    """Protocol state of one connection; after a failure, which `failure` holds, it cannot be used again."""
+    """Protocol state of one connection; after a failure, which `failure` holds, it cannot be used again.
+
+    Attributes:
+        peer: address of the broker, for messages
+        session_lifetime_ms: how long after the login the broker serves the connection, 0 for ever (KIP-368)
+    """
 
     def __init__(
         self,
@@ -82,9 +107,11 @@ class ClientConnection:
         client_id: str | None = SOFTWARE_NAME,
         max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES,
         versions: BrokerVersions | None = None,
+        login: SaslLogin | None = None,
     ) -> None:
         """Set the broker's address, for messages, and its `versions` if they need no negotiation."""
         self.peer = peer
+        self.session_lifetime_ms = 0
         self._client_id = client_id
         self._next_id = 0
         self._outgoing: deque[memoryview] = deque()
@@ -93,13 +120,22 @@ class ClientConnection:
         self._reader = ResponseFrames(max_response_bytes)
         self._failure: ClientError | None = None
         self._versions = versions
+        self._login = login
+        self._tokens: SaslTokens | None = None
+        self._has_raw_tokens = False
         if versions is None:
             self._send_versions_request(API_VERSIONS.newest_stable)
+        elif login is not None:
+            self._begin_login(login, versions)
 
     @property
     def ready(self) -> bool:
-        """Return whether versions are negotiated, so that requests may be sent."""
-        return self._versions is not None and self._failure is None
+        """Return whether versions are negotiated and the login is done, so that requests may be sent."""
+        return self._is_open and self._failure is None
+
+    @property
+    def _is_open(self) -> bool:
+        return self._versions is not None and self._login is None
 
     @property
     def failure(self) -> ClientError | None:
@@ -210,12 +246,16 @@ class ClientConnection:
             ProtocolError: the broker violated the protocol.
             BrokerClosed: the connection has ended.
             ErrorResponse: the broker answers ApiVersions with an error.
+            AuthenticationRefused: the login failed.
         """
         while self._frames:
             response = self._take(self._frames.popleft())
-            if self._versions is not None:
+            if self._is_open:
                 return response
-            self._negotiate_versions(response.message, response.version)
+            if self._versions is None:
+                self._negotiate_versions(response.message, response.version)
+            elif self._login is not None:
+                self._continue_login(self._login, response)
         if self._failure is not None:
             raise self._failure
         return None
@@ -245,6 +285,10 @@ class ClientConnection:
         if not self._in_flight:
             self._fail_and_raise(self._protocol_error(f"a response of {len(frame)} bytes", None))
         expected = self._in_flight[0]
+        if self._has_raw_tokens and expected.api is SASL_AUTHENTICATE:
+            self._in_flight.popleft()
+            raw = SaslAuthenticateResponse(error_code=0, error_message=None, auth_bytes=bytes(frame))
+            return Response(expected.correlation_id, expected.api, expected.version, raw)
         try:
             api, version = expected.api, expected.version
             correlation_id, position = parse_response_header(api.key, version, frame, first_flexible(api))
@@ -262,10 +306,51 @@ class ClientConnection:
             again = version_to_retry(self.peer, answer, sent)
         except ClientError as error:
             self._fail_and_raise(error)
-        if again is None:
-            self._versions = BrokerVersions.from_response(self.peer, answer)
-        else:
+        if again is not None:
             self._send_versions_request(again)
+            return
+        self._versions = BrokerVersions.from_response(self.peer, answer)
+        if self._login is not None:
+            self._begin_login(self._login, self._versions)
+
+    def _begin_login(self, login: SaslLogin, versions: BrokerVersions) -> None:
+        try:
+            version = versions.newest(SASL_HANDSHAKE)
+        except ClientError as error:
+            self._fail(error)
+            return
+        # After version 0 (Kafka before 1.0) tokens have no headers.
+        self._has_raw_tokens = version == 0
+        self._queue(self._encode(SASL_HANDSHAKE, version, SaslHandshakeRequest(mechanism=login.mechanism)))
+
+    def _continue_login(self, login: SaslLogin, response: Response) -> None:
+        """Process a response to a handshake or a token."""
+        answer = response.message
+        try:
+            if response.api is SASL_HANDSHAKE:
+                _check_handshake(login.mechanism, answer)
+                self._tokens = login.tokens()
+                self._reader.least_frame_bytes = 0 if self._has_raw_tokens else LEAST_RESPONSE_BYTES
+                self._send_token(next(self._tokens))
+            elif answer.error_code:
+                raise SaslRefused(answer.error_message or ErrorCode.of(answer.error_code).name)
+            elif self._tokens is not None:
+                self._send_token(self._tokens.send(bytes(answer.auth_bytes)))
+        except StopIteration:
+            self.session_lifetime_ms = answer.session_lifetime_ms
+            self._login = self._tokens = None
+            self._reader.least_frame_bytes = LEAST_RESPONSE_BYTES
+        except SaslRefused as error:
+            self._fail_and_raise(AuthenticationRefused(self.peer, login.mechanism, str(error)))
+
+    def _send_token(self, token: bytes) -> None:
+        if self._has_raw_tokens:
+            expected = _InFlight(self._next_id, SASL_AUTHENTICATE, 0)
+            self._queue(_Outgoing(expected, [memoryview(struct.pack(">i", len(token)) + token)], True))
+            return
+        request = SaslAuthenticateRequest(auth_bytes=token)
+        version = self.versions.newest(SASL_AUTHENTICATE)
+        self._queue(self._encode(SASL_AUTHENTICATE, version, request))
 
     def _next_expected(self) -> _InFlight | None:
         """Return the request whose response comes after those that have arrived, None when there is none."""
@@ -286,6 +371,21 @@ class ClientConnection:
         if self._failure is None:
             self._failure = error
             self._outgoing.clear()
+
+
+def _check_handshake(mechanism: str, answer: SaslHandshakeResponse) -> None:
+    """Refuse a handshake that failed.
+
+    Raises:
+        SaslRefused: it did; says what to change.
+    """
+    code = ErrorCode.of(answer.error_code)
+    if code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        raise SaslRefused(f"the broker has only {', '.join(answer.mechanisms) or 'no mechanism'}")
+    if code is ErrorCode.ILLEGAL_SASL_STATE:
+        raise SaslRefused("its listener has no SASL: use the security protocol PLAINTEXT or SSL")
+    if code is not ErrorCode.NONE:
+        raise SaslRefused(code.name)
 
 
 def _decode(expected: _InFlight, body: memoryview) -> Any:

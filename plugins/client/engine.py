@@ -12,6 +12,7 @@ called by one thread at a time.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import defaultdict, deque
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
@@ -21,6 +22,7 @@ import attrs
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.plugins.client.cluster import ClusterCache
 from tidelog.plugins.client.errors import (
+    AuthenticationRefused,
     BrokerClosed,
     BrokerUnreachable,
     ClientClosed,
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NEGOTIATION: Final = "ApiVersions"
+_SESSION_SHARE: Final = 0.85
+"""Of the lifetime of a login, after which a connection is replaced; Kafka's clients log in again then."""
 
 
 class EngineIo(Protocol):
@@ -104,6 +108,7 @@ class Channel:
     `is_released` once the engine has dropped it, so that what a driver still reports of it is ignored.
     `timer` ends the attempt to open it, and `silence` is the reason then.
     `is_written` is for drivers: one waits until its socket is writable.
+    After `retires_at` no exchange is added: the broker ends the session of its login soon (KIP-368).
     """
 
     def __init__(self, address: Address, lane: str, *, is_assumed_old: bool) -> None:
@@ -115,6 +120,7 @@ class Channel:
         self.is_released = False
         self.is_written = False
         self.is_open = False
+        self.retires_at = math.inf
         self.timer: EngineTimer | None = None
         self.waiting: list[_Flight] = []
         self.flights: dict[int, _Flight] = {}
@@ -296,6 +302,7 @@ class Engine:
         self._finder = None if ensemble is None else new_finder(self, ensemble, self._found)
         self._unaddressed: list[_Flight] = []
         self._has_lanes = has_lanes
+        self._retiring: set[Channel] = set()
         self._channels: defaultdict[str, dict[Address, Channel]] = defaultdict(dict)
         self._timers: list[tuple[float, int, EngineTimer]] = []
         self._timer_numbers = count()
@@ -382,7 +389,8 @@ class Engine:
             self._finder.close()
         for flight in self._unaddressed:
             self._finish(flight, ClientClosed("this client was closed"))
-        for channel in [each for lane in self._channels.values() for each in lane.values()]:
+        open_ones = [each for lane in self._channels.values() for each in lane.values()]
+        for channel in (*open_ones, *self._retiring):
             self._drop(channel, ClientClosed("this client was closed"))
         self._run_soon()
 
@@ -461,7 +469,7 @@ class Engine:
         channels = self._channels[lane]
         for address in flight.step.addresses:
             channel = channels.get(address)
-            if channel is not None and channel.is_open:
+            if channel is not None and channel.is_open and not self._retired(channel):
                 self._submit(flight, channel)
                 return
         if not flight.untried or self.is_closed:
@@ -471,6 +479,17 @@ class Engine:
         channel = channels.get(address) or self._connect(address, lane, self._connect_s(flight))
         flight.channel = channel
         channel.waiting.append(flight)
+
+    def _retired(self, channel: Channel) -> bool:
+        """Return whether the login of a connection is too old; then another connection takes its place."""
+        if self.clock() < channel.retires_at:
+            return False
+        if not channel.flights:
+            self._drop(channel, BrokerClosed(str(channel.address), "", "the session of its login ends"))
+        else:
+            del self._channels[channel.lane][channel.address]
+            self._retiring.add(channel)
+        return True
 
     def _connect_s(self, flight: _Flight) -> float:
         """Return how long an exchange waits for a connection: an address leaves time for those after it."""
@@ -493,6 +512,9 @@ class Engine:
 
     def _opened(self, channel: Channel) -> None:
         channel.is_open = True
+        lifetime_ms = 0 if channel.link is None else channel.link.wire.session_lifetime_ms
+        if lifetime_ms:
+            channel.retires_at = self.clock() + lifetime_ms / 1000 * _SESSION_SHARE
         if channel.timer is not None:
             channel.timer.cancel()
         waiting, channel.waiting = channel.waiting, []
@@ -546,6 +568,8 @@ class Engine:
         if not flight.missing:
             answers = [None if each is None else flight.answers[each] for each in flight.ids]
             self._finish(flight, answers)
+        if not channel.flights and channel in self._retiring:
+            self._drop(channel, BrokerClosed(str(channel.address), "", "the session of its login ends"))
 
     def _timed_out(self, flight: _Flight) -> None:
         channel = flight.channel
@@ -561,6 +585,8 @@ class Engine:
     def _lost(self, channel: Channel, error: ClientError) -> None:
         """Drop a failed connection; one that ended at ApiVersions may be to a broker older than that."""
         is_old = isinstance(error, BrokerClosed) and error.waiting_for.startswith(_NEGOTIATION)
+        # Such brokers have no handshake of SASL.
+        is_old = is_old and not self.session.settings.security.uses_sasl
         if not (is_old and not channel.is_open and not channel.is_assumed_old):
             self._drop(channel, error)
             return
@@ -589,6 +615,7 @@ class Engine:
         channel.is_released = True
         channel.is_open = False
         channels = self._channels[channel.lane]
+        self._retiring.discard(channel)
         if channels.get(channel.address) is channel:
             del channels[channel.address]
         if channel.timer is not None:
@@ -601,8 +628,9 @@ class Engine:
             self._finish(flight, error)
         waiting, channel.waiting = channel.waiting, []
         for flight in waiting:
-            if not (error.retriable or flight.untried or flight.attempts):
-                # What listens at the one address is no broker.
+            is_final = isinstance(error, AuthenticationRefused)
+            if is_final or not (error.retriable or flight.untried or flight.attempts):
+                # What listens at the one address is no broker, or all brokers refuse this login.
                 self._finish(flight, error)
                 continue
             flight.attempts.append((channel.address, _reason(error)))

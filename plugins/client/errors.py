@@ -114,6 +114,28 @@ class BrokerClosed(ClientError):
         super().__init__(f"the connection to {peer} ended{before}: {reason}")
 
 
+class AuthenticationRefused(ClientError):
+    """The login of a client failed; another attempt with the same settings would fail, too.
+
+    Attributes:
+        peer: address of the broker
+        mechanism: the mechanism of SASL
+        reason: the broker's words, or what is wrong with its answer
+    """
+
+    reached_broker = False
+
+    def __init__(self, peer: str, mechanism: str, reason: str) -> None:
+        self.peer = peer
+        self.mechanism = mechanism
+        self.reason = reason
+        super().__init__(f"the login at {peer} with {mechanism} failed: {reason}")
+
+
+class SaslRefused(ValueError):
+    """Reason of an `AuthenticationRefused`, without the broker and the mechanism; it has no secrets."""
+
+
 class RequestTimedOut(ClientError):
     """A response did not arrive in time.
 

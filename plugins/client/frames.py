@@ -28,13 +28,18 @@ _LENGTH: Final = struct.Struct(">i")
 
 
 class BadLength(Exception):
-    """The length of a response is below 4 or above the limit."""
+    """The length of a response is below the least or above the limit."""
 
 
 class ResponseFrames:
-    """Split received bytes into frames (responses without their length)."""
+    """Split received bytes into frames (responses without their length).
+
+    Attributes:
+        least_frame_bytes: the smallest length; tokens of SASL without headers may be empty
+    """
 
     def __init__(self, max_frame_bytes: int) -> None:
+        self.least_frame_bytes = LEAST_RESPONSE_BYTES
         self._max_frame_bytes = max_frame_bytes
         self._buffer = bytearray(READ_BYTES)
         self._start = 0
@@ -76,7 +81,7 @@ class ResponseFrames:
         Its bytes stay as they are for as long as it or another view of them is there.
 
         Raises:
-            BadLength: the length is below 4 or above the limit.
+            BadLength: the length is below the least or above the limit.
         """
         if self._long is not None:
             return self._finished_long(self._long)
@@ -92,9 +97,9 @@ class ResponseFrames:
 
     def _checked_length(self) -> int:
         (length,) = _LENGTH.unpack_from(self._buffer, self._start)
-        if not LEAST_RESPONSE_BYTES <= length <= self._max_frame_bytes:
+        if not self.least_frame_bytes <= length <= self._max_frame_bytes:
             raise BadLength(
-                f"a response of {length} bytes is announced, {LEAST_RESPONSE_BYTES} to "
+                f"a response of {length} bytes is announced, {self.least_frame_bytes} to "
                 f"{self._max_frame_bytes} are possible"
             )
         return int(length)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from tidelog.plugins.client.cluster import Address
     from tidelog.plugins.client.requests import BrokerVersions
+    from tidelog.plugins.client.sasl import SaslLogin
     from tidelog.plugins.client.settings import ClientSettings
 
 
@@ -38,6 +39,7 @@ class Link:
             client_id=settings.client_id,
             max_response_bytes=settings.max_response_bytes,
             versions=versions,
+            login=_login_of(settings) if settings.security.uses_sasl else None,
         )
 
     @property
@@ -73,6 +75,13 @@ class Link:
         """Close the socket; requests in flight get `BrokerClosed`."""
         self.wire.connection_lost("this client closed it")
         self.socket.close()
+
+
+def _login_of(settings: ClientSettings) -> SaslLogin | None:
+    # Not at the top: most clients do without what it imports.
+    from tidelog.plugins.client.sasl import login_of
+
+    return login_of(settings.security)
 
 
 def reason_of(error: BaseException) -> str:

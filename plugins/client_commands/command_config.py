@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 import click
@@ -12,26 +11,12 @@ import click
 from tidelog.kernel.config.sources.properties_file import read_properties
 from tidelog.kernel.errors import TidelogError
 from tidelog.plugins.client.security import SecuritySettings
+from tidelog.plugins.client.security_keys import is_security_key, security_of_keys
+
+if TYPE_CHECKING:
+    from tidelog.plugins.client.tls_stores import TlsStores
 
 _META: Final = "tidelog.plugins.client_commands.security"
-_PROTOCOL: Final = "security.protocol"
-_ALGORITHM: Final = "ssl.endpoint.identification.algorithm"
-_KEYS: Final = frozenset(
-    (
-        _PROTOCOL,
-        _ALGORITHM,
-        "ssl.truststore.type",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.certificates",
-        "ssl.keystore.type",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.key",
-        "ssl.keystore.certificate.chain",
-        "ssl.key.password",
-    )
-)
 
 
 class BadCommandConfig(TidelogError):
@@ -62,7 +47,7 @@ def read_command_config(path: Path) -> SecuritySettings:
     """Return the settings in a properties file with keys of Kafka's clients.
 
     Raises:
-        BadCommandConfig: a key is none of those that commands know, or a store cannot be used.
+        BadCommandConfig: a key is none of those that commands know, or has a value that cannot be used.
     """
     problems: list[str] = []
     try:
@@ -70,52 +55,21 @@ def read_command_config(path: Path) -> SecuritySettings:
     except (OSError, UnicodeDecodeError) as error:
         raise BadCommandConfig(f"{path} cannot be read: {error}.") from error
     values = {setting.name: setting.text.strip() for setting in found}
-    problems += [f"{name}: commands have no part for it" for name in values if name not in _KEYS]
+    problems += [f"{name}: commands have no part for it" for name in values if not is_security_key(name)]
     if problems:
         raise BadCommandConfig(f"{path}: {problems[0]}.")
-    protocol = values.get(_PROTOCOL, "PLAINTEXT")
     try:
-        has_tls = SecuritySettings(security_protocol=protocol).uses_tls
-        return SecuritySettings(security_protocol=protocol, ssl_context=_context(values) if has_tls else None)
+        security = security_of_keys(values)
+        if security.ssl_stores is not None:
+            _check_stores(security.ssl_stores)
     except (ValueError, TidelogError) as error:
         raise BadCommandConfig(f"{path}: {error}.") from error
+    return security
 
 
-def _context(values: Mapping[str, str]) -> Any:
-    """Return the TLS context of a client with these stores."""
+def _check_stores(stores: TlsStores) -> None:
+    """Read the stores once, so that what is wrong with them ends the command before it connects."""
     # Not at the top: most commands connect without TLS.
     import ssl
 
-    from tidelog.plugins.keystores.contexts import load_key, load_trusted
-    from tidelog.plugins.keystores.stores import StoreText, read_key_entry, read_trusted
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = values.get(_ALGORITHM, "https") != ""
-    trusted = read_trusted(
-        StoreText(
-            "ssl.truststore",
-            values.get("ssl.truststore.type", "JKS"),
-            values.get("ssl.truststore.location"),
-            values.get("ssl.truststore.password"),
-            values.get("ssl.truststore.certificates"),
-        )
-    )
-    if trusted is None:
-        context.load_default_certs()
-    else:
-        load_trusted(context, trusted)
-    entry = read_key_entry(
-        StoreText(
-            "ssl.keystore",
-            values.get("ssl.keystore.type", "JKS"),
-            values.get("ssl.keystore.location"),
-            values.get("ssl.keystore.password"),
-            values.get("ssl.keystore.key"),
-            values.get("ssl.keystore.certificate.chain"),
-        ),
-        values.get("ssl.key.password"),
-    )
-    if entry is not None:
-        load_key(context, entry)
-    return context
+    stores.load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))

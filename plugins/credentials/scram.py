@@ -17,6 +17,9 @@ from typing import Final, NamedTuple
 from tidelog.kernel.metadata.scram import ScramCredential, ScramMechanism
 
 NONCE_BYTES: Final = 24
+SALT_CHARACTERS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+SALT_LENGTH: Final = 26
+"""A salt of Kafka's tools is so many of these: all look alike, also that for a user that is unknown."""
 BY_TOKEN: Final = "tokenauth"  # noqa: S105 - an attribute of a message
 """`tokenauth=true` in the first message: the user is a delegation token (KIP-48)."""
 _NO_BINDING: Final = "n"
@@ -58,6 +61,11 @@ class ServerFirst(NamedTuple):
 def new_nonce() -> str:
     """Return a nonce that was never used."""
     return base64.b64encode(secrets.token_bytes(NONCE_BYTES)).decode()
+
+
+def new_salt() -> bytes:
+    """Return a salt for a new password."""
+    return "".join(secrets.choice(SALT_CHARACTERS) for _ in range(SALT_LENGTH)).encode()
 
 
 def escaped(name: str) -> str:

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.wire import Peer
 
 MIN_ITERATIONS: Final = 4096
-_SALT_CHARACTERS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-_SALT_LENGTH: Final = 26
-"""Salts of Kafka's tools are so many of these characters: one for a user that is unknown looks alike."""
 
 
 class Scram(SaslMechanism):
@@ -53,7 +50,8 @@ class Scram(SaslMechanism):
     def no_credential(self, user: str) -> ScramCredential:
         """Return one for a user that is unknown, which no password fits."""
         digest = hmac.digest(self._secret, user.encode(), "sha512")
-        salt = "".join(_SALT_CHARACTERS[each % len(_SALT_CHARACTERS)] for each in digest[:_SALT_LENGTH])
+        characters = scram.SALT_CHARACTERS
+        salt = "".join(characters[each % len(characters)] for each in digest[: scram.SALT_LENGTH])
         key = hmac.digest(self._secret, digest, self.mechanism.hash_name)
         return ScramCredential(salt.encode(), key, key, self._iterations_of_most())
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.operations.groups import GroupDescription, GroupListing, GroupMember
     from tidelog.plugins.client.operations.offsets import FoundOffset
     from tidelog.plugins.client.operations.quotas import QuotaEntity
+    from tidelog.plugins.client.operations.scram_users import NewScramPassword, ScramUser
     from tidelog.plugins.client.operations.topics import CreatedTopic, NewTopic
     from tidelog.plugins.client.producer import encoders
     from tidelog.plugins.client.producer.async_producer import AsyncProducer
@@ -88,6 +89,7 @@ __all__ = [
     "GroupMetadata",
     "GroupOffset",
     "MessageStream",
+    "NewScramPassword",
     "NewTopic",
     "PartlyFailed",
     "Producer",
@@ -98,6 +100,7 @@ __all__ = [
     "RebalanceListener",
     "RecordBatch",
     "RecordMetadata",
+    "ScramUser",
     "SimpleConsumer",
     "SimpleConsumerSettings",
     "TopicMetadata",
@@ -149,6 +152,7 @@ _HOMES: Final = {
     "GroupMetadata": f"{_CLIENT}.operations.group_offsets",
     "GroupOffset": f"{_CLIENT}.operations.group_offsets",
     "MessageStream": f"{_CONNECTOR}.connector",
+    "NewScramPassword": f"{_CLIENT}.operations.scram_users",
     "NewTopic": f"{_CLIENT}.operations.topics",
     "PartlyFailed": f"{_CLIENT}.errors",
     "Producer": f"{_PRODUCER}.producer",
@@ -159,6 +163,7 @@ _HOMES: Final = {
     "RebalanceListener": f"{_CONSUMER}.rebalance_listener",
     "RecordBatch": f"{_CONSUMER}.record_batch",
     "RecordMetadata": f"{_PRODUCER}.delivery",
+    "ScramUser": f"{_CLIENT}.operations.scram_users",
     "SimpleConsumer": f"{_CONSUMER}.simple_consumer",
     "SimpleConsumerSettings": f"{_CONSUMER}.settings",
     "TopicMetadata": f"{_CLIENT}.cluster",

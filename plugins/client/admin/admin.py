@@ -125,6 +125,8 @@ class Admin:
     delete_offsets = _method_for_each(operations.delete_offsets)
     describe_quotas = _method(operations.describe_quotas)
     alter_quotas = _method_for_each(operations.alter_quotas)
+    describe_user_scram_credentials = _method_for_each(operations.describe_user_scram_credentials)
+    alter_user_scram_credentials = _method_for_each(operations.alter_user_scram_credentials)
     describe_acls = _method(operations.describe_acls)
     create_acls = _method_for_each(operations.create_acls)
     delete_acls = _method_for_each(operations.delete_acls)

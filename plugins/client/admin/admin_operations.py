@@ -19,6 +19,10 @@ from tidelog.plugins.client.operations.metadata import describe_cluster, describ
 from tidelog.plugins.client.operations.offsets import list_offsets
 from tidelog.plugins.client.operations.quotas import alter_quotas, describe_quotas
 from tidelog.plugins.client.operations.records import delete_records
+from tidelog.plugins.client.operations.scram_users import (
+    alter_user_scram_credentials,
+    describe_user_scram_credentials,
+)
 from tidelog.plugins.client.operations.sending import or_raise
 from tidelog.plugins.client.operations.topics import create_partitions, create_topics, delete_topics
 
@@ -31,6 +35,7 @@ T = TypeVar("T")
 __all__ = [
     "alter_configs",
     "alter_quotas",
+    "alter_user_scram_credentials",
     "commit_offsets",
     "committed_offsets",
     "create_acls",
@@ -48,6 +53,7 @@ __all__ = [
     "describe_groups",
     "describe_quotas",
     "describe_topics",
+    "describe_user_scram_credentials",
     "list_groups",
     "list_offsets",
     "list_topics",

@@ -11,8 +11,11 @@ from collections.abc import Generator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
+from tidelog.kernel.errors import TidelogError
+
 if TYPE_CHECKING:
     from tidelog.plugins.client.security import SecuritySettings
+    from tidelog.plugins.client.tls_stores import TlsStores
 
 Want: TypeAlias = Literal["read", "write"]
 
@@ -87,7 +90,10 @@ def context_of(settings: SecuritySettings) -> ssl.SSLContext:
         context.check_hostname = settings.ssl_endpoint_identification_algorithm != ""
         # As in Java each trusted certificate is an anchor, also one that is not a root.
         context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-        _load_files(context, settings)
+        if settings.ssl_stores is None:
+            _load_files(context, settings)
+        else:
+            _load_stores(context, settings.ssl_stores)
     context.sslsocket_class = TlsSocket
     return context
 
@@ -107,6 +113,13 @@ def _load_files(context: ssl.SSLContext, settings: SecuritySettings) -> None:
         except OSError as error:
             where = settings.ssl_keyfile or settings.ssl_certfile
             raise _named("ssl_certfile", where, error) from None
+
+
+def _load_stores(context: ssl.SSLContext, stores: TlsStores) -> None:
+    try:
+        stores.load_into(context)
+    except TidelogError as error:
+        raise ConnectionAbortedError(str(error)) from None
 
 
 def _named(setting: str, path: str | None, error: OSError) -> OSError:

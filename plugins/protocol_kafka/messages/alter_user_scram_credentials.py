@@ -24,13 +24,16 @@ class ScramCredentialDeletion:
 
 @struct()
 class ScramCredentialUpsertion:
-    """Set a credential; the client has salted the password."""
+    """Set a credential; the client has salted the password, which is in no representation."""
 
     name: str = string()
     mechanism: int = int8()
     iterations: int = int32()
     salt: bytes = byte_string()
     salted_password: bytes = byte_string()
+
+    def __repr__(self) -> str:
+        return f"ScramCredentialUpsertion({self.name!r}, mechanism={self.mechanism}, [hidden])"
 
 
 @struct(ALTER_USER_SCRAM_CREDENTIALS.versions)

@@ -81,8 +81,23 @@ def test_commands_connect_with_the_keys_of_a_file(broker: ThreadedBroker, folder
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"sasl_mechanism": "PLAIN"}, "sasl.mechanism: commands have no part for it"),
-        ({"security_protocol": "SASL_SSL"}, "security_protocol"),
+        ({"group_id": "g"}, "group.id: commands have no part for it"),
+        ({"security_protocol": "TLS"}, "security.protocol: 'TLS' is none of PLAINTEXT, SSL, SASL_PLAINTEXT"),
+        ({"security_protocol": "SASL_SSL"}, "sasl_mechanism is 'GSSAPI': set one of 'PLAIN'"),
+        (
+            {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_jaas_config": "secret"},
+            "sasl_jaas_config is not of the form",
+        ),
+        ({"security_protocol": "SSL", "ssl_enabled_protocols": "TLSv1"}, "'TLSv1' is none of TLSv1.2"),
+        ({"config_providers": "env"}, "config.providers.env.class is not set to one of EnvVarConfigProvider"),
+        (
+            {
+                "config_providers": "env",
+                "config_providers_env_class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+                "sasl_jaas_config": "${env:NO_SUCH_VARIABLE}",
+            },
+            r"sasl.jaas.config: \$\{env:NO_SUCH_VARIABLE\} has no value",
+        ),
         (
             {"security_protocol": "SSL", "ssl_truststore_location": "trust.jks"},
             "keytool -importkeystore -srckeystore trust.jks -destkeystore trust.p12 -deststoretype PKCS12",
@@ -95,5 +110,27 @@ def test_a_file_that_cannot_be_used_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("trust.jks").write_bytes(b"\xfe\xed\xfe\xed" + bytes(20))
-    with pytest.raises(BadCommandConfig, match=reason):
+    with pytest.raises(BadCommandConfig, match=reason) as refused:
         read_command_config(config(tmp_path, **values))
+    assert ": secret" not in str(refused.value)
+
+
+def test_secrets_are_read_where_references_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    classes = "org.apache.kafka.common.config.provider"
+    monkeypatch.setenv("USER_OF_A_TEST", "alice")
+    written(tmp_path / "secrets.properties", b"a=b\npassword=from file\n")
+    written(tmp_path / "module", b"PlainLoginModule")
+    path = config(
+        tmp_path,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        config_providers="env,file,directory",
+        config_providers_env_class=f"{classes}.EnvVarConfigProvider",
+        config_providers_file_class=f"{classes}.FileConfigProvider",
+        config_providers_directory_class=f"{classes}.DirectoryConfigProvider",
+        sasl_jaas_config=f"${{directory:{tmp_path}:module}} required username=${{env:USER_OF_A_TEST}} "
+        f'password="${{file:{tmp_path}/secrets.properties:password}}";',
+    )
+    security = read_command_config(path)
+    assert security.sasl_jaas_config == 'PlainLoginModule required username=alice password="from file";'
+    assert "from file" not in repr(security)

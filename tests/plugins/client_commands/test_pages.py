@@ -17,6 +17,8 @@ PAGES = (
     "group-commands.md",
     "config-commands.md",
     "acls.md",
+    "users.md",
+    "quotas.md",
     "partition-commands.md",
     "produce-consume.md",
 )

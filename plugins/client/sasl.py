@@ -1,0 +1,131 @@
+"""SASL of a client's connections (KIP-43, KIP-152): the mechanisms, each a generator of tokens.
+
+A generator yields a token for the broker and gets the broker's answer; its end is a login that succeeded.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import attrs
+
+from tidelog.kernel.metadata.scram import ScramMechanism
+from tidelog.plugins.client.errors import SaslRefused
+from tidelog.plugins.credentials import scram
+from tidelog.plugins.credentials.jaas import JaasEntry, parse_jaas
+
+if TYPE_CHECKING:
+    from tidelog.plugins.client.security import SecuritySettings
+
+SaslTokens: TypeAlias = Generator[bytes, bytes, None]
+
+MIN_ITERATIONS: Final = 4096
+"""With fewer a password is guessed too quickly by who listens; Kafka's clients refuse them, too."""
+MAX_ITERATIONS: Final = 1_000_000
+"""About half a second of computing: what a broker may make a client do."""
+_PLAIN: Final = "PLAIN"
+
+
+@attrs.frozen
+class SaslLogin:
+    """How connections authenticate: the name of a mechanism, and its generator, made for each connection."""
+
+    mechanism: str
+    tokens: Callable[[], SaslTokens] = attrs.field(repr=False)
+
+
+def plain_tokens(user: str, password: str) -> SaslTokens:
+    """Send user and password as they are (RFC 4616)."""
+    yield f"\0{user}\0{password}".encode()
+
+
+def scram_tokens(mechanism: ScramMechanism, user: str, password: str) -> SaslTokens:
+    """Prove the password without sending it, and have the broker prove that it knows the user (RFC 5802).
+
+    Raises:
+        SaslRefused: the broker breaks the protocol, or has not proven it.
+    """
+    try:
+        yield from _scram_tokens(mechanism, user, password)
+    except scram.BadScramMessage as error:
+        raise SaslRefused(f"the broker sent a malformed message: {error}") from error
+
+
+def _scram_tokens(mechanism: ScramMechanism, user: str, password: str) -> SaslTokens:
+    nonce = scram.new_nonce()
+    bare = f"n={scram.escaped(user)},r={nonce}"
+    server_first = yield f"n,,{bare}".encode()
+    server = scram.parse_server_first(server_first)
+    if not server.nonce.startswith(nonce) or server.nonce == nonce:
+        raise SaslRefused("the broker's nonce does not continue that of this client")
+    if not MIN_ITERATIONS <= server.iterations <= MAX_ITERATIONS:
+        raise SaslRefused(
+            f"the broker asks for {server.iterations} iterations, which is not between {MIN_ITERATIONS} and "
+            f"{MAX_ITERATIONS}"
+        )
+    without_proof = f"c={scram.encoded(b'n,,')},r={server.nonce}"
+    signed = f"{bare},{server_first.decode()},{without_proof}".encode()
+    salted = scram.salted_password(mechanism, password, server.salt, server.iterations)
+    proof = scram.client_proof(mechanism, salted, signed)
+    server_final = yield f"{without_proof},p={scram.encoded(proof)}".encode()
+    signature, error = scram.parse_server_final(server_final)
+    if error:
+        raise SaslRefused(error)
+    expected = scram.server_signature(mechanism, scram.server_key_of(mechanism, salted), signed)
+    if not hmac.compare_digest(signature, expected):
+        raise SaslRefused("the broker has not proven that it knows this user: it may be another one")
+
+
+_BY_NAME: Final[Mapping[str, Callable[[str, str], SaslTokens]]] = {
+    _PLAIN: plain_tokens,
+    **{each.sasl_name: partial(scram_tokens, each) for each in ScramMechanism},
+}
+
+
+def login_of(settings: SecuritySettings) -> SaslLogin | None:
+    """Return how connections authenticate, None without SASL.
+
+    Raises:
+        ValueError: the settings have no mechanism of this client, or no user and password for it.
+    """
+    if not settings.uses_sasl:
+        return None
+    mechanism = settings.sasl_mechanism or ""
+    tokens = _BY_NAME.get(mechanism)
+    if tokens is None:
+        raise ValueError(
+            f"sasl_mechanism is {settings.sasl_mechanism!r}: set one of {', '.join(map(repr, _BY_NAME))}"
+        )
+    user, password = _credentials(settings, mechanism)
+    return SaslLogin(mechanism, partial(tokens, user, password))
+
+
+def _credentials(settings: SecuritySettings, mechanism: str) -> tuple[str, str]:
+    user, password = settings.sasl_plain_username, settings.sasl_plain_password
+    if settings.sasl_jaas_config is not None:
+        entry = parsed_jaas(settings.sasl_jaas_config)
+        wanted = "PlainLoginModule" if mechanism == _PLAIN else "ScramLoginModule"
+        if entry.module_name != wanted:
+            raise ValueError(f"sasl_jaas_config has {entry.module}, and {mechanism} needs {wanted}")
+        user, password = entry.options.get("username"), entry.options.get("password")
+    if not user or password is None:
+        raise ValueError(
+            f"{mechanism} needs a user and a password: sasl_plain_username and sasl_plain_password, or "
+            "sasl_jaas_config"
+        )
+    return user, password
+
+
+def parsed_jaas(text: str) -> JaasEntry:
+    """Return the login module of `sasl.jaas.config`.
+
+    Raises:
+        ValueError: it has another form; the text has nothing of what may be a password.
+    """
+    try:
+        return parse_jaas(text)
+    except ValueError as error:
+        raise ValueError(f"sasl_jaas_config {error}") from None

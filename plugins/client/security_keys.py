@@ -1,0 +1,79 @@
+"""Settings of connections from the keys of Kafka's clients: `security.protocol`, `ssl.*`, `sasl.*`.
+
+Source: Kafka documentation, "Producer Configs".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tidelog.plugins.client.secret_references import is_provider_key, resolve_references
+from tidelog.plugins.client.security import SECURITY_PROTOCOLS, SecuritySettings
+
+PROTOCOL: Final = "security.protocol"
+_ALGORITHM: Final = "ssl.endpoint.identification.algorithm"
+_STORES: Final = {
+    f"ssl.{name}": name.replace(".", "_")
+    for name in (
+        "truststore.type",
+        "truststore.location",
+        "truststore.password",
+        "truststore.certificates",
+        "keystore.type",
+        "keystore.location",
+        "keystore.password",
+        "keystore.key",
+        "keystore.certificate.chain",
+        "key.password",
+    )
+}
+_LISTS: Final = {"ssl.enabled.protocols": "enabled_protocols", "ssl.cipher.suites": "cipher_suites"}
+_SASL: Final = {"sasl.mechanism": "sasl_mechanism", "sasl.jaas.config": "sasl_jaas_config"}
+_KEYS: Final = frozenset((PROTOCOL, _ALGORITHM, *_STORES, *_LISTS, *_SASL))
+_MECHANISM_OF_KAFKA: Final = "GSSAPI"
+
+
+def is_security_key(name: str) -> bool:
+    """Return whether `security_of_keys` knows a key of Kafka's clients."""
+    return name in _KEYS or is_provider_key(name)
+
+
+def security_of_keys(given: Mapping[str, str]) -> SecuritySettings:
+    """Return the settings that such keys have; as in Kafka those of TLS have no effect without TLS.
+
+    Raises:
+        ValueError: one has a value that it cannot have; the text names it, and has no secret.
+    """
+    values = {name: text.strip() for name, text in resolve_references(given).items()}
+    protocol = values.get(PROTOCOL, "PLAINTEXT").upper()
+    if protocol not in SECURITY_PROTOCOLS:
+        raise ValueError(f"{PROTOCOL}: {protocol!r} is none of {', '.join(SECURITY_PROTOCOLS)}")
+    settings: dict[str, Any] = {"security_protocol": protocol}
+    if "SSL" in protocol:
+        algorithm = values.get(_ALGORITHM, "https").lower()
+        if algorithm not in ("https", ""):
+            raise ValueError(f"{_ALGORITHM}: {algorithm!r} is neither https nor empty")
+        settings["ssl_endpoint_identification_algorithm"] = algorithm
+        settings["ssl_stores"] = _stores(values)
+    if protocol.startswith("SASL"):
+        settings["sasl_mechanism"] = values.get("sasl.mechanism", _MECHANISM_OF_KAFKA)
+        settings["sasl_jaas_config"] = values.get("sasl.jaas.config")
+    return SecuritySettings(**settings)
+
+
+def _stores(values: Mapping[str, str]) -> object:
+    # Not at the top: most clients connect without TLS.
+    from tidelog.plugins.client.tls_stores import TlsStores
+    from tidelog.plugins.keystores.contexts import VERSIONS
+
+    lists: dict[str, Any] = {
+        setting: tuple(filter(None, map(str.strip, values[name].split(","))))
+        for name, setting in _LISTS.items()
+        if values.get(name)
+    }
+    unknown = [name for name in lists.get("enabled_protocols", ()) if name not in VERSIONS]
+    if unknown:
+        raise ValueError(f"ssl.enabled.protocols: {unknown[0]!r} is none of {', '.join(VERSIONS)}")
+    texts: dict[str, Any] = {setting: values[name] for name, setting in _STORES.items() if values.get(name)}
+    return TlsStores(**texts, **lists)
