@@ -27,6 +27,7 @@ from tidelog.kernel.testing.metadata import MetadataConformance
 from tidelog.kernel.testing.sasl import SaslMechanismConformance
 from tidelog.kernel.testing.sinks import SinkConformance
 from tidelog.kernel.testing.storage import StorageConformance
+from tidelog.kernel.testing.wire_codecs import WireCodecConformance
 
 SuiteClass: TypeAlias = type[Any]
 SUITES_HOOK: Final = "tidelog_conformance_suites"
@@ -76,6 +77,7 @@ DEFAULTS: Final[Mapping[str, tuple[SuiteClass, Callable[[ModuleType, str], Suite
     "tidelog_sinks": (SinkConformance, None),
     "tidelog_authorizers": (AuthorizerConformance, None),
     "tidelog_sasl_mechanisms": (SaslMechanismConformance, None),
+    "tidelog_wire_codecs": (WireCodecConformance, None),
 }
 """Hook of a seam → its suite, and what adopts it, None where a plugin has to do that itself."""
 

@@ -73,3 +73,11 @@ def tidelog_background_tasks(broker: BrokerContext) -> Iterable[BackgroundTask]:
                 f"a listener with the codec http needs {error.name}: pip install 'tidelog[http]'"
             ) from error
     return ()
+
+
+@hookimpl
+def tidelog_conformance_suites() -> Iterable[type[object]]:
+    """Return the tests of the codec `http`."""
+    from tidelog.plugins.protocol_http.conformance import HttpCodecConformance
+
+    return (HttpCodecConformance,)

@@ -46,3 +46,11 @@ def tidelog_config_keys() -> Iterable[ConfigKey[object] | UnsupportedKey]:
     from tidelog.plugins.protocol_kafka import keys, keys_without_effect
 
     return (*declared_keys(keys), *keys_without_effect.KEPT_KEYS, *keys.UNSUPPORTED)
+
+
+@hookimpl
+def tidelog_conformance_suites() -> Iterable[type[object]]:
+    """Return the tests of the codec `kafka`."""
+    from tidelog.plugins.protocol_kafka.conformance import KafkaCodecConformance
+
+    return (KafkaCodecConformance,)

@@ -103,5 +103,5 @@ def test_a_sink_without_a_suite_of_its_own_is_not_proven() -> None:
 
 
 def test_every_seam_with_names_has_a_suite_or_a_reason() -> None:
-    without = {"wire codec", "transport", "command", "interceptor"}
+    without = {"transport", "command", "interceptor", "quota callback"}
     assert {NAMED_SEAMS[hook] for hook in suites.DEFAULTS} == set(NAMED_SEAMS.values()) - without
