@@ -500,10 +500,16 @@ def _warn_of_open_listeners(config: Config, bound: Mapping[str, tuple[str, int]]
         if not ipaddress.ip_address(host.partition("%")[0]).is_loopback
     }
     if plain := [at for name, at in open_to_others.items() if protocols[name] == PLAINTEXT]:
+        allowed = (
+            "do what the authorizer allows User:ANONYMOUS, and others on the way read and change it"
+            if config[keys.AUTHORIZER_CLASS_NAME]
+            else "read and change everything"
+        )
         _log.warning(
-            "%s: every client that reaches this address can read and change everything, since there is "
-            "neither TLS nor authentication; let only a trusted network reach it, or listen on 127.0.0.1",
+            "%s: every client that reaches this address can %s, since there is neither TLS nor "
+            "authentication; let only a trusted network reach it, or listen on 127.0.0.1",
             ", ".join(plain),
+            allowed,
         )
     readable = [
         at

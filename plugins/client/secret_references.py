@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tidelog.kernel.config.sources.properties_file import read_properties
-
 PROVIDERS: Final = "config.providers"
 _REFERENCE: Final = re.compile(r"\$\{([^:}]+):(?:([^}]*):)?([^}]*)\}")
 _MOST_BYTES: Final = 1024 * 1024
@@ -76,6 +74,9 @@ def _of_environment(_path: str, key: str) -> str | None:
 
 
 def _of_properties(path: str, key: str) -> str | None:
+    # Not at the top: with it comes the configuration of brokers.
+    from tidelog.kernel.config.sources.properties_file import read_properties
+
     return next((each.text for each in read_properties(_content(path), path, []) if each.name == key), None)
 
 

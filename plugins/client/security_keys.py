@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tidelog.plugins.client.secret_references import is_provider_key, resolve_references
+from tidelog.plugins.client.secret_references import PROVIDERS, is_provider_key, resolve_references
 from tidelog.plugins.client.security import SECURITY_PROTOCOLS, SecuritySettings
 
 PROTOCOL: Final = "security.protocol"
@@ -30,13 +30,14 @@ _STORES: Final = {
 }
 _LISTS: Final = {"ssl.enabled.protocols": "enabled_protocols", "ssl.cipher.suites": "cipher_suites"}
 _SASL: Final = {"sasl.mechanism": "sasl_mechanism", "sasl.jaas.config": "sasl_jaas_config"}
-_KEYS: Final = frozenset((PROTOCOL, _ALGORITHM, *_STORES, *_LISTS, *_SASL))
+SECURITY_KEYS: Final = tuple(sorted((PROTOCOL, _ALGORITHM, *_STORES, *_LISTS, *_SASL, PROVIDERS)))
+"""Those with fixed names; each provider of references has a further one."""
 _MECHANISM_OF_KAFKA: Final = "GSSAPI"
 
 
 def is_security_key(name: str) -> bool:
     """Return whether `security_of_keys` knows a key of Kafka's clients."""
-    return name in _KEYS or is_provider_key(name)
+    return name in SECURITY_KEYS or is_provider_key(name)
 
 
 def security_of_keys(given: Mapping[str, str]) -> SecuritySettings:

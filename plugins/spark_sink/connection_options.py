@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidelog.kernel.errors import TidelogError
 from tidelog.plugins.client import ClientSettings, RetryPolicy
 from tidelog.plugins.client.errors import InvalidAddress
+from tidelog.plugins.client.security import SecuritySettings
+from tidelog.plugins.client.security_keys import is_security_key, security_of_keys
 from tidelog.plugins.client.settings import parse_addresses
+from tidelog.plugins.spark_sink.kafka_keys import PREFIX
 from tidelog.plugins.spark_sink.option_values import (
     MOST_INT,
     InvalidOption,
@@ -51,7 +55,6 @@ def client_settings(
     Raises:
         InvalidOption: a value is malformed.
     """
-    options.read("kafka.security.protocol", _plaintext, None)
     defaults = ClientSettings()
     return ClientSettings(
         client_id=options.values.get("kafka.client.id", client_id),
@@ -67,9 +70,14 @@ def client_settings(
             max_backoff_s=options.read("kafka.retry.backoff.max.ms", pause, defaults.retry.max_backoff_s),
             missing_topic_s=_MISSING_TOPIC_S,
         ),
+        security=_security(options),
     )
 
 
-def _plaintext(text: str) -> None:
-    if text.upper() != "PLAINTEXT":
-        raise ValueError("PLAINTEXT, as this client speaks neither TLS nor SASL")
+def _security(options: OptionValues) -> SecuritySettings:
+    given = {name.removeprefix(PREFIX): value for name, value in options.values.items()}
+    try:
+        return security_of_keys({name: value for name, value in given.items() if is_security_key(name)})
+    except (ValueError, TidelogError) as error:
+        # Not the value, which may be a secret: the error names what is wrong.
+        raise InvalidOption(f"the options {PREFIX}security, ssl and sasl: {error}") from error

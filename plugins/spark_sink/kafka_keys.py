@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from tidelog.plugins.client.secret_references import PROVIDERS
+from tidelog.plugins.client.security_keys import SECURITY_KEYS
 from tidelog.plugins.spark_sink.option_values import (
     MOST_LONG,
     ClientKeys,
@@ -28,8 +30,8 @@ CONNECTION_OPTIONS: Final = (
     "kafka.request.timeout.ms",
     "kafka.retry.backoff.max.ms",
     "kafka.retry.backoff.ms",
-    "kafka.security.protocol",
     "kafka.socket.connection.setup.timeout.ms",
+    *(f"{PREFIX}{name}" for name in SECURITY_KEYS),
 )
 """Options of reading and writing."""
 CONSUMER_OPTIONS: Final = (
@@ -107,11 +109,7 @@ _OF_PRODUCERS: Final[Mapping[str, Parser]] = {
     "partitioner.rack.aware": boolean,
 }
 _NO_JAVA: Final = "no Java class can be called here, and without it other records would be {}"
-_REFUSED_BY_ALL: Final = {
-    "config.providers": "no Java class can be called here: replace references in values yourself",
-}
 _REFUSED_CONSUMER_KEYS: Final = {
-    **_REFUSED_BY_ALL,
     "auto.offset.reset": "set startingOffsets: the query itself stores how far it has read",
     "enable.auto.commit": "the query itself stores how far it has read",
     "interceptor.classes": _NO_JAVA.format("read"),
@@ -119,7 +117,6 @@ _REFUSED_CONSUMER_KEYS: Final = {
     "value.deserializer": "values are binary; convert the column",
 }
 _REFUSED_PRODUCER_KEYS: Final = {
-    **_REFUSED_BY_ALL,
     "interceptor.classes": _NO_JAVA.format("written"),
     "key.serializer": "keys are written as they are; convert the column",
     "partitioner.class": "no Java class can be called here: set the column partition",
@@ -128,7 +125,7 @@ _REFUSED_PRODUCER_KEYS: Final = {
     "value.serializer": "values are written as they are; convert the column",
 }
 _SECURITY: Final = ("kafka.ssl.", "kafka.sasl.", "kafka.security.providers")
-_PLAINTEXT_ONLY: Final = "this client speaks neither TLS nor SASL, and would connect without them"
+_NOT_HERE: Final = "this client has no part for it, and would connect in another way"
 
 
 def _keys(own: Mapping[str, Parser], refused: Mapping[str, str], others: Iterable[str]) -> ClientKeys:
@@ -140,7 +137,9 @@ def _keys(own: Mapping[str, Parser], refused: Mapping[str, str], others: Iterabl
     mine = {f"{PREFIX}{name}": parser for name, parser in {**_OF_ALL_CLIENTS, **own}.items()}
     reasons = {f"{PREFIX}{name}": reason for name, reason in refused.items()}
     foreign: dict[str, Parser] = {name: str for name in others if name not in reasons}
-    return ClientKeys({**foreign, **mine}, reasons, dict.fromkeys(_SECURITY, _PLAINTEXT_ONLY))
+    return ClientKeys(
+        {**foreign, **mine}, reasons, dict.fromkeys(_SECURITY, _NOT_HERE), f"{PREFIX}{PROVIDERS}."
+    )
 
 
 def _all_of(own: Mapping[str, Parser], refused: Mapping[str, str], options: Iterable[str]) -> list[str]:

@@ -34,11 +34,13 @@ class ClientKeys:
         without_effect: those that are accepted, with the parser of their values
         refused: those that are not, with the reason
         refused_prefixes: beginnings of further keys that are not
+        passed_prefix: beginning of further keys that are, with any value
     """
 
     without_effect: Mapping[str, Parser]
     refused: Mapping[str, str]
     refused_prefixes: Mapping[str, str]
+    passed_prefix: str | None = None
 
     def reason_to_refuse(self, name: str) -> str | None:
         """Return why a key is refused; None if it is not."""
@@ -67,6 +69,8 @@ class OptionValues:
             lower = name.lower()
             if lower in spelling:
                 values[spelling[lower]] = value
+            elif keys.passed_prefix is not None and lower.startswith(keys.passed_prefix):
+                values[lower] = value
             elif (parser := keys.without_effect.get(lower)) is not None:
                 cls({lower: value}).read(lower, parser, None)
                 without_effect.append(lower)

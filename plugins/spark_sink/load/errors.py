@@ -20,7 +20,7 @@ def client_error_text(error: ClientError) -> str:
         case ProtocolError():
             return (
                 f"What listens at {error.peer} does not speak Kafka's protocol ({error.reason}). Is this the "
-                "address of a PLAINTEXT listener of a broker?"
+                "address of a broker, and does its listener need TLS (--option kafka.security.protocol=SSL)?"
             )
         case ErrorResponse(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             subject = error.subject[:1].upper() + error.subject[1:]
