@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import attrs
 import click
 
 from tidelog.kernel import configure
 from tidelog.kernel.cli.options import LocalPath, config_options, sources_of
 from tidelog.kernel.cli.tables import print_json
-from tidelog.kernel.errors import TidelogError
+from tidelog.kernel.config.sources.properties_file import read_properties
+from tidelog.kernel.errors import ConfigError, TidelogError
 from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.mirror import keys
 from tidelog.plugins.mirror.errors import MirrorRefused
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import TaskID
 
+    from tidelog.plugins.client.security import SecuritySettings
     from tidelog.plugins.mirror.mirror import Mirror
     from tidelog.plugins.mirror.settings import MirrorSettings
     from tidelog.plugins.mirror.statistics import MirrorStatistics
@@ -63,6 +66,18 @@ class MirrorFailed(TidelogError):
     metavar="HOST:PORT",
     help=f"A broker of the cluster to copy from, for a mirror with one name, by default {DEFAULT_NAME}.",
 )
+@click.option(
+    "--source-config",
+    type=LocalPath(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="With --source: a properties file with Kafka's client keys, such as security.protocol and ssl.*.",
+)
+@click.option(
+    "--target-config",
+    type=LocalPath(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The same for the target.",
+)
 @click.option("--topics", metavar="PATTERNS", help="With --source: names or patterns, separated by commas.")
 @click.option("--until-end", is_flag=True, help="Copy what is there now, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array with all figures at the end.")
@@ -78,6 +93,8 @@ def mirror(
     settings: tuple[str, ...],
     target: str,
     source: str | None,
+    source_config: Path | None,
+    target_config: Path | None,
     topics: str | None,
     until_end: bool,
     as_json: bool,
@@ -90,7 +107,13 @@ def mirror(
     """
     import trio
 
+    if source is None and source_config is not None:
+        raise click.UsageError("--source-config needs --source; in a file each mirror has its own keys.")
     found = _mirrors(config_file, (*_of_options(source, topics, names), *settings), names)
+    if source_config is not None:
+        found = [attrs.evolve(each, source_security=_security_in(source_config)) for each in found]
+    if target_config is not None:
+        found = [attrs.evolve(each, target_security=_security_in(target_config)) for each in found]
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     statistics = trio.run(_run, found, target, until_end, status_file)
     if as_json:
@@ -101,6 +124,20 @@ def mirror(
                 f"{each.name}: copied {each.records} records in {each.topics} topics "
                 f"({each.copied_bytes / 1e6:.1f} MB)."
             )
+
+
+def _security_in(path: Path) -> SecuritySettings:
+    """Return the settings in a properties file; raises ConfigError, which names it."""
+    from tidelog.plugins.mirror.client_keys import security_of
+
+    problems: list[str] = []
+    try:
+        found = read_properties(path.read_text(encoding="utf-8"), str(path), problems)
+        if not problems:
+            return security_of({each.name: each.text for each in found})
+    except (OSError, ValueError) as error:
+        problems.append(str(error))
+    raise ConfigError(f"{path}: {problems[0]}.")
 
 
 def _of_options(source: str | None, topics: str | None, names: Sequence[str]) -> list[str]:

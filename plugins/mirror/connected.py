@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from tidelog.plugins.client import ClientSettings, RetryPolicy
 from tidelog.plugins.mirror.cluster_client import EngineClient
 from tidelog.plugins.mirror.mirror import Mirror
@@ -33,9 +35,15 @@ async def connected(
         max_response_bytes=_MOST_RESPONSE_BYTES,
         retry=_RETRY,
     )
+    of_source = attrs.evolve(client, security=settings.source_security)
+    of_target = attrs.evolve(client, security=settings.target_security)
     with ExitStack() as stack:
         source, source_admin, target_client = (
-            stack.enter_context(EngineClient(each, client))
-            for each in (settings.bootstrap, settings.bootstrap, target)
+            stack.enter_context(EngineClient(bootstrap, each))
+            for bootstrap, each in (
+                (settings.bootstrap, of_source),
+                (settings.bootstrap, of_source),
+                (target, of_target),
+            )
         )
         yield Mirror(settings, source, source_admin, target_client, statistics)

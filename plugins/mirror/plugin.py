@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.config import declared_keys
 from tidelog.kernel.hookspecs import hookimpl
 from tidelog.plugins.mirror import keys
+from tidelog.plugins.mirror.client_keys import SOURCE_KEYS, TARGET_KEYS
 
 if TYPE_CHECKING:
     import click
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @hookimpl
 def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
     """Return the keys of tables `[mirrors.NAME]`."""
-    return declared_keys(keys)
+    return (*declared_keys(keys), *SOURCE_KEYS, *TARGET_KEYS)
 
 
 @hookimpl

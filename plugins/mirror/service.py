@@ -31,12 +31,12 @@ def mirror_task(broker: BrokerContext, mirrors: Sequence[MirrorSettings]) -> Bac
     """Return the task that runs the mirrors of a broker."""
 
     async def run(lifespan: Lifespan) -> None:
-        target = own_address(broker)
+        targets = [own_address(broker, each.target_security.security_protocol) for each in mirrors]
         statistics = [MirrorStatistics(each.name, each.bootstrap) for each in mirrors]
         # The broker serves no client before this, so mirrors connect as soon as it does.
         lifespan.ready()
         async with trio.open_nursery() as nursery:
-            for settings, figures in zip(mirrors, statistics, strict=True):
+            for settings, target, figures in zip(mirrors, targets, statistics, strict=True):
                 nursery.start_soon(_run_one, settings, target, figures)
             file = mirror_status_file(broker.config)
             if file is not None:
@@ -56,14 +56,17 @@ async def _run_one(settings: MirrorSettings, target: str, statistics: MirrorStat
             statistics.state, statistics.last_error = FAILED, str(error)
 
 
-def own_address(broker: BrokerContext) -> str:
-    """Return the address of the broker's first listener that a mirror can use.
+def own_address(broker: BrokerContext, security_protocol: str) -> str:
+    """Return the address of the broker's first listener for Kafka's protocol with a security protocol.
 
     Raises:
         ConfigError: there is none.
     """
     for each in broker.config.served_listeners():
-        if each.security_protocol == "PLAINTEXT" and each.codec == DEFAULT_CODEC:
+        if each.security_protocol == security_protocol and each.codec == DEFAULT_CODEC:
             at = broker.cluster.this_broker(each.name)
             return format_address(at.host, at.port)
-    raise ConfigError("A mirror needs a listener PLAINTEXT of the broker; `listeners` has none.")
+    raise ConfigError(
+        f"A mirror connects to its own broker by a listener {security_protocol}, and `listeners` has none; "
+        "to use another one set target.security.protocol and the keys that go with it in the mirror's table."
+    )

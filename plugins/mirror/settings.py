@@ -9,8 +9,10 @@ import attrs
 from tidelog.kernel.errors import ConfigError, InvalidTopic
 from tidelog.kernel.topic_names import check_topic_name
 from tidelog.plugins.client.errors import InvalidAddress
+from tidelog.plugins.client.security import SecuritySettings
 from tidelog.plugins.client.settings import parse_addresses
 from tidelog.plugins.mirror import keys
+from tidelog.plugins.mirror.client_keys import source_security, target_security
 from tidelog.plugins.mirror.errors import MirrorRefused
 
 if TYPE_CHECKING:
@@ -80,6 +82,8 @@ class MirrorSettings:
     retry_backoff_s: float = 1.0
     retry_backoff_max_s: float = 60.0
     request_timeout_s: float = 30.0
+    source_security: SecuritySettings = attrs.field(factory=SecuritySettings)
+    target_security: SecuritySettings = attrs.field(factory=SecuritySettings)
 
     @property
     def transactional_id(self) -> str:
@@ -100,6 +104,10 @@ class MirrorSettings:
             parse_addresses(table[keys.BOOTSTRAP_SERVERS])
         except InvalidAddress as error:
             raise ConfigError(f"mirrors.{table.name}.bootstrap.servers: {error}.") from None
+        try:
+            securities = source_security(table), target_security(table)
+        except ValueError as error:
+            raise ConfigError(f"mirrors.{table.name}.{error}.") from None
         return cls(
             name=table.name,
             bootstrap=table[keys.BOOTSTRAP_SERVERS],
@@ -119,6 +127,8 @@ class MirrorSettings:
             retry_backoff_s=table[keys.RETRY_BACKOFF_MS] / 1000,
             retry_backoff_max_s=table[keys.RETRY_BACKOFF_MAX_MS] / 1000,
             request_timeout_s=table[keys.REQUEST_TIMEOUT_MS] / 1000,
+            source_security=securities[0],
+            target_security=securities[1],
         )
 
 

@@ -1,0 +1,102 @@
+"""Kafka's client keys in tables `[mirrors.NAME]`: how a mirror connects to its source and to its target.
+
+Those of the source have their names, those of the target `target.` before them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.kernel.config.key import ConfigKey
+from tidelog.kernel.config.types import Password, optional, password, string
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tidelog.kernel.config import TableConfig
+    from tidelog.plugins.client.security import SecuritySettings
+
+_SOURCE: Final = "mirrors.NAME."
+_TARGET: Final = "mirrors.NAME.target."
+_MEANINGS: Final = {
+    "security.protocol": "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; unset: PLAINTEXT.",
+    "sasl.mechanism": "How the mirror authenticates: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
+    "ssl.cipher.suites": "Cipher suites of TLS 1.2, between commas.",
+    "ssl.enabled.protocols": "Versions of TLS, between commas.",
+    "ssl.endpoint.identification.algorithm": "https compares the host with the broker's certificate; empty "
+    "accepts any host.",
+    "ssl.keystore.certificate.chain": "The mirror's certificate as PEM.",
+    "ssl.keystore.location": "File of the mirror's key and certificate.",
+    "ssl.keystore.type": "PEM, PKCS12 or JKS.",
+    "ssl.truststore.certificates": "Authorities as PEM whose brokers are trusted.",
+    "ssl.truststore.location": "File with the authorities whose brokers are trusted; unset: those of the "
+    "system.",
+    "ssl.truststore.type": "PEM, PKCS12 or JKS.",
+}
+_SECRETS: Final = {
+    "sasl.jaas.config": "User and password, as a line of Kafka's JAAS configuration.",
+    "ssl.key.password": "Password of the key.",
+    "ssl.keystore.key": "The mirror's key as PEM.",
+    "ssl.keystore.password": "Password of the key store.",
+    "ssl.truststore.password": "Password of the trust store.",
+}
+
+
+def _declared(prefix: str, which: str) -> tuple[ConfigKey[str | Password | None], ...]:
+    def key(name: str, meaning: str) -> ConfigKey[str | Password | None]:
+        kind = optional(password()) if name in _SECRETS else optional(string())
+        documentation = f"As in Kafka's clients, for connections to the {which}. {meaning}"
+        return ConfigKey(name=prefix + name, type=kind, default=None, documentation=documentation)
+
+    return tuple(key(name, meaning) for name, meaning in sorted({**_MEANINGS, **_SECRETS}.items()))
+
+
+SOURCE_KEYS: Final = _declared(_SOURCE, "source")
+TARGET_KEYS: Final = _declared(_TARGET, "target")
+
+
+def source_security(table: TableConfig) -> SecuritySettings:
+    """Return how the mirror of a table connects to its source.
+
+    Raises:
+        ValueError: a value cannot be used; the text names its key.
+    """
+    return security_of(_values(table, SOURCE_KEYS, _SOURCE))
+
+
+def target_security(table: TableConfig) -> SecuritySettings:
+    """Return how it connects to its target.
+
+    Raises:
+        ValueError: as of `source_security`; the text names the key with `target.`.
+    """
+    try:
+        return security_of(_values(table, TARGET_KEYS, _TARGET))
+    except ValueError as error:
+        raise ValueError(f"target.{error}") from None
+
+
+def security_of(values: Mapping[str, str]) -> SecuritySettings:
+    """Return the settings that keys of Kafka's clients have.
+
+    Raises:
+        ValueError: as of `source_security`, also for a key that does not concern a connection.
+    """
+    # Not at the top: a broker without mirrors needs the keys alone.
+    from tidelog.plugins.client.security_keys import is_security_key, security_of_keys
+
+    unknown = next((name for name in values if not is_security_key(name)), None)
+    if unknown is not None:
+        raise ValueError(f"{unknown}: a mirror takes only keys that concern connections")
+    return security_of_keys(values)
+
+
+def _values(
+    table: TableConfig, keys: Sequence[ConfigKey[str | Password | None]], prefix: str
+) -> dict[str, str]:
+    found = {key.name.removeprefix(prefix): table[key] for key in keys}
+    return {
+        name: value.value if isinstance(value, Password) else value
+        for name, value in found.items()
+        if value is not None
+    }
