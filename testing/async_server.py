@@ -123,3 +123,4 @@ class AsyncKafkaServer:
     fence = _awaited(KafkaServer.fence)
     expire_now = _awaited(KafkaServer.expire_now)
     compact_now = _awaited(KafkaServer.compact_now)
+    wait_until_clean = _awaited(KafkaServer.wait_until_clean)

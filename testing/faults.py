@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -92,6 +93,8 @@ class _Whom:
     where: Callable[[Any], bool] | None
     times: int | None
     probability: float
+    until: float
+    """On the server's clock."""
 
     def has(self, request: Request, name_of: NameOf) -> bool:
         return (
@@ -116,11 +119,14 @@ class InjectedFaults(RequestStage):
 
     phase = Phase.FAULTS
 
-    def __init__(self, apis: Iterable[str], name_of: NameOf, seed: int = 0) -> None:
+    def __init__(
+        self, apis: Iterable[str], name_of: NameOf, clock: Callable[[], float], seed: int = 0
+    ) -> None:
         """`apis` are the names that there are, `name_of` has the topics' names by their ids.
 
-        `seed` decides what meets a fault with a probability.
+        `clock` returns seconds of the server's time, `seed` decides what meets a fault with a probability.
         """
+        self._clock = clock
         self._name_of = name_of
         self._apis = {_snake_case(name): name for name in apis}
         self._lock = threading.Lock()
@@ -147,6 +153,7 @@ class InjectedFaults(RequestStage):
         drop: Drop | None = None,
         throttle: float = 0.0,
         times: int | None = None,
+        seconds: float = math.inf,
         probability: float = 1.0,
         client_id: str | None = None,
         topic: str | None = None,
@@ -163,6 +170,7 @@ class InjectedFaults(RequestStage):
                 before it is answered
             throttle: seconds for which the client is throttled after its response
             times: so many requests, None for no limit
+            seconds: for so many seconds of the server's time, from now on
             probability: of each request, as a seed decides it
             client_id: of clients with this id alone
             topic: of requests about this topic alone
@@ -177,15 +185,17 @@ class InjectedFaults(RequestStage):
                 raise ValueError(f"there is no API {name!r}; there are {', '.join(self._apis.values())}")
         if drop is not None and drop not in _DROPS:
             raise ValueError(f"drop is request or response, not {drop!r}")
-        if min(delay, throttle, 0 if times is None else times) < 0:
-            raise ValueError("delay, throttle and times are not negative")
+        if min(delay, throttle, seconds, 0 if times is None else times) < 0:
+            raise ValueError("delay, throttle, seconds and times are not negative")
         if not 0 <= probability <= 1:
             raise ValueError(f"a probability is between 0 and 1, not {probability}")
         if not (error is not None or delay or drop or throttle):
             raise ValueError("a fault needs an error, a delay, a drop or a throttle")
         what = _What(None if error is None else _code(error), delay, drop, throttle)
         versions = (version,) if isinstance(version, int) else tuple(version)
-        fault = InjectedFault(self, what, _Whom(apis, versions, client_id, topic, where, times, probability))
+        until = self._clock() + seconds
+        whom = _Whom(apis, versions, client_id, topic, where, times, probability, until)
+        fault = InjectedFault(self, what, whom)
         with self._lock:
             self._faults += (fault,)
         return fault
@@ -236,10 +246,11 @@ class InjectedFaults(RequestStage):
 
     def _meet(self, request: Request) -> list[_What]:
         met: list[_What] = []
+        now = self._clock()
         with self._lock:
             for fault in self._faults:
                 whom = fault.whom
-                if fault.left == 0 or not whom.has(request, self._name_of):
+                if fault.left == 0 or now >= whom.until or not whom.has(request, self._name_of):
                     continue
                 if whom.probability < 1 and self._random.random() >= whom.probability:
                     continue

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tidelog.kernel.config.keys import CLEANUP_POLICY
 from tidelog.kernel.topic_partition import TopicPartition
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tidelog.kernel import Broker
+    from tidelog.kernel.seams.cleanup import LogCleaner
     from tidelog.plugins.client.consumer.consumer_record import ConsumerRecord
     from tidelog.plugins.client.operations.groups import GroupDescription
     from tidelog.plugins.client.producer.delivery import RecordMetadata
@@ -345,6 +346,29 @@ class KafkaServer:
         if outcome.failed:
             raise RuntimeError(f"not compacted: {', '.join(map(str, outcome.failed))}; the log says why")
 
+    def wait_until_clean(self, *, timeout: float = PATIENCE_S) -> None:
+        """Let the log cleaner do what the topics' own settings ask for, until it finds nothing more to do.
+
+        Other than `compact_now` it heeds `min.cleanable.dirty.ratio`, `min.compaction.lag.ms` and their like.
+
+        Raises:
+            TimeoutError: it is not done by then.
+            RuntimeError: a log could not be cleaned.
+        """
+        cleaner = self._cleaner()
+        at_first = self._running.call(_work_of, cleaner)
+
+        def is_clean() -> bool:
+            before = self._running.call(_work_of, cleaner)
+            self._running.await_(cleaner.clean_now)
+            after = self._running.call(_work_of, cleaner)
+            if after.failures > at_first.failures:
+                raise RuntimeError("a log could not be cleaned; the log of the broker says why")
+            # What another round has in its hands was passed over.
+            return before == after and not self._running.call(lambda: cleaner.is_busy)
+
+        self.wait_until(is_clean, "the log cleaner to find nothing more to do", timeout)
+
     def wait_until(
         self,
         condition: Callable[[], T],
@@ -371,7 +395,7 @@ class KafkaServer:
             raise RuntimeError("this server does not run: start it, or use it in a with block")
         return self._thread
 
-    def _cleaner(self) -> Any:
+    def _cleaner(self) -> LogCleaner:
         cleaner = self.broker.log_cleaner
         if cleaner is None:
             raise RuntimeError("this server has no log cleaner: its plugin is blocked")
@@ -405,6 +429,19 @@ class KafkaServer:
         if self._directory is not None:
             settings |= {"storage": "file", "log.dirs": str(self._directory / str(self._data))}
         return settings
+
+
+class _Work(NamedTuple):
+    """How much a log cleaner has done since it was started."""
+
+    done: int
+    failures: int
+
+
+def _work_of(cleaner: LogCleaner) -> _Work:
+    policies = cleaner.statistics().values()
+    done = sum(each.rewrites + each.rolled_segments + each.deleted_segments for each in policies)
+    return _Work(done, sum(each.failures for each in policies))
 
 
 def _partition_counts(topics: Mapping[str, int] | Iterable[str]) -> dict[str, int]:

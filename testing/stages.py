@@ -24,4 +24,4 @@ def tidelog_request_stages(broker: Broker) -> Iterable[RequestStage]:
         return None if topic is None else topic.name
 
     apis = checked_apis(broker.plugins.ask("tidelog_kafka_apis"))
-    return (InjectedFaults([api.name for api in apis], name_of), RequestLog())
+    return (InjectedFaults([api.name for api in apis], name_of, lambda: broker.clock() / 1000), RequestLog())

@@ -272,6 +272,11 @@ class LogCleaner(Protocol):
         """Return what it has done since the start, by the name of the policy."""
         ...
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether it looks at a log, deletes of it or rewrites it at the moment."""
+        ...
+
     async def clean_now(self) -> None:
         """Let each policy look at each log at once, and do what it wants."""
         ...

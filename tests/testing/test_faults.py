@@ -268,3 +268,16 @@ def test_fenced_producer_is_refused_and_a_lost_answer_of_a_commit_is_asked_for_a
         with pytest.raises(errors.FencedProducer):
             producer.commit_transaction()
         assert delivery.exception() is not None
+
+
+def test_connections_are_lost_for_a_while(kafka: KafkaServer) -> None:
+    fault = kafka.faults.inject(drop="request", seconds=3600)
+    with Producer(kafka.bootstrap, delivery_timeout_ms=60_000) as producer:
+        sent = producer.send("orders", b"tea")
+        kafka.wait_until(lambda: fault.count > 1)
+        kafka.clock.advance(hours=1)
+        sent.result(DEADLINE_S)
+        met = fault.count
+        producer.send_and_wait("orders", b"cake")
+        assert fault.count == met
+    assert values(kafka) == [b"tea", b"cake"]

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.deadlines import DEADLINE_S
 
 
@@ -116,3 +118,102 @@ def test_plugin_imports_nothing_before_a_fixture_is_asked_for() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "['tidelog', 'tidelog.testing', 'tidelog.testing.pytest_plugin']\n"
+
+
+SHARED_BY_PROCESSES = """
+import pytest
+
+@pytest.mark.parametrize("number", range(6))
+def test_one(kafka, kafka_session, number):
+    kafka.produce("orders", str(number))
+    assert [each.value for each in kafka.records("orders")] == [str(number).encode()]
+    kafka_session.produce(f"orders-{number}", "tea")
+"""
+BLOCKING_FIXTURE_IN_ASYNC_TEST = """
+    config = kafka.config_for("aiokafka")
+    async with AIOKafkaProducer(**config) as producer:
+        await producer.send_and_wait("orders", b"tea")
+    async with AsyncKafkaServer(topics=["letters"]) as other:
+        await other.produce("letters", "a")
+        assert len(await other.wait_for_records("letters", 1)) == 1
+    assert [each.value for each in kafka.records("orders")] == [b"tea"]
+"""
+ASYNCIO = f"""
+import pytest
+from aiokafka import AIOKafkaProducer
+from tidelog.testing import AsyncKafkaServer
+
+@pytest.mark.asyncio
+async def test_asyncio(kafka):
+{BLOCKING_FIXTURE_IN_ASYNC_TEST}
+"""
+ANYIO = """
+import pytest
+from tidelog.testing import AsyncKafkaServer
+
+@pytest.fixture
+async def broker():
+    async with AsyncKafkaServer(topics=["orders"]) as kafka:
+        yield kafka
+
+@pytest.mark.anyio
+async def test_anyio(broker, kafka, anyio_backend_name):
+    await broker.produce("orders", anyio_backend_name)
+    assert [each.value for each in await broker.records("orders")] == [anyio_backend_name.encode()]
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request):
+    return request.param
+"""
+TRIO = """
+import pytest
+from tidelog.testing import AsyncKafkaServer
+
+@pytest.fixture
+async def broker():
+    async with AsyncKafkaServer(topics=["orders"]) as kafka:
+        yield kafka
+
+async def test_trio(broker, kafka):
+    await broker.produce("orders", "tea")
+    assert [each.value for each in await broker.records("orders")] == [b"tea"]
+"""
+UNITTEST = """
+import unittest
+from tidelog.testing import AsyncKafkaServer, KafkaServer
+
+class Blocking(unittest.TestCase):
+    def setUp(self):
+        self.kafka = self.enterContext(KafkaServer(topics=["orders"]))
+
+    def test_blocking(self):
+        self.kafka.produce("orders", "tea")
+        self.assertEqual(len(self.kafka.records("orders")), 1)
+
+class Async(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self):
+        self.kafka = await self.enterAsyncContext(AsyncKafkaServer(topics=["orders"]))
+
+    async def test_async(self):
+        await self.kafka.produce("orders", "tea")
+        self.assertEqual(len(await self.kafka.records("orders")), 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("tests", "options", "passed"),
+    [
+        pytest.param(SHARED_BY_PROCESSES, ("-n", "2"), 6, id="pytest-xdist"),
+        pytest.param(ASYNCIO, (), 1, id="pytest-asyncio"),
+        pytest.param(ANYIO, (), 2, id="anyio"),
+        pytest.param(TRIO, ("-o", "trio_mode=true"), 1, id="pytest-trio"),
+        pytest.param(UNITTEST, (), 2, id="unittest"),
+    ],
+)
+def test_servers_serve_the_tests_of_other_frameworks(
+    tmp_path: Path, tests: str, options: tuple[str, ...], passed: int
+) -> None:
+    done = run(tmp_path, tests, *options)
+    assert f"{passed} passed" in done.stdout, done.stdout + done.stderr
+    assert "failed" not in done.stdout
+    assert "error" not in done.stdout

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -125,6 +128,28 @@ def test_compact_now_leaves_the_last_value_of_each_key(tmp_path: Path, folder: s
         assert [(r.key, r.value) for r in kafka.records("prices")] == [(b"tea", b"3"), (b"cake", b"5")]
 
 
+def test_wait_until_clean_heeds_the_settings_of_each_topic() -> None:
+    hour_ms = 3600 * 1000
+    with KafkaServer() as kafka:
+        for name, ratio in (("prices", 0.01), ("lazy", 1)):
+            config = {
+                "cleanup.policy": "compact",
+                "segment.ms": hour_ms,
+                "min.cleanable.dirty.ratio": ratio,
+                "min.compaction.lag.ms": 0 if name == "prices" else 24 * hour_ms,
+            }
+            kafka.create_topic(name, config=config)
+            kafka.produce(name, "1", "tea")
+            kafka.produce(name, "2", "tea")
+        kafka.clock.advance(hours=2)
+        for name in ("prices", "lazy"):
+            kafka.produce(name, "3", "cake")
+        kafka.wait_until_clean()
+        assert [record.value for record in kafka.records("prices")] == [b"2", b"3"]
+        assert [record.value for record in kafka.records("lazy")] == [b"1", b"2", b"3"]
+        kafka.wait_until_clean()
+
+
 def test_compact_now_names_what_cannot_be_compacted() -> None:
     with KafkaServer(topics=["orders"]) as kafka:
         with pytest.raises(ValueError, match="no topic 'prices'"):
@@ -217,6 +242,20 @@ def test_wrong_use_of_a_server_is_named() -> None:
 
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.long
+def test_hundreds_of_servers_leave_nothing_behind() -> None:
+    """In a process of its own, whose memory other tests do not use."""
+    program = Path(__file__).with_name("hundreds_of_servers.py")
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["growth_bytes"] < 1 << 20, found
+    assert found["threads"] <= 2, found
+    assert found["descriptors"] <= 0, found
 
 
 def test_stopped_servers_leave_neither_threads_nor_files_open() -> None:

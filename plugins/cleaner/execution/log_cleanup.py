@@ -42,6 +42,7 @@ class LogCleanup:
         """`monotonic()` returns seconds, for back-offs: the wall clock may be set back."""
         self._config = config
         in_hands: set[UnifiedLog] = set()
+        self._in_hands = in_hands
         self._workers = workers = Workers(config)
         self._executions = {
             name: PolicyExecution(policy, topics, clock, in_hands, workers, monotonic)
@@ -63,6 +64,11 @@ class LogCleanup:
             for name, interval in intervals.items()
             if interval()
         ]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a policy looks at a log, deletes of it or rewrites it at the moment."""
+        return bool(self._in_hands)
 
     async def clean_now(self) -> None:
         """Let each policy look at each log at once, and do what it wants."""
