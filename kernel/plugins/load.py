@@ -17,6 +17,7 @@ from tidelog.kernel.config.sources import Sources, settings_from_mapping
 from tidelog.kernel.errors import PluginError
 from tidelog.kernel.plugins import builtin
 from tidelog.kernel.plugins.discovery import Candidate, find_candidates, refuse_unknown_blocked
+from tidelog.kernel.plugins.interface import log_deprecated_hooks, refuse_other_interface
 from tidelog.kernel.plugins.loaded import Plugins
 from tidelog.kernel.records.compression import register_codecs
 
@@ -27,8 +28,8 @@ def load_plugins(blocked: Sequence[str] = (), extra: Sequence[str] = ()) -> Plug
     From then on this process has their compression codecs.
 
     Raises:
-        PluginError: a plugin cannot be imported, has a hook that does not exist or no hook at all; two have
-            the same name; a blocked name is none.
+        PluginError: a plugin cannot be imported, is written for another version of the interface, has a hook
+            that does not exist or no hook at all; two have the same name; a blocked name is none.
     """
     candidates = find_candidates(extra)
     refuse_unknown_blocked(blocked, candidates)
@@ -48,6 +49,7 @@ def load_plugins(blocked: Sequence[str] = (), extra: Sequence[str] = ()) -> Plug
         raise _misfit(by_module[error.plugin], error) from error
     for module, candidate in by_module.items():
         _refuse_without_hooks(manager, module, candidate)
+        log_deprecated_hooks(manager, module, candidate)
     register_codecs(plugins.compression_codecs().values())
     return plugins
 
@@ -101,6 +103,8 @@ def _register(manager: pluggy.PluginManager, candidate: Candidate) -> float:
     began = time.perf_counter()
     module = candidate.load()
     seconds = time.perf_counter() - began
+    # Before its hooks are looked at: one that is written for another version may well have others.
+    refuse_other_interface(module, candidate)
     try:
         manager.register(module, name=candidate.name)
     except (pluggy.PluginValidationError, ValueError) as error:

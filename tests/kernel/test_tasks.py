@@ -325,7 +325,7 @@ async def test_a_lifespan_task_that_fails_before_it_is_ready_stops_the_start() -
 
 
 @pytest.mark.parametrize("ready", [False, True])
-async def test_a_lifespan_task_that_nobody_waits_for_logs_its_failure(
+async def test_a_lifespan_task_that_no_one_waits_for_logs_its_failure(
     ready: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(lifespan: Lifespan) -> None:
