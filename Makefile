@@ -42,13 +42,16 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-zookeeper run-spark test test-pure test-long lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak hands interop golden-frames spark-kills load-kills mirror-kills spark-declarative docs news clean
+.PHONY: help run run-secure run-zookeeper run-spark test test-pure test-long lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak hands interop golden-frames spark-kills load-kills mirror-kills spark-declarative docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(INSTALLED) ## start a broker on 127.0.0.1 (PORT=9092) with its data in ./data (DATA=...)
 	@$(BIN)/tidelog serve --set listeners=PLAINTEXT://127.0.0.1:$(PORT) --set log.dirs=$(DATA) $(ARGS)
+
+run-secure: $(INSTALLED) ## start a broker with TLS, a user and access control, and print what clients need (PORT=9092 DATA=data)
+	@$(BIN)/python scripts/run_secure.py --port $(PORT) --data $(DATA) $(ARGS)
 
 run-zookeeper: $(DEV_INSTALLED) ## start ZooKeeper (ZOOKEEPER_PORT=2181) and a broker registered in it (PORT=9092 DATA=...)
 	@scripts/install_peers.sh
