@@ -22,8 +22,14 @@ CLOSE_S: Final = 5.0
 class KazooZooKeeper(KazooRequests):
     """A client in a trio run; `parallel` requests wait for their answers at a time."""
 
-    def __init__(self, connect: ConnectString, session_timeout_ms: int, parallel: int) -> None:
-        super().__init__(connect, session_timeout_ms, ZooKeeperSecurity())
+    def __init__(
+        self,
+        connect: ConnectString,
+        session_timeout_ms: int,
+        parallel: int,
+        security: ZooKeeperSecurity | None = None,
+    ) -> None:
+        super().__init__(connect, session_timeout_ms, security or ZooKeeperSecurity())
         self._limiter = trio.CapacityLimiter(parallel)
         self._changed = trio.Event()
         self._dead = trio.Event()

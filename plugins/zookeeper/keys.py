@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from tidelog.kernel.config.key import ConfigKey
-from tidelog.kernel.config.types import choice, integer, optional
+from tidelog.kernel.config.types import (
+    ValueType,
+    boolean,
+    choice,
+    integer,
+    nullable,
+    optional,
+    password,
+    string,
+)
 from tidelog.kernel.config.unsupported import UnsupportedKey
 from tidelog.plugins.zookeeper.connect_string import connect_string
 
@@ -48,12 +57,74 @@ ZOOKEEPER_LAYOUT = ConfigKey(
     "clients and tools read: `host:port` of brokers, and the number of partitions per topic and broker.",
 )
 
-_NO_TLS: Final = "TLS to ZooKeeper"
+PEM: Final = "PEM"
+
+
+def _store_type() -> ValueType[str]:
+    def parse(text: str) -> str:
+        if text.strip().upper() != PEM:
+            raise ValueError(
+                "names a type of store that the connection to ZooKeeper cannot read; convert it to PEM"
+            )
+        return PEM
+
+    return ValueType("string", PEM, parse, str)
+
+
+ZOOKEEPER_SSL_CLIENT_ENABLE = ConfigKey(
+    name="zookeeper.ssl.client.enable",
+    type=boolean(),
+    default=False,
+    documentation="Connect to ZooKeeper with TLS, to the `secureClientPort` of its servers.",
+)
+ZOOKEEPER_SSL_KEYSTORE_LOCATION = ConfigKey(
+    name="zookeeper.ssl.keystore.location",
+    type=nullable(string()),
+    default=None,
+    documentation="PEM file with the broker's private key and certificates for ZooKeeper, where its servers "
+    "ask for them. Unset: none.",
+    only_with=("zookeeper.ssl.client.enable", "true"),
+)
+ZOOKEEPER_SSL_KEYSTORE_PASSWORD = ConfigKey(
+    name="zookeeper.ssl.keystore.password",
+    type=optional(password()),
+    default=None,
+    documentation="The password of the private key in that file, where it is encrypted.",
+    only_with=("zookeeper.ssl.client.enable", "true"),
+)
+ZOOKEEPER_SSL_KEYSTORE_TYPE = ConfigKey(
+    name="zookeeper.ssl.keystore.type",
+    type=_store_type(),
+    default=PEM,
+    documentation="The format of that file.",
+)
+ZOOKEEPER_SSL_TRUSTSTORE_LOCATION = ConfigKey(
+    name="zookeeper.ssl.truststore.location",
+    type=nullable(string()),
+    default=None,
+    documentation="PEM file with the authorities whose ZooKeeper servers are trusted. Unset: those of the "
+    "system.",
+    only_with=("zookeeper.ssl.client.enable", "true"),
+)
+ZOOKEEPER_SSL_TRUSTSTORE_TYPE = ConfigKey(
+    name="zookeeper.ssl.truststore.type",
+    type=_store_type(),
+    default=PEM,
+    documentation="The format of that file.",
+)
+ZOOKEEPER_SSL_ENDPOINT_IDENTIFICATION_ALGORITHM = ConfigKey(
+    name="zookeeper.ssl.endpoint.identification.algorithm",
+    type=choice("HTTPS", "https", ""),
+    default="HTTPS",
+    documentation="HTTPS: the certificate of a server has to name the host that is connected to; empty: it "
+    "need not.",
+)
+
+_NO_TLS: Final = "this detail of TLS to ZooKeeper"
 UNSUPPORTED: Final = (
     UnsupportedKey(
         "zookeeper.set.acl", "broker", missing="access control lists in ZooKeeper", neutral=("false",)
     ),
-    UnsupportedKey("zookeeper.ssl.client.enable", "broker", missing=_NO_TLS, neutral=("false",)),
     UnsupportedKey("zookeeper.ssl.*", "broker", missing=_NO_TLS),
     UnsupportedKey(
         "zookeeper.clientCnxnSocket", "broker", meaningless="it names a Java class of ZooKeeper's client"

@@ -11,6 +11,7 @@ from tidelog.plugins.zookeeper.layouts import KafkaLayout, Layout07
 from tidelog.plugins.zookeeper.nodes import AdvertisedEndpoint, BrokerInfo
 from tidelog.plugins.zookeeper.registration import Registration, RegistrationTimes
 from tidelog.plugins.zookeeper.registry import Registry, RegistryContext
+from tidelog.plugins.zookeeper.security import ZooKeeperSecurity
 from tidelog.plugins.zookeeper.status import status_file
 
 if TYPE_CHECKING:
@@ -75,5 +76,22 @@ def _client(config: Config, connect: ConnectString) -> ZooKeeper:
             "'tidelog[zookeeper]', or unset it"
         ) from None
     return KazooZooKeeper(
-        connect, config[keys.ZOOKEEPER_SESSION_TIMEOUT_MS], config[keys.ZOOKEEPER_MAX_IN_FLIGHT_REQUESTS]
+        connect,
+        config[keys.ZOOKEEPER_SESSION_TIMEOUT_MS],
+        config[keys.ZOOKEEPER_MAX_IN_FLIGHT_REQUESTS],
+        _security(config),
+    )
+
+
+def _security(config: Config) -> ZooKeeperSecurity:
+    if not config[keys.ZOOKEEPER_SSL_CLIENT_ENABLE]:
+        return ZooKeeperSecurity()
+    secret, own = config[keys.ZOOKEEPER_SSL_KEYSTORE_PASSWORD], config[keys.ZOOKEEPER_SSL_KEYSTORE_LOCATION]
+    return ZooKeeperSecurity(
+        uses_tls=True,
+        ca_file=config[keys.ZOOKEEPER_SSL_TRUSTSTORE_LOCATION],
+        cert_file=own,
+        key_file=own,
+        key_password=None if secret is None else secret.value,
+        checks_hostname=bool(config[keys.ZOOKEEPER_SSL_ENDPOINT_IDENTIFICATION_ALGORITHM]),
     )

@@ -80,6 +80,21 @@ def test_clients_find_brokers_and_coordinate_themselves_with_tls(place: Place) -
         assert record.value == b"tea"
 
 
+def test_a_broker_registers_itself_with_tls(place: Place, tmp_path: Path) -> None:
+    connect = f"{place.secure}-of-tls"
+    settings = {
+        "zookeeper.connect": connect,
+        "zookeeper.ssl.client.enable": "true",
+        "zookeeper.ssl.truststore.location": str(place.folder / "ca.pem"),
+        "zookeeper.ssl.keystore.location": str(place.folder / "client.pem"),
+    }
+    with (
+        running_tidelog(tmp_path, settings=settings) as broker,
+        Admin(attrs.evolve(place.ensemble(), connect=connect)) as admin,
+    ):
+        assert [str(each) for each in admin.describe_cluster().brokers.values()] == [broker.bootstrap]
+
+
 # Kazoo leaves the socket of a handshake that has failed to the garbage collector.
 @pytest.mark.filterwarnings("ignore:unclosed <ssl:ResourceWarning")
 @pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")

@@ -11,7 +11,7 @@ from tests.kernel.config.bundle import BUNDLE
 from tests.tables import for_each
 from tidelog.kernel.config.unsupported import UnsupportedKeys
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.testing.broker import new_broker, running_broker
 from tidelog.plugins.zookeeper import keys
 
 UNSUPPORTED = UnsupportedKeys(keys.UNSUPPORTED)
@@ -51,9 +51,8 @@ def test_keys_include_every_key_of_kafka(name: str) -> None:
     [
         ("zookeeper.set.acl", "false", True),
         ("zookeeper.set.acl", "true", False),
-        ("zookeeper.ssl.client.enable", "false", True),
-        ("zookeeper.ssl.client.enable", "true", False),
-        ("zookeeper.ssl.keystore.location", "/k", False),
+        ("zookeeper.ssl.cipher.suites", "a", False),
+        ("zookeeper.ssl.truststore.password", "a", False),
         ("zookeeper.metadata.migration.enable", "true", False),
         ("zookeeper.clientCnxnSocket", "org.apache.zookeeper.ClientCnxnSocketNetty", True),
     ],
@@ -62,6 +61,12 @@ def test_keys_that_ask_for_what_is_missing_are_refused(name: str, value: str, ac
     judged = UNSUPPORTED.judge(name, value, "broker")
     assert judged is not None
     assert judged.accepted is accepted
+
+
+@for_each("name", ("zookeeper.ssl.keystore.type", "zookeeper.ssl.truststore.type"))
+def test_stores_other_than_pem_are_refused_with_the_remedy(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{name}.* convert it to PEM"):
+        new_broker({name: "JKS"})
 
 
 async def test_registration_without_kazoo_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
