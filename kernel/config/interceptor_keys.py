@@ -10,7 +10,7 @@ from typing import Final
 
 from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.sinks import TopicPattern, topic_pattern
-from tidelog.kernel.config.types import choice, comma_list, long, nullable, string
+from tidelog.kernel.config.types import choice, class_name, comma_list, long, nullable, string
 
 SECTION: Final = "interceptors"
 FAIL: Final = "fail"
@@ -53,7 +53,7 @@ TIMEOUT_MS = ConfigKey(
 )
 CREATE_TOPIC_POLICY_CLASS_NAME = ConfigKey(
     name="create.topic.policy.class.name",
-    type=nullable(string(non_empty=True)),
+    type=nullable(class_name()),
     default=None,
     documentation="The kind of interceptor that is asked before a topic is created. It has no table, and so "
     "the defaults of its keys.",
@@ -61,7 +61,7 @@ CREATE_TOPIC_POLICY_CLASS_NAME = ConfigKey(
 )
 ALTER_CONFIG_POLICY_CLASS_NAME = ConfigKey(
     name="alter.config.policy.class.name",
-    type=nullable(string(non_empty=True)),
+    type=nullable(class_name()),
     default=None,
     documentation="The kind of interceptor that is asked before the configuration of a topic is changed. It "
     "has no table, and so the defaults of its keys.",

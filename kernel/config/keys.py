@@ -16,6 +16,7 @@ from tidelog.kernel.config.types import (
     LONG_MAX,
     authorizer_name,
     choice,
+    class_name,
     comma_list,
     integer,
     limits_by_host,
@@ -295,7 +296,7 @@ CONTROLLER_QUOTA_WINDOW_SIZE_SECONDS = ConfigKey(
 )
 CLIENT_QUOTA_CALLBACK_CLASS = ConfigKey(
     name="client.quota.callback.class",
-    type=string(),
+    type=class_name(),
     default="standard",
     chooses="quota callback",
     documentation="What decides which quota a request counts against: the name of a quota callback that an "

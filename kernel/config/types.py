@@ -179,6 +179,11 @@ def _parse_non_empty(text: str) -> str:
     return text.strip()
 
 
+def class_name() -> ValueType[str]:
+    """Return Kafka's type class: here the name of something that a plugin offers."""
+    return ValueType("class", "", str.strip)
+
+
 def authorizer_name() -> ValueType[str]:
     """Return the type string, where the class of Apache Kafka's authorizer is the one of that kind here."""
     return ValueType("string", "", _parse_authorizer)

@@ -61,7 +61,7 @@ def test_the_broker_tells_every_key(admin: AdminClient, broker: ThreadedBroker) 
     read = {key.name for key in broker.broker.config.keys.of_scope("broker")}
     assert read <= found.keys()
     # The others are those of Kafka that nothing here reads.
-    assert {"process.roles", "quota.window.num"} <= found.keys() - read
+    assert {"process.roles", "remote.log.manager.task.interval.ms"} <= found.keys() - read
     assert all(found[name].is_read_only for name in found.keys() - read)
     assert found["log.segment.bytes"].value == "2000000"
     assert ConfigSource(found["log.segment.bytes"].source) is ConfigSource.STATIC_BROKER_CONFIG

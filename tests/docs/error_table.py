@@ -11,6 +11,7 @@ BEGIN, END = "<!-- errors: written by `make docs` -->\n", "<!-- end of errors --
 COMPARED: Final = "against_kafka/test_errors.py"
 HANDLERS: Final = "tests/plugins/protocol_kafka/apis"
 STAGES: Final = "tests/plugins/protocol_kafka/test_request_stages.py"
+INTERCEPTION: Final = "tests/plugins/protocol_kafka/interception"
 COORDINATOR: Final = "tests/plugins/coordinator"
 TELEMETRY: Final = "tests/plugins/protocol_kafka/against_kafka/test_resources.py"
 SESSIONS: Final = "tests/plugins/protocol_kafka/against_kafka/test_fetch_sessions.py"
@@ -27,6 +28,18 @@ class Shown(NamedTuple):
 
 
 SHOWN: Final = {
+    ErrorCode.UNKNOWN_SERVER_ERROR: Shown(
+        "Produce, Fetch, changes of topics",
+        f"{INTERCEPTION}/test_producing.py",
+        "test_a_failure_is_named_in_the_log_and_refused_or_passed_over",
+        "an interceptor that fails",
+    ),
+    ErrorCode.REQUEST_TIMED_OUT: Shown(
+        "Produce, Fetch, changes of topics",
+        f"{INTERCEPTION}/test_producing.py",
+        "test_a_slow_interceptor_is_ended_and_the_loop_goes_on",
+        "an interceptor that takes too long",
+    ),
     ErrorCode.LEADER_NOT_AVAILABLE: Shown(
         "Metadata, DescribeTopicPartitions",
         f"{HANDLERS}/test_describe_topic_partitions.py",
@@ -193,9 +206,7 @@ STREAMS = "streams groups are not coordinated here"
 VOTERS = "this node is the only voter of its metadata log"
 CLIENT = "clients raise it themselves"
 REASONS: Final[dict[str, str]] = {
-    "UNKNOWN_SERVER_ERROR": "an error inside the broker is logged, and closes the connection",
     "INVALID_FETCH_SIZE": "Kafka does not return it either",
-    "REQUEST_TIMED_OUT": "no request waits for another broker",
     "BROKER_NOT_AVAILABLE": PEERS,
     "REPLICA_NOT_AVAILABLE": PEERS,
     "STALE_CONTROLLER_EPOCH": ZOOKEEPER,

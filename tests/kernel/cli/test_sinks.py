@@ -111,8 +111,8 @@ def test_config_has_the_keys_of_sinks_and_of_kinds(environment: dict[str, str]) 
 def test_plugins_marks_a_kind_that_is_in_use(environment: dict[str, str]) -> None:
     (plugin,) = [item for item in printed_json("plugins", **environment) if item["name"] == "files"]
     assert plugin["offers"] == [
-        {"seam": "sink", "name": "nothing", "active": True},
-        {"seam": "sink", "name": "files", "active": True},
+        {"seam": "sink", "name": kind, "active": True, "reason": f"there is a table [sinks.{kind}.NAME]"}
+        for kind in ("nothing", "files")
     ]
     unused = printed_json("plugins", **{**environment, "TIDELOG_CONFIG": ""})
     assert [item["active"] for item in unused if item["name"] == "files"] == [False]
