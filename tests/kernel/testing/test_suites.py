@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -105,3 +107,12 @@ def test_a_sink_without_a_suite_of_its_own_is_not_proven() -> None:
 def test_every_seam_with_names_has_a_suite_or_a_reason() -> None:
     without = {"transport", "command", "interceptor", "quota callback"}
     assert {NAMED_SEAMS[hook] for hook in suites.DEFAULTS} == set(NAMED_SEAMS.values()) - without
+
+
+def test_the_page_of_plugins_has_the_suite_of_each_seam() -> None:
+    page = (Path(__file__).parents[3] / "docs/plugins.md").read_text()
+    rows = dict(re.findall(r"^\| ([\w ]+) \| `tidelog\.kernel\.testing\.([\w.]+)` \|", page, re.MULTILINE))
+    assert rows.keys() == {NAMED_SEAMS[hook] for hook in suites.DEFAULTS}
+    for hook, (suite, _) in suites.DEFAULTS.items():
+        module, _, name = rows[NAMED_SEAMS[hook]].rpartition(".")
+        assert getattr(import_module(f"tidelog.kernel.testing.{module}"), name) is suite
