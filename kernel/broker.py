@@ -35,6 +35,7 @@ from tidelog.kernel.log.memory_budget import Unpacking
 from tidelog.kernel.loop_monitor import LoopMonitor
 from tidelog.kernel.metadata import ImageFollower, MetadataDelta, MetadataImage
 from tidelog.kernel.metadata.publisher import MetadataPublisher
+from tidelog.kernel.metering import BrokerMeters
 from tidelog.kernel.network import Server
 from tidelog.kernel.network.server import SASL, PeerWarnings
 from tidelog.kernel.network.transport import PLAINTEXT, PlainListeners
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.cleanup import CleanupPolicy, LogCleaner
     from tidelog.kernel.seams.controller import Controller
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
+    from tidelog.kernel.seams.meters import MeterSource
     from tidelog.kernel.seams.requests import RequestStage
     from tidelog.kernel.seams.tasks import BackgroundTask
     from tidelog.kernel.seams.transport import TransportBackend
@@ -95,7 +97,8 @@ class Broker:
     `authorization` is None where everyone may do everything, `client_quotas` where no client is throttled,
     `interception` where nothing intercepts batches.
     `log_cleaner` carries out the cleanup policies, if a plugin has registered one, `sinks` runs the sinks,
-    `load_progress` counts the logs that are still to be opened, `loop_monitor` what held the event loop.
+    `load_progress` counts the logs that are still to be opened, `loop_monitor` what held the event loop,
+    `meters` has all that is measured.
     """
 
     def __init__(
@@ -115,6 +118,7 @@ class Broker:
         modules = {candidate.module: candidate.name for candidate in plugins.candidates}
         self.loop_monitor = LoopMonitor(config[keys.EVENT_LOOP_STALL_MS], modules)
         self.events = BrokerEvents()
+        self.meters = BrokerMeters()
         self.peer_warnings = PeerWarnings()
         self.request_stages: Sequence[RequestStage] = ()
         self.authorization = self._create_authorization()
@@ -460,6 +464,8 @@ class Broker:
         for listener in self.plugins.event_listeners(self):
             self.events.subscribe(listener)
         self.request_stages = self.plugins.request_stages(self)
+        for plugin, sources in self.plugins.ask("tidelog_meters", broker=self):
+            self.meters.add(plugin, cast("list[MeterSource]", sources))
         await self.topics.load()
         if self._coordinator is not None:
             await self._coordinator.open()

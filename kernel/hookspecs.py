@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.indexes import IndexFormat
     from tidelog.kernel.seams.interceptors import InterceptorKind
     from tidelog.kernel.seams.metadata import MetadataBackend
+    from tidelog.kernel.seams.meters import MeterSource
     from tidelog.kernel.seams.quotas import QuotaCallbackBackend
     from tidelog.kernel.seams.requests import RequestStage
     from tidelog.kernel.seams.sasl import SaslMechanismBackend
@@ -127,6 +128,11 @@ def tidelog_event_listeners(broker: BrokerContext) -> Iterable[EventListener]:  
 @hookspec
 def tidelog_request_stages(broker: BrokerContext) -> Iterable[RequestStage]:  # type: ignore[empty-body]
     """Return what is done before and after the handler of each request."""
+
+
+@hookspec
+def tidelog_meters(broker: BrokerContext) -> Iterable[MeterSource]:  # type: ignore[empty-body]
+    """Return what the plugin measures, for the exporters of other plugins."""
 
 
 @hookspec

@@ -16,6 +16,7 @@ from tidelog.kernel.log.memory_budget import Unpacking
 from tidelog.kernel.log.producer_state_manager import ProducerStateManager
 from tidelog.kernel.log.side_writes import SideWrites
 from tidelog.kernel.log.storage_failure import storage_failure
+from tidelog.kernel.log.traffic import TopicTraffic
 from tidelog.kernel.log.watermarks import Watermarks
 from tidelog.kernel.seams.partition import Isolation, LastBatch
 from tidelog.kernel.seams.storage import EMPTY_SLICE, WouldBlock
@@ -37,6 +38,7 @@ class ReadableLog:
         producers: its active producers and their transactions
         availability: whether it may be read and appended to
         side_writes: its work on files in the background
+        traffic: what is written and read, counted together with the other partitions of its topic
     """
 
     __slots__ = (
@@ -47,6 +49,7 @@ class ReadableLog:
         "store",
         "topic_id",
         "topic_partition",
+        "traffic",
         "unpacking",
         "watermarks",
     )
@@ -64,6 +67,8 @@ class ReadableLog:
         self.store = store
         self.unpacking = unpacking or Unpacking()
         self._name = str(topic_partition)
+        # Its own until it is served as a partition of its topic.
+        self.traffic = TopicTraffic()
         self.side_writes = SideWrites(store, in_thread)
         self.producers = ProducerStateManager(self._name, store, self.side_writes)
         self.watermarks = Watermarks(

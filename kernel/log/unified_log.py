@@ -374,6 +374,10 @@ class UnifiedLog(SegmentedLog):
         watermarks = self.watermarks
         watermarks.log_end_offset = last_offset + 1
         watermarks.unseen_bytes += len(batch)
+        traffic = self.traffic
+        traffic.bytes_in += len(batch)
+        # By its offsets, as Kafka does: those that compaction has removed from a copied batch count, too.
+        traffic.messages_in += last_offset - base_offset + 1
 
     def _apply_marker(self, header: BatchHeader, base_offset: int, marker: EndMarker) -> None:
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 import trio
@@ -100,6 +100,10 @@ class ConnectionLimits:
         self._per_listener[listener] += 1
         self._total += 1
         self._per_ip[host] += 1
+
+    def by_listener(self, listeners: Iterable[str]) -> Mapping[str, int]:
+        """Return how many are open of each of these listeners; it may be called in a thread."""
+        return {name: self._per_listener[name] for name in listeners}
 
     def closed(self, host: str, listener: str = "") -> None:
         """Count a connection from `host` that has ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from tidelog.kernel.seams.transport import ListenerTransport, Transport, Transpo
 from tidelog.kernel.seams.wire import (
     AuthenticatingWireCodec,
     CountingWireCodec,
+    MeteredWireCodec,
     Peer,
     WireCodec,
     WireConnection,
@@ -40,6 +41,7 @@ from tidelog.kernel.seams.wire import (
 
 if TYPE_CHECKING:
     from tidelog.kernel.request import ListenerAuthentication
+    from tidelog.kernel.seams.meters import MeterSource
     from tidelog.kernel.seams.sasl import SaslMechanismBackend
 
 _log = logging.getLogger(__name__)
@@ -231,6 +233,15 @@ class Server:
         """Return the counts of each wire protocol that has some, by its name."""
         codecs = set(self._codecs.values())
         return {codec.name: codec.statistics() for codec in codecs if isinstance(codec, CountingWireCodec)}
+
+    def meter_sources(self) -> Sequence[MeterSource]:
+        """Return what the wire protocols measure."""
+        codecs = dict.fromkeys(self._codecs.values())
+        return [codec.meters for codec in codecs if isinstance(codec, MeteredWireCodec)]
+
+    def connections_by_listener(self) -> Mapping[str, int]:
+        """Return the connections that are open now, by the name of the listener."""
+        return self._limits.by_listener(self._codecs)
 
     @property
     def connection_count(self) -> int:

@@ -11,6 +11,8 @@ from tidelog.kernel.seams.broker import BrokerContext
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import ConfigKey
+    from tidelog.kernel.metering import MeteredBroker
+    from tidelog.kernel.seams.meters import MeterSource
     from tidelog.kernel.seams.tasks import BackgroundTask
 
 NAME = "tidelog.kernel"
@@ -29,6 +31,14 @@ class BrokerParts(BrokerContext, Protocol):
 def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
     """Return the keys that the kernel reads."""
     return declared_keys(keys, interceptor_keys)
+
+
+@hookimpl
+def tidelog_meters(broker: MeteredBroker) -> Iterable[MeterSource]:
+    """Return the meters of topics, partitions, connections, the event loop, sinks and the process."""
+    from tidelog.kernel.metering import kernel_sources
+
+    return kernel_sources(broker)
 
 
 @hookimpl

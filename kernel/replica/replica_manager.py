@@ -16,6 +16,7 @@ from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError, UnknownTopicOrPartition
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.log.flush_threads import FlushThreads
+from tidelog.kernel.log.traffic import Traffic
 from tidelog.kernel.metadata import NO_LEADER
 from tidelog.kernel.pace import ITEMS_PER_STEP, Pace
 from tidelog.kernel.replica.partition import Leadership, Partition
@@ -42,7 +43,8 @@ NAMED = 10
 class ReplicaManager:
     """Opens, loads, finds, closes and deletes partitions, and applies who leads them.
 
-    A partition can be found from `serve` on, until `close` or `discard`.
+    A partition can be found from `serve` on, until `close` or `discard`. `traffic` counts what is
+    written and read.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class ReplicaManager:
         self._flush_threads = FlushThreads(tasks.run_shielded)
         # By topic and number; a plain pair finds what a `TopicPartition` was stored under.
         self._partitions: dict[tuple[str, int], Partition] = {}
+        self.traffic = Traffic()
         self._closed_at: Mapping[TopicPartition, int] | None = None
 
     # --- for requests
@@ -213,12 +216,15 @@ class ReplicaManager:
 
     def serve(self, partitions: Sequence[Partition]) -> None:
         """Let requests find partitions that were loaded."""
+        for partition in partitions:
+            partition.log.traffic = self.traffic.of(partition.topic_partition.topic)
         self._partitions.update((partition.topic_partition, partition) for partition in partitions)
 
     def withdraw(self, partitions: Sequence[Partition]) -> None:
         """Let no request find partitions any more; one of the same name may be served from now on."""
         for partition in partitions:
             self._partitions.pop(partition.topic_partition, None)
+            self.traffic.forget(partition.topic_partition.topic)
 
     def take_offline(self, names: Sequence[TopicPartition], reason: str) -> Sequence[Partition]:
         """Take partitions whose log directory failed out of service until a restart; return those."""

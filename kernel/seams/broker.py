@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.replica import ReplicaManager
     from tidelog.kernel.seams.cleanup import CleanupPolicy, LogCleaner
     from tidelog.kernel.seams.events import Events
+    from tidelog.kernel.seams.meters import Meters
     from tidelog.kernel.seams.tasks import Tasks
     from tidelog.kernel.topics import Topics
 
@@ -85,6 +86,11 @@ class BrokerContext(Protocol):
     @property
     def resource_configs(self) -> ResourceConfigs:
         """The configuration of groups and of client metrics."""
+        ...
+
+    @property
+    def meters(self) -> Meters:
+        """What is measured, for exporters."""
         ...
 
     @property

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_
 import attrs
 
 from tidelog.kernel.seams.broker import BrokerContext
+from tidelog.kernel.seams.meters import MeterSource
 from tidelog.kernel.seams.requests import ANONYMOUS, Principal
 from tidelog.kernel.seams.storage import Region, Storage
 
@@ -234,6 +235,16 @@ class AuthenticatingWireCodec(Protocol):
 
     def awaits_authentication(self, connection: WireConnection) -> bool:
         """Return whether the client of a connection has not proven yet who it is."""
+        ...
+
+
+@runtime_checkable
+class MeteredWireCodec(Protocol):
+    """A wire protocol that measures its requests."""
+
+    @property
+    def meters(self) -> MeterSource:
+        """What was measured of all connections; the kernel exports it."""
         ...
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.kernel.errors import InvalidTopic
+from tidelog.kernel.errors import BrokerError, InvalidTopic
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.seams.interceptors import BatchInfo, FetchInfo
 from tidelog.kernel.seams.partition import AppendResult
@@ -71,8 +71,13 @@ async def _intercepted(
 
 
 async def _append(log: UnifiedLog, batch: bytearray) -> AppendResult:
-    appended = log.append_as_leader(batch)
-    result = appended if isinstance(appended, AppendResult) else await appended
+    log.traffic.produces += 1
+    try:
+        appended = log.append_as_leader(batch)
+        result = appended if isinstance(appended, AppendResult) else await appended
+    except BrokerError:
+        log.traffic.failed_produces += 1
+        raise
     if result.flush_due:
         await log.wait_flushed(result.last_offset)
     return result

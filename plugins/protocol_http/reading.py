@@ -107,9 +107,12 @@ class Positions:
             log = self._broker.replicas.log_of(*name)
             show = shown_in_thread(self._broker, self._client, log)
             records, next_offset = await _read_records(log, position, left, show)
+            log.traffic.fetches += 1
             if records:
                 found += [FetchedRecord(*name, record) for record in records]
-                left_bytes -= sum(map(_size, records))
+                size_bytes = sum(map(_size, records))
+                log.traffic.bytes_out += size_bytes
+                left_bytes -= size_bytes
             # Markers and aborted transactions: no client gets them, so they are passed over at once.
             elif self.next.get(name) == position:
                 self.next[name] = next_offset

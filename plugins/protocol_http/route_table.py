@@ -9,6 +9,7 @@ from tidelog.plugins.protocol_http import consumer_routes, groups, health, recor
 from tidelog.plugins.protocol_http.consumer_routes import MAX_WAIT_MS
 from tidelog.plugins.protocol_http.formats import EVENT_STREAM, KAFKA, OCTETS
 from tidelog.plugins.protocol_http.messages import JSON
+from tidelog.plugins.protocol_http.prometheus import PROMETHEUS_TEXT
 from tidelog.plugins.protocol_http.records import RECORD_TYPES
 from tidelog.plugins.protocol_http.routes import HttpRoute, KafkaOperation, Number, OneOf, Parameter, Waits
 
@@ -23,6 +24,7 @@ LIST_GROUPS = KafkaOperation(16, "ListGroups")
 CREATE_TOPICS = KafkaOperation(19, "CreateTopics")
 DELETE_TOPICS = KafkaOperation(20, "DeleteTopics")
 DELETE_GROUPS = KafkaOperation(42, "DeleteGroups")
+DESCRIBE_CLUSTER = KafkaOperation(60, "DescribeCluster")
 GROUP_HEARTBEAT = KafkaOperation(68, "ConsumerGroupHeartbeat")
 
 JSON_BODY = (JSON, KAFKA)
@@ -44,6 +46,15 @@ _READING: Final[Mapping[str, Parameter]] = {
 ROUTES: Final[Sequence[HttpRoute]] = (
     HttpRoute("GET", "/health", health.health, "Whether the broker serves requests"),
     HttpRoute("GET", "/ready", health.ready, "Whether clients can be sent to the broker"),
+    HttpRoute(
+        "GET",
+        "/metrics",
+        health.metrics,
+        "All meters, for Prometheus",
+        DESCRIBE_CLUSTER,
+        produces=(PROMETHEUS_TEXT,),
+        waits=Waits.GIVEN_UP,
+    ),
     HttpRoute("GET", "/openapi.json", health.openapi, "This description"),
     HttpRoute("GET", "/brokers", topics.list_brokers, "The ids of the brokers", METADATA),
     HttpRoute("GET", "/topics", topics.list_topics, "The names of all topics", METADATA),

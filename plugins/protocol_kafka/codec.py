@@ -10,6 +10,7 @@ from tidelog.plugins.protocol_kafka.apis import checked_apis
 from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
 from tidelog.plugins.protocol_kafka.connection import KafkaConnection, fetch_session_cache
 from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
+from tidelog.plugins.protocol_kafka.request_meters import RequestMeters
 from tidelog.plugins.protocol_kafka.routes import Routes
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class KafkaCodec:
         self._telemetry = ClientTelemetry(receivers)
         self._apis = checked_apis(plugins.ask("tidelog_kafka_apis"))
         self._has_metrics_receiver = bool(receivers)
+        self.meters = RequestMeters()
         self._of_broker: tuple[Routes, FetchSessionCache] | None = None
 
     def connect(self, broker: WireContext, peer: Peer, memory: ReceiveMemory) -> WireConnection:
@@ -46,7 +48,9 @@ class KafkaCodec:
                 quotas=broker.client_quotas,
                 interception=broker.interception,
                 has_metrics_receiver=self._has_metrics_receiver,
+                meters=self.meters,
             )
+            broker.meters.when_listened(routes.time_requests)
             self._of_broker = routes, fetch_session_cache(broker)
         routes, fetch_sessions = self._of_broker
         authentication = broker.authentication_of(peer.listener_name)

@@ -284,6 +284,7 @@ class KafkaConnection:
 
     def _serve(self, route: Route, header: RequestHeader, frame: memoryview) -> Parts | Awaitable[Parts]:
         self._route, context = route, self._context
+        route.meter.requests += 1
         context.client_id = header.client_id
         context.api_version = header.api_version
         context.request_bytes = len(frame)

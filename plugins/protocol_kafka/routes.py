@@ -15,6 +15,7 @@ from tidelog.plugins.protocol_kafka.apis import Handler, KafkaApi, resolve
 from tidelog.plugins.protocol_kafka.context import ServedVersions
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS
 from tidelog.plugins.protocol_kafka.messages.header import NEVER
+from tidelog.plugins.protocol_kafka.request_meters import RequestMeters, TimedHandler, VersionMeter
 from tidelog.plugins.schema import small_decoder, small_encoder
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Route(NamedTuple):
     response_class: type[object]
     encode: Callable[[Any, list[Part]], None]
     header_tags: bytes
+    meter: VersionMeter
 
 
 class Routes(dict[tuple[int, int], Route]):
@@ -58,6 +60,7 @@ class Routes(dict[tuple[int, int], Route]):
         interception: Interception | None = None,
         quotas: ClientQuotas | None = None,
         has_metrics_receiver: bool = False,
+        meters: RequestMeters | None = None,
     ) -> None:
         """`stages` are around the handlers, next to them what `authorization` allows, then interceptors.
 
@@ -69,6 +72,8 @@ class Routes(dict[tuple[int, int], Route]):
         self._authorization = authorization
         self._interception = interception
         self._quotas = quotas
+        self._meters = meters or RequestMeters()
+        self._timed = False
         self._unlimited: dict[tuple[int, int], Handler] = {}
         # A thread may look up a route while the event loop replaces all of them.
         self._replacing = threading.Lock()
@@ -117,7 +122,8 @@ class Routes(dict[tuple[int, int], Route]):
         span = api.span
         if span.covers(version):
             decode = small_decoder(resolve(api.request), version)
-            route = _route(api, version, decode, self._handler(api, version))
+            meter = self._meters.of(api, version)
+            route = _route(api, version, decode, self._handler(api, version), meter)
             with self._replacing:
                 self._unlimited[asked] = route.handle
                 self[asked] = route = self._limited(route, route.handle)
@@ -126,7 +132,9 @@ class Routes(dict[tuple[int, int], Route]):
             raise ProtocolViolation(
                 f"version {version} of {api.name} is not served here, versions {span.low} to {span.high} are"
             )
-        return _route(api, 0, lambda frame, _: (None, len(frame)), resolve(api.handle_unsupported))
+        # Of version 0, in which it is answered: peers choose the number.
+        meter = self._meters.of(api, 0)
+        return _route(api, 0, lambda frame, _: (None, len(frame)), resolve(api.handle_unsupported), meter)
 
     def _apply_quotas(self) -> None:
         """Limit the handlers of routes by the quotas that are enforced now.
@@ -137,6 +145,11 @@ class Routes(dict[tuple[int, int], Route]):
             for asked, route in self.items():
                 self[asked] = self._limited(route, self._unlimited[asked])
 
+    def time_requests(self) -> None:
+        """Measure errors and times of all requests from now on: an exporter listens."""
+        self._timed = True
+        self._apply_quotas()
+
     def _limited(self, route: Route, handle: Handler) -> Route:
         quotas = self._quotas
         if quotas is not None and quotas.enforced:
@@ -144,6 +157,8 @@ class Routes(dict[tuple[int, int], Route]):
             from tidelog.plugins.protocol_kafka.throttling import limited
 
             handle = limited(quotas, route.api, route.version, handle)
+        if self._timed:
+            handle = TimedHandler(handle, route.meter.api)
         return route._replace(handle=handle)
 
     def _handler(self, api: KafkaApi, version: int) -> Handler:
@@ -167,7 +182,11 @@ class Routes(dict[tuple[int, int], Route]):
 
 
 def _route(
-    api: KafkaApi, version: int, decode: Callable[[memoryview, int], tuple[object, int]], handle: Handler
+    api: KafkaApi,
+    version: int,
+    decode: Callable[[memoryview, int], tuple[object, int]],
+    handle: Handler,
+    meter: VersionMeter,
 ) -> Route:
     response_class = resolve(api.response)
     # A client that does not know yet which versions are served reads the response of ApiVersions (KIP-511).
@@ -181,6 +200,7 @@ def _route(
         response_class,
         small_encoder(response_class, version),
         NO_TAGGED_FIELDS if has_tags else b"",
+        meter,
     )
 
 

@@ -36,6 +36,7 @@ LINES = [
     ("tidelog_background_tasks", 0, 15),
     ("tidelog_event_listeners", 0, 20),
     ("tidelog_request_stages", 0, 35),
+    ("tidelog_meters", 0, 30),
     ("tidelog_interceptors", 0, 60),
     ("tidelog_authorizers", 0, 80),
     ("tidelog_quota_callbacks", 0, 50),

@@ -490,6 +490,15 @@ def test_tidelog_request_stages(
             assert f"CreateTopics of {client_id} took" in caplog.text
 
 
+async def test_tidelog_meters(example: Example) -> None:
+    async with running_broker({"plugins": example("tidelog_meters")}) as broker:
+        for name in ("t", "u"):
+            await broker.topics.create(TopicSpec(name, 1))
+        await broker.topics.delete("t")
+        found = {family.name: family.samples for family in broker.meters.collect()}
+    assert [value for value, _ in found["example_topic_changes_total"]] == [2, 1]
+
+
 async def test_tidelog_interceptors(example: Example) -> None:
     clock, settings = (
         FakeClock(),

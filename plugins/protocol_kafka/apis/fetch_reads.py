@@ -31,12 +31,14 @@ from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchNodeEndpoint,
     FetchPartition,
     FetchRequest,
+    FetchResponse,
     PartitionData,
 )
 from tidelog.plugins.schema.layout import FEW_ELEMENTS
 
 if TYPE_CHECKING:
     from tidelog.kernel.log import UnifiedLog
+    from tidelog.kernel.log.traffic import TopicTraffic
     from tidelog.kernel.topics import Topic
 
 T = TypeVar("T")
@@ -78,11 +80,13 @@ class PartitionReads:
         self.is_final = False
         self.size = self._held_bytes = 0
         self.partitions: list[UnifiedLog] = []
+        self._read_bytes: list[tuple[TopicTraffic, int]] = []
         self.endpoints: list[FetchNodeEndpoint]
 
     def start_pass(self) -> None:
         """Read all partitions again."""
         self.size = self._held_bytes = 0
+        self._read_bytes = []
         self.partitions = []
         self.endpoints = []
         self.is_final = False
@@ -92,6 +96,12 @@ class PartitionReads:
         if self.version < BATCHES_SINCE:
             return await self.topics.unpacking.read(job)
         return await trio.to_thread.run_sync(job)
+
+    def sent(self, response: FetchResponse) -> FetchResponse:
+        """Return the response to the last pass; what that has read is counted, as the client gets it."""
+        for traffic, size_bytes in self._read_bytes:
+            traffic.bytes_out += size_bytes
+        return response
 
     def is_enough(self) -> bool:
         """Return whether to respond with the last pass: enough bytes, an error, or no time to wait."""
@@ -129,12 +139,17 @@ class PartitionReads:
             if self.isolation is Isolation.READ_COMMITTED and isinstance(records, LogSlice):
                 aborted = _aborted(partition, asked.fetch_offset, records, wait=wait)
         except BrokerError as error:
+            self._replicas.traffic.of(topic.name).failed_fetches += 1
             failed = self.fail(asked.partition, error_code(error))
             if isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
                 self._name_leader(topic.name, failed)
             return failed
         self.partitions.append(partition)
-        self.size += records.size
+        traffic = partition.traffic
+        traffic.fetches += 1
+        if records.size:
+            self.size += records.size
+            self._read_bytes.append((traffic, records.size))
         return PartitionData(
             partition_index=asked.partition,
             error_code=0,

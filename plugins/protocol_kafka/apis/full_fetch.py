@@ -39,7 +39,7 @@ def fetch_all(context: RequestContext, request: FetchRequest) -> FetchResponse |
         response = read.once(wait=False)
     except WouldBlock:
         return _read_and_wait(read)
-    return response if read.is_enough() else _wait_and_read(read, response)
+    return read.sent(response) if read.is_enough() else _wait_and_read(read, response)
 
 
 def _name_each_once(request: FetchRequest) -> Generator[None, None, None]:
@@ -84,12 +84,12 @@ async def _fetch_many(context: RequestContext, request: FetchRequest) -> FetchRe
             for partition in read.partitions:
                 partition.remove_waiter(waiter)
         response = await read.in_thread(partial(read.once, wait=True))
-    return response
+    return read.sent(response)
 
 
 async def _read_and_wait(read: _FullRead) -> FetchResponse:
     response = await read.in_thread(partial(read.once, wait=True))
-    return response if read.is_enough() else await _wait_and_read(read, response)
+    return read.sent(response) if read.is_enough() else await _wait_and_read(read, response)
 
 
 async def _wait_and_read(read: _FullRead, response: FetchResponse) -> FetchResponse:
@@ -97,7 +97,7 @@ async def _wait_and_read(read: _FullRead, response: FetchResponse) -> FetchRespo
     while read.is_outdated(response):  # data was appended before the waiter was registered
         response = await _read_again(read)
         if read.is_enough():
-            return response
+            return read.sent(response)
     enough = trio.Event()
     waiter = AppendWaiter(read.missing_bytes, enough.set)
     # No checkpoint lies between the last look and this, so nothing is appended unnoticed.
@@ -109,7 +109,7 @@ async def _wait_and_read(read: _FullRead, response: FetchResponse) -> FetchRespo
     finally:
         for partition in read.partitions:
             partition.remove_waiter(waiter)
-    return await _read_again(read)
+    return read.sent(await _read_again(read))
 
 
 async def _read_again(read: _FullRead) -> FetchResponse:

@@ -235,7 +235,9 @@ class _SessionRead(PartitionReads):
             else:
                 responses.append(FetchableTopicResponse(topic=topic, partitions=[data]))
             last = topic
-        return FetchResponse(session_id=self._session.id, responses=responses, node_endpoints=self.endpoints)
+        return self.sent(
+            FetchResponse(session_id=self._session.id, responses=responses, node_endpoints=self.endpoints)
+        )
 
 
 async def _each(make: Callable[[ReadPartition], T], read: Sequence[ReadPartition]) -> Sequence[T]:

@@ -238,6 +238,7 @@ class _Appends:
             )
             return self._failed(topic.name, index, too_old)
         log = partition.log
+        log.traffic.produces += 1
         answer = PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
         if version < BATCHES_V2_SINCE and self._is_empty_set(log, records, answer):
             return answer
@@ -331,6 +332,7 @@ class _Appends:
     def _refuse(self, log: UnifiedLog, answer: PartitionProduceResponse, error: BrokerError) -> None:
         """Set the error of a refused batch, and of its invalid records (KIP-467)."""
         context = self._context
+        log.traffic.failed_produces += 1
         context.warn(f"refusing to append to {log.topic_partition} for", error)
         if isinstance(error, UnsupportedMessageFormat) and context.api_version >= BATCHES_V2_SINCE:
             error = InvalidRecord(str(error))

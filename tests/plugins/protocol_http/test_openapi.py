@@ -51,7 +51,8 @@ async def test_a_response_is_of_a_described_media_type(http: HttpClient) -> None
         answer = await http.send("GET", path.replace("{topic}", "t").replace("{partition}", "0"))
         media_types = methods["get"]["responses"]["200"]["content"]
         assert answer.headers["content-type"] in media_types, path
-        json.loads(answer.body)
+        if "json" in answer.headers["content-type"]:
+            json.loads(answer.body)
 
 
 async def test_ready_says_what_it_waits_for(http: HttpClient) -> None:

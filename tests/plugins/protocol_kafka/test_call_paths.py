@@ -188,7 +188,7 @@ async def consumer_heartbeat(broker: Broker) -> bytes:
 
 @pytest.mark.parametrize(
     ("prepare", "functions", "files"),
-    [(produce, 34, 16), (fetch, 44, 16), (classic_heartbeat, 23, 12), (consumer_heartbeat, 31, 15)],
+    [(produce, 34, 16), (fetch, 45, 16), (classic_heartbeat, 23, 12), (consumer_heartbeat, 31, 15)],
 )
 async def test_call_path_of_a_warm_request(
     broker: Broker, exchange: Exchange, prepare: Prepare, functions: int, files: int
