@@ -1,6 +1,6 @@
 """Measure what counting costs where no exporter is: `python -m tools.meter_cost`.
 
-Nanoseconds for one appended batch (two counts of its topic and one of batches), one read and one request, the
+Nanoseconds for an appended batch (two counts), a batch of a request, a read and a request (one each), the
 least of several rounds, without the loop itself.
 """
 
