@@ -75,15 +75,15 @@ class Careful:
         self.received = rest
         if not line.isascii() or b"\0" in line:
             raise ProtocolViolation("no text")
-        if line == b"wait":
-            return self.wait()
-        return self.answer(bytes(line))
+        text = bytes(line)
+        return self.wait() if text == b"wait" else self.answer(text)
 
     def answer(self, line: bytes) -> Parts | Awaitable[Parts]:
         return [line.upper() + b"\n"]
 
     async def wait(self) -> Parts:
-        await trio.sleep_forever()
+        await trio.Event().wait()
+        return []
 
     def release_memory(self) -> None:
         if not self.received:
