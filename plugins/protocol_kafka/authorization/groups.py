@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 GROUP: Final = ResourceType.GROUP
+PROTOCOL_SINCE: Final = 5
+"""First version of SyncGroup with type and name of the protocol, which it needs."""
 GROUPS_SINCE: Final = 8
 """First version of OffsetFetch with more than one group."""
 KEYS_SINCE: Final = 4
@@ -55,6 +57,14 @@ def of_group(operation: AclOperation) -> Guard:
         return (yield request)
 
     return guard
+
+
+def sync_group(access: Access, request: Any) -> Generator[Any, Any, Any]:
+    """Need READ on the group; as in Kafka the missing type or name of a protocol is an error before that."""
+    lacks_protocol = None in (request.protocol_type, request.protocol_name)
+    if not (lacks_protocol and access.context.api_version >= PROTOCOL_SINCE):
+        access.need(GROUP, AclOperation.READ, request.group_id, GroupAuthorizationFailed)
+    return (yield request)
 
 
 def offset_commit(access: Access, request: Any) -> Generator[Any, Any, Any]:

@@ -55,7 +55,7 @@ _GUARDS: Final[dict[int, Guard]] = {
     a.JOIN_GROUP.key: groups.of_group(_READ),
     a.HEARTBEAT.key: groups.of_group(_READ),
     a.LEAVE_GROUP.key: groups.of_group(_READ),
-    a.SYNC_GROUP.key: groups.of_group(_READ),
+    a.SYNC_GROUP.key: groups.sync_group,
     a.DESCRIBE_GROUPS.key: groups.describe_groups,
     a.LIST_GROUPS.key: groups.list_groups,
     a.CREATE_TOPICS.key: topics.create_topics,

@@ -248,7 +248,7 @@ CASES: Sequence[AccessCase] = (
     AccessCase(a.HEARTBEAT, fixed(**MEMBER), [(GROUP, Op.READ, G)], (0, 4)),
     AccessCase(a.LEAVE_GROUP, fixed(group_id=G, member_id="m"), [(GROUP, Op.READ, G)], (0, 2)),
     AccessCase(a.LEAVE_GROUP, fixed(group_id=G, members=[{"member_id": "m"}]), [(GROUP, Op.READ, G)], (3, 5)),
-    AccessCase(a.SYNC_GROUP, fixed(**MEMBER), [(GROUP, Op.READ, G)], (0, 4)),
+    AccessCase(a.SYNC_GROUP, fixed(**MEMBER), [(GROUP, Op.READ, G)], (0, 5)),
     AccessCase(
         a.SYNC_GROUP,
         fixed(**MEMBER, protocol_type="consumer", protocol_name="range"),

@@ -36,7 +36,15 @@ LONG_SESSIONS = {
     "group.consumer.max.session.timeout.ms": "600000",
     "group.consumer.session.timeout.ms": "600000",
 }
-USUAL = (a.PRODUCE, a.METADATA, a.OFFSET_FETCH, a.CREATE_TOPICS, a.INIT_PRODUCER_ID, a.DESCRIBE_ACLS)
+USUAL = (
+    a.PRODUCE,
+    a.METADATA,
+    a.OFFSET_FETCH,
+    a.SYNC_GROUP,
+    a.CREATE_TOPICS,
+    a.INIT_PRODUCER_ID,
+    a.DESCRIBE_ACLS,
+)
 """The APIs that are asked in each run; all are in the long one."""
 
 
