@@ -22,6 +22,7 @@ from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
 from tidelog.plugins.coordinator.assignors.range import RangeAssignor
 from tidelog.plugins.coordinator.assignors.uniform import UniformAssignor
 from tidelog.plugins.coordinator.consumer_groups import keys as consumer_groups
+from tidelog.plugins.mirror.client_keys import SOURCE_KEYS, TARGET_KEYS
 from tidelog.plugins.spark_sink.pipelines.keys import KEYS as PIPELINE_KEYS
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +34,11 @@ KEY_MODULES = sorted(
     if "skeletons" not in path.parts
     and re.search(r"^[A-Z_]+(: Final)? = ConfigKey\(", path.read_text(), re.MULTILINE)
 )
-ONLY_ALLOWED_VALUE = {"default.replication.factor": "a single broker takes no value but 1"}
+ONLY_ALLOWED_VALUE = {
+    "default.replication.factor": "a single broker takes no value but 1",
+    "zookeeper.ssl.keystore.type": "the client of ZooKeeper reads no store but PEM",
+    "zookeeper.ssl.truststore.type": "the client of ZooKeeper reads no store but PEM",
+}
 BOUNDS_OF_OTHER_KEYS = {
     f"group.consumer.{bound}.{what}": f"group.consumer.{what} is refused at start outside of it"
     for bound in ("min", "max")
@@ -103,10 +108,11 @@ def test_config_keys_of_kernel_and_plugins_are_all_found() -> None:
 
 
 def test_config_keys_of_all_modules_are_in_the_default_bundle() -> None:
-    """Keys that are kept for tools alone, and without effect, need no constants."""
+    """Keys that are kept for tools alone, and without effect, need no constants, nor do those of clients."""
     of_tables = chain.from_iterable(BUNDLE.table_keys.values())
     bundle = (*BUNDLE, *COMMON_SINK_KEYS, *PIPELINE_KEYS, *of_tables)
-    in_bundle = {key.name for key in bundle if not key.inert}
+    of_mirrored_clusters = {key.name for key in (*SOURCE_KEYS, *TARGET_KEYS)}
+    in_bundle = {key.name for key in bundle if not key.inert} - of_mirrored_clusters
     assert {key.name for _, key in KEYS.values()} == in_bundle
 
 
