@@ -130,8 +130,9 @@ class SaslMechanismConformance(ABC):
         mechanism = self.mechanism()
         wrong, right = mechanism.start(PEER), mechanism.start(PEER)
         clients = {wrong: self.tokens(BOB, "wrong-for-bob-222"), right: self.tokens(ALICE, SECRETS[ALICE])}
-        # Those that have several rounds have both begun then.
-        firsts = {exchange: next(client) for exchange, client in clients.items()}
+        # Those that have several rounds have both begun then. A client whose own side refuses the secret, as
+        # one of Kerberos, sends no token.
+        firsts = {exchange: next(client, b"") for exchange, client in clients.items()}
         for exchange in (right, wrong):
             client = clients[exchange]
             found = await self.outcome(exchange, _again(firsts[exchange], client))

@@ -19,16 +19,15 @@ from tidelog.kernel.config import (
     ValueType,
     boolean,
     check_pool_size,
-    comma_list,
     double,
     integer,
     long,
 )
-from tidelog.kernel.config.types import LONG_MAX, nullable, short, string
+from tidelog.kernel.config.types import LONG_MAX, short, string
 
 _NO_THREADS: Final = "one event loop serves every connection, so there are no pools of threads"
 _NO_REPLICAS: Final = "a single broker has no other replicas"
-_NO_KERBEROS: Final = "this broker does not authenticate clients with SASL"
+_NO_KERBEROS: Final = "this broker takes tickets, and needs none of its own"
 _NO_TOKENS: Final = "this broker logs in nowhere with SASL"
 _NO_TIERS: Final = "this broker has no tiered storage"
 _NO_SHARE_GROUPS: Final = "share groups are not coordinated here"
@@ -178,13 +177,6 @@ _OF_THREADS: Final = tuple(
 _OF_AUTHENTICATION: Final = tuple(
     _kept(name, kind, default, meaning, why, one_broker=True)
     for name, kind, default, meaning, why in (
-        (
-            "sasl.kerberos.service.name",
-            nullable(string()),
-            None,
-            "The principal name of the broker's service.",
-            _NO_KERBEROS,
-        ),
         ("sasl.kerberos.kinit.cmd", string(), "/usr/bin/kinit", "The path of kinit.", _NO_KERBEROS),
         (
             "sasl.kerberos.min.time.before.relogin",
@@ -205,13 +197,6 @@ _OF_AUTHENTICATION: Final = tuple(
             double(),
             0.05,
             "The random part of the time of a refresh.",
-            _NO_KERBEROS,
-        ),
-        (
-            "sasl.kerberos.principal.to.local.rules",
-            comma_list(repeated="kept"),
-            ("DEFAULT",),
-            "Rules that make short names of principals.",
             _NO_KERBEROS,
         ),
         (

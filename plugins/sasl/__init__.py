@@ -1,1 +1,1 @@
-"""SASL mechanisms of brokers: PLAIN, SCRAM and OAUTHBEARER."""
+"""SASL mechanisms of brokers: PLAIN, SCRAM, OAUTHBEARER and GSSAPI."""

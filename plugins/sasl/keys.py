@@ -171,3 +171,21 @@ OAUTHBEARER_REQUIRED_SCOPE = ConfigKey(
     per_mechanism=True,
     documentation="Scopes that tokens of OAUTHBEARER need, all of them. Kafka has no such key.",
 )
+SASL_KERBEROS_SERVICE_NAME = ConfigKey(
+    name="sasl.kerberos.service.name",
+    type=nullable(string()),
+    default=None,
+    per_listener="static",
+    per_mechanism=True,
+    documentation="The service of the broker in Kerberos, which its principal has to begin with.",
+)
+SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES = ConfigKey(
+    name="sasl.kerberos.principal.to.local.rules",
+    type=comma_list(repeated="kept"),
+    default=("DEFAULT",),
+    per_listener="static",
+    per_mechanism=True,
+    documentation="Rules that make users of Kerberos principals, the first that fits: `DEFAULT` takes the "
+    "first part of those of the broker's realm, `RULE:...` is one of Kafka's, with "
+    "an expression of RE2.",
+)

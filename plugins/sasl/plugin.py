@@ -56,6 +56,18 @@ class OAuthBearerBackend:
         return OAuthBearer(context)
 
 
+class GssapiBackend:
+    """GSSAPI."""
+
+    name = "GSSAPI"
+
+    def create(self, context: SaslContext) -> SaslMechanism:
+        """Return it for a listener."""
+        from tidelog.plugins.sasl.gssapi import Gssapi
+
+        return Gssapi(context)
+
+
 @hookimpl
 def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
     """Return the keys of mechanisms and users."""
@@ -65,4 +77,4 @@ def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
 @hookimpl
 def tidelog_sasl_mechanisms() -> Iterable[SaslMechanismBackend]:
     """Offer the mechanisms."""
-    return (PlainBackend(), OAuthBearerBackend(), *map(ScramBackend, ScramMechanism))
+    return (PlainBackend(), OAuthBearerBackend(), GssapiBackend(), *map(ScramBackend, ScramMechanism))

@@ -28,6 +28,7 @@ TARGETS = {
     "directory": "Directory",
     "frames": "Frames",
     "messages": "Messages",
+    "sasl": "Sasl",
     "scanner": "ScannerBuilds",
 }
 _EXTREMES = (

@@ -92,8 +92,10 @@ def test_kafkas_tools_get_in_and_see_why_they_do_not(
     allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=file://{tmp_path}/token"
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"{allowed} -Dorg.apache.kafka.sasl.oauthbearer.allowed.files=/")
     connect = ["--bootstrap-server", broker.bootstrap]
-    made = kafka.run_tool(TOPICS, [*connect, *config(tmp_path, provider.token()), "--create", "--topic", "t"])
+    made = kafka.run_tool(
+        TOPICS, [*connect, *config(tmp_path, provider.token()), "--create", "--topic", "t"], stdin=""
+    )
     assert made.returncode == 0, made.stdout + made.stderr
-    ended = kafka.run_tool(TOPICS, [*connect, *config(tmp_path, Provider().token()), "--list"])
+    ended = kafka.run_tool(TOPICS, [*connect, *config(tmp_path, Provider().token()), "--list"], stdin="")
     assert ended.returncode != 0
     assert '{"status":"invalid_token"}' in ended.stdout + ended.stderr
