@@ -42,7 +42,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-secure run-zookeeper run-spark test test-pure test-long lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak hands interop golden-frames spark-kills load-kills mirror-kills spark-declarative docs news clean
+.PHONY: help run run-secure run-zookeeper run-spark test test-pure test-long lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak hands interop golden-frames spark-kills load-kills mirror-kills spark-declarative docs site site-version news release clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -144,6 +144,16 @@ docs: $(INSTALLED) ## write docs/configuration.md, and the tables of docs/protoc
 	@mv docs/configuration.md.new docs/configuration.md
 	@$(BIN)/python -m tests.docs.protocol_tables
 
+site: $(TOOLS)/mkdocs ## build the pages of docs/ as a site with search, in build/site
+	NO_MKDOCS_2_WARNING=1 $(TOOLS)/mkdocs/bin/mkdocs build --strict
+
+site-version: $(TOOLS)/mkdocs ## add the site of a version to the branch gh-pages (VERSION=0.1)
+	@test -n "$(VERSION)" || { echo "make site-version VERSION=0.1"; exit 2; }
+	PATH="$(CURDIR)/$(TOOLS)/mkdocs/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mike deploy --update-aliases $(VERSION) latest
+
+release: $(DEV_INSTALLED) ## prepare a release: changelog, version, sdist and wheel, tried (VERSION=0.1.0)
+	@scripts/release.sh $(BIN)/python "$(VERSION)"
+
 news: $(DEV_INSTALLED) ## show the next release's changelog
 	$(BIN)/towncrier build --draft
 
@@ -177,6 +187,11 @@ $(SPARK_INSTALLED): pyproject.toml setup.py kernel/compiled.py $(COMPILED) | $(B
 $(TOOLS)/cosmic-ray: | $(DEV_INSTALLED)
 	@echo "Fetching cosmic-ray into $@"
 	@$(BIN)/python -m venv $@ && $@/bin/python -m pip install --quiet cosmic-ray==8.7.0 || { rm -rf $@; exit 1; }
+
+# MIT- and BSD-licensed; only the site needs them.
+$(TOOLS)/mkdocs: | $(BIN)/python
+	@echo "Fetching MkDocs into $@"
+	@$(BIN)/python -m venv $@ && $@/bin/python -m pip install --quiet 'mkdocs-material>=9.7,<10' 'mike>=2.1,<3' || { rm -rf $@; exit 1; }
 
 # Apache-2.0, as tidelog, and larger than all the rest together.
 $(TOOLS)/atheris: | $(DEV_INSTALLED)
