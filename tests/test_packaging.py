@@ -40,6 +40,7 @@ OPTIONAL_IMPORTS = {
     "plugins/spark_sink": {"pyarrow", "pyspark"},
     "plugins/zookeeper": {"kazoo"},
     "plugins/protocol_http": {"h11", "wsproto"},
+    "plugins/sasl/jwks.py": {"pyjwt"},
 }
 
 
