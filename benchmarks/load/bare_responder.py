@@ -71,7 +71,13 @@ def serve(partitions: int) -> None:
         print(port, flush=True)
         while True:
             connection, _ = listener.accept()
-            Thread(target=_answer_all, args=(connection, port, partitions), daemon=True).start()
+            Thread(target=_serve, args=(connection, port, partitions), daemon=True).start()
+
+
+def _serve(connection: socket.socket, port: int, partitions: int) -> None:
+    # A client that is killed at the end of its load leaves answers unread.
+    with connection, contextlib.suppress(ConnectionError):
+        _answer_all(connection, port, partitions)
 
 
 def _answer_all(connection: socket.socket, port: int, partitions: int) -> None:
