@@ -139,7 +139,7 @@ def produced(asker: Asker, batch: bytearray) -> int:
     return code
 
 
-SECURITY_KEYS = re.compile(r"ssl\..*|sasl\.(jaas|enabled|mechanism)\..*|principal\.builder\.class")
+SECURITY_KEYS = re.compile(r"ssl\..*|sasl\.(jaas|enabled|mechanism|kerberos)\..*|principal\.builder\.class")
 OTHER_KEYS = {
     "cordoned.log.dirs": "no directory can be cordoned here",
     "config.providers": "a class in Java",
