@@ -69,7 +69,7 @@ def _stores(values: Mapping[str, str]) -> object:
     from tidelog.plugins.keystores.contexts import VERSIONS
 
     lists: dict[str, Any] = {
-        setting: tuple(filter(None, map(str.strip, values[name].split(","))))
+        setting: tuple(part.strip() for part in values[name].split(",") if part.strip())
         for name, setting in _LISTS.items()
         if values.get(name)
     }

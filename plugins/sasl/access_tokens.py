@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import attrs
 
@@ -118,7 +118,7 @@ def _time(claims: Mapping[str, object], name: str) -> float | None:
 def _texts(claim: object) -> frozenset[str]:
     if isinstance(claim, str):
         return frozenset((claim,))
-    items: list[object] = claim if isinstance(claim, list) else []
+    items = cast("list[object]", claim) if isinstance(claim, list) else []
     return frozenset(item for item in items if isinstance(item, str))
 
 
@@ -135,8 +135,7 @@ def parse_json_object(content: bytes) -> Mapping[str, object]:
         raise BadAccessToken("a part of it is no JSON") from None
     if not isinstance(found, dict):
         raise BadAccessToken("a part of it is no JSON object")
-    claims: dict[str, object] = found
-    return claims
+    return cast("dict[str, object]", found)
 
 
 def _refuse_constant(name: str) -> float:

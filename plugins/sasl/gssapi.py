@@ -31,6 +31,8 @@ from tidelog.plugins.sasl import keys
 from tidelog.plugins.sasl.kerberos_names import BadNameRule, NoShortName, ShortNames
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tidelog.kernel.config import ConfigKey
     from tidelog.kernel.seams.wire import Peer
 
@@ -89,7 +91,7 @@ class Gssapi(SaslMechanism):
         """Return the principal of the broker and the file with its keys."""
         name = name_for_mechanism(keys.SASL_JAAS_CONFIG, self._context.listener, NAME)
         line = self._value(keys.SASL_JAAS_CONFIG)
-        options = {} if line is None else parse_jaas(line.value).options
+        options: Mapping[str, str] = {} if line is None else parse_jaas(line.value).options
         principal, key_table = options.get("principal", ""), options.get("keyTab", "").removeprefix("file:")
         if "@" not in principal or not key_table:
             raise ConfigError(

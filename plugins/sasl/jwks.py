@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import unquote, urlsplit
 
 import jwt
@@ -184,8 +183,8 @@ def read_key_set(url: str) -> list[Mapping[str, object]]:
         found = None
     if not isinstance(found, list):
         raise UnreadableKeys(f"what is at {url} is no set of keys (JSON with a list `keys`)")
-    items: list[object] = found[:MAX_KEYS]
-    keys: list[Mapping[str, object]] = [dict(item) for item in items if isinstance(item, dict)]
+    items = cast("list[object]", found[:MAX_KEYS])
+    keys = [cast("Mapping[str, object]", item) for item in items if isinstance(item, dict)]
     if not keys:
         raise UnreadableKeys(f"the set of keys at {url} is empty")
     return keys

@@ -107,7 +107,7 @@ class OAuthBearer(SaslMechanism):
 
     def _unsecured_rules(self) -> TokenRules:
         line = self._value(keys.SASL_JAAS_CONFIG)
-        options = {} if line is None else parse_jaas(line.value).options
+        options: Mapping[str, str] = {} if line is None else parse_jaas(line.value).options
         skew = options.get("unsecuredValidatorAllowableClockSkewMs", "0")
         if not (skew.isascii() and skew.isdigit()):
             raise ConfigError(
