@@ -201,6 +201,7 @@ def authorizer() -> OnlyWhatIsNamed:
 
 
 NEEDED: list[tuple[str, str, object, list[tuple[AclOperation, str]]]] = [
+    ("GET", "/metrics", None, [(DESCRIBE, "kafka-cluster")]),
     ("POST", "/topics", {"topic_name": "new"}, [(CREATE, "new")]),
     ("GET", "/topics/t", None, [(DESCRIBE, "t")]),
     ("GET", "/topics/t/partitions", None, [(DESCRIBE, "t")]),
