@@ -9,22 +9,42 @@ from __future__ import annotations
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidelog.kernel.errors import ConfigError
+
+if TYPE_CHECKING:
+    from io import TextIOWrapper
 
 _STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _COLOURS = {"DEBUG": "\x1b[2m", "WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[31;1m"}
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 
 
-def set_up_logging(log_format: str, level: str, stream: TextIO | None = None) -> None:
-    """Write everything that is logged in this process at `level` or above to `stream` (standard error).
+def set_up_logging(log_format: str, level: str, file: str | None = None) -> None:
+    """Write everything that is logged in this process at `level` or above to `file`, or to standard error.
 
-    `auto` is human, with colours if the stream is a terminal.
+    `auto` is human, with colours if standard error is a terminal.
+
+    Raises:
+        ConfigError: the file cannot be written.
     """
-    target: TextIO = sys.stderr if stream is None else stream
-    handler = logging.StreamHandler(target)
-    handler.setFormatter(JsonFormatter() if log_format == "json" else HumanFormatter(colours=target.isatty()))
+    handler = logging.StreamHandler(sys.stderr) if file is None else _file_handler(file)
+    colours = file is None and sys.stderr.isatty()
+    handler.setFormatter(JsonFormatter() if log_format == "json" else HumanFormatter(colours=colours))
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+
+
+def _file_handler(file: str) -> logging.StreamHandler[TextIOWrapper]:
+    """Return one that opens the file again when another program has moved it."""
+    # Not at the top: it imports sockets and queues.
+    from logging.handlers import WatchedFileHandler
+
+    try:
+        return WatchedFileHandler(Path(file), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"log.file = {file!r} cannot be written: {error.strerror}.") from error
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, object]:

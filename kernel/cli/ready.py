@@ -1,4 +1,4 @@
-"""The report of `tidelog serve` that the broker is ready: a log line, a banner, a file for scripts."""
+"""The report of `tidelog serve` that the broker is ready: for scripts, people, the log, a service manager."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ReadyReport:
         self.withdraw()
 
     def __call__(self, broker: Broker) -> None:
-        """Tell everyone."""
+        """Report it in every way that this start asks for."""
         ready_after_ms = milliseconds_since_process_start()
         if self._file is not None:
             self._write(self._file, broker, ready_after_ms)
@@ -52,6 +52,7 @@ class ReadyReport:
         _log.info(
             "ready", extra={"listeners": addresses, "ready_after_ms": ready_after_ms, "pid": os.getpid()}
         )
+        notify_service_manager(f"READY=1\nSTATUS=listening on {addresses}")
 
     def withdraw(self) -> None:
         """Remove the ready file, since the broker has stopped."""
@@ -73,6 +74,25 @@ class ReadyReport:
         temporary = file.with_name(f".{file.name}.{os.getpid()}")
         temporary.write_text(json.dumps(content) + "\n")
         temporary.replace(file)
+
+
+def notify_service_manager(state: str) -> None:
+    """Send `state` to the service manager that has started this process, such as systemd, if there is one.
+
+    Source: sd_notify(3); the address begins with `@` if it is in Linux' abstract namespace.
+    """
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    # Not at the top: most starts need none.
+    import socket
+
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
+            connection.connect("\0" + address[1:] if address.startswith("@") else address)
+            connection.sendall(state.encode())
+    except OSError as error:
+        _log.warning("the service manager at NOTIFY_SOCKET=%s cannot be reached: %s", address, error)
 
 
 def milliseconds_since_process_start() -> int:

@@ -73,7 +73,7 @@ def _run(
     from tidelog.kernel.plugins import configure
 
     config, plugins = configure(sources_of(config_file, settings))
-    set_up_logging(config[keys.LOG_FORMAT], config[keys.LOG_LEVEL])
+    set_up_logging(config[keys.LOG_FORMAT], config[keys.LOG_LEVEL], config[keys.LOG_FILE])
     for warning in config.warnings:
         _log.warning(warning)
     report = ReadyReport(config, ready_file)

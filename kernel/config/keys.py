@@ -124,7 +124,7 @@ LOG_FORMAT = ConfigKey(
     name="log.format",
     type=choice("auto", "human", "json"),
     default="auto",
-    documentation="Form of the broker's log on standard error. `human`: a line of text per event; `json`: "
+    documentation="Form of the broker's log. `human`: a line of text per event; `json`: "
     "an object per line; `auto`: human, with colours when it goes to a terminal.",
 )
 LOG_LEVEL = ConfigKey(
@@ -132,6 +132,13 @@ LOG_LEVEL = ConfigKey(
     type=choice("debug", "info", "warning", "error"),
     default="info",
     documentation="The lowest level of the events that are logged.",
+)
+LOG_FILE = ConfigKey(
+    name="log.file",
+    type=nullable(string(non_empty=True)),
+    default=None,
+    documentation="The file to which the broker appends its log instead of standard error. When it is moved "
+    "or deleted, as by logrotate, the next event is in a new one.",
 )
 SHUTDOWN_TIMEOUT_MS = ConfigKey(
     name="shutdown.timeout.ms",

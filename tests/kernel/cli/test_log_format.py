@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+import sys
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.tables import for_each
 from tidelog.kernel.cli.log_format import HumanFormatter, JsonFormatter, set_up_logging
+from tidelog.kernel.errors import ConfigError
 
 
 class Terminal(io.StringIO):
@@ -28,6 +31,8 @@ def root_logging() -> Generator[None]:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield
+    for added in set(root.handlers).difference(handlers):
+        added.close()
     root.handlers[:] = handlers
     root.setLevel(level)
 
@@ -132,11 +137,38 @@ FORMATS: list[tuple[str, io.StringIO, bool, bool]] = [
 @pytest.mark.usefixtures("root_logging")
 @pytest.mark.parametrize(("log_format", "stream", "is_json", "has_colours"), FORMATS)
 def test_the_format_suits_the_stream(
-    log_format: str, stream: io.StringIO, is_json: bool, has_colours: bool
+    log_format: str,
+    stream: io.StringIO,
+    is_json: bool,
+    has_colours: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    set_up_logging(log_format, "info", stream)
+    monkeypatch.setattr(sys, "stderr", stream)
+    set_up_logging(log_format, "info")
     logging.getLogger("tidelog.x").warning("hello", extra={"peer": "p"})
     logging.getLogger("tidelog.x").debug("not this")
     (line,) = stream.getvalue().splitlines()
     assert line.startswith("{") == is_json
     assert ("\x1b[" in line) == has_colours
+
+
+@pytest.mark.usefixtures("root_logging")
+def test_log_file_is_opened_again_after_it_was_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    file = tmp_path / "broker.log"
+    set_up_logging("auto", "info", str(file))
+    log = logging.getLogger("tidelog.x")
+    log.info("one")
+    file.rename(tmp_path / "broker.log.1")
+    log.info("two")
+    assert (tmp_path / "broker.log.1").read_text().endswith(" x: one\n")
+    assert file.read_text().endswith(" x: two\n")
+    assert "\x1b[" not in file.read_text()
+    file.unlink()
+    log.info("three")
+    assert file.read_text().endswith(" x: three\n")
+
+
+def test_log_file_that_cannot_be_written_is_a_wrong_setting(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"log\.file = .*none/broker\.log' cannot be written: No such file"):
+        set_up_logging("json", "info", str(tmp_path / "none" / "broker.log"))

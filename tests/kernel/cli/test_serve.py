@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -52,6 +53,26 @@ def test_serve_with_log_format_json_prints_nothing_but_json_lines(tmp_path: Path
     assert event["pid"] == broker.process.pid
     (warning,) = [event for event in events if event["level"] == "warning"]
     assert warning["message"].startswith("num.io.threads (--set) has no meaning here")
+
+
+@pytest.mark.parametrize("abstract", [False, True], ids=["file", "abstract"])
+def test_serve_notifies_the_service_manager_when_it_is_ready(tmp_path: Path, abstract: bool) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        name = f"tidelog-{os.getpid()}-{tmp_path.name}" if abstract else str(tmp_path / "notify")
+        manager.bind("\0" + name if abstract else name)
+        manager.settimeout(DEADLINE_S)
+        with serving(tmp_path, NOTIFY_SOCKET="@" + name if abstract else name) as broker:
+            state = manager.recv(4096).decode().splitlines()
+            address = broker.ready["listeners"]["PLAINTEXT"]
+            assert broker.stop() == 0
+    assert state == ["READY=1", f"STATUS=listening on PLAINTEXT://{address}"]
+
+
+def test_serve_without_its_service_manager_serves(tmp_path: Path) -> None:
+    with serving(tmp_path, NOTIFY_SOCKET=str(tmp_path / "gone")) as broker:
+        assert broker.ready
+        assert broker.stop() == 0
+    assert "the service manager at NOTIFY_SOCKET=" in broker.stderr
 
 
 def test_serve_obeys_log_level(tmp_path: Path) -> None:
