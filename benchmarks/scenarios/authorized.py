@@ -56,13 +56,21 @@ class AuthorizedProduce:
             started_broker(kind, work_dir / "guarded", _SETTINGS) as guarded,
         ):
             _create_acls(guarded.admin, self.entries)
-            speeds: dict[str, list[float]] = {"without": [], "guarded": []}
-            # The first one of each is a warm-up.
-            for _ in range(1 + _TURNS):
-                speeds["without"].append(_produce(bench, without))
-                speeds["guarded"].append(_produce(bench, guarded))
-        medians = {name: median(each[1:]) for name, each in speeds.items()}
-        return [Sample(self.name, medians["guarded"] / medians["without"], dict(medians))]
+            # The first pair is a warm-up.
+            pairs = [_pair(bench, without, guarded, turn) for turn in range(1 + _TURNS)][1:]
+        medians = {
+            "without": median(bare for bare, _ in pairs),
+            "guarded": median(checked for _, checked in pairs),
+        }
+        return [Sample(self.name, median(checked / bare for bare, checked in pairs), dict(medians))]
+
+
+def _pair(bench: Bench, without: RunningBroker, guarded: RunningBroker, turn: int) -> tuple[float, float]:
+    """Return both speeds; the one that is measured first changes, as it may find the machine otherwise."""
+    if turn % 2:
+        return _produce(bench, without), _produce(bench, guarded)
+    guarded_speed = _produce(bench, guarded)
+    return _produce(bench, without), guarded_speed
 
 
 def _produce(bench: Bench, broker: RunningBroker) -> float:
