@@ -15,7 +15,7 @@ import pytest
 import trio
 
 from tests.turns import turns_of_another_task
-from tidelog.kernel.network.connection import (
+from tidelog.kernel.network.sending import (
     LONG_BYTES,
     SENDFILE_CHUNK_BYTES,
     FileNotSent,
@@ -248,7 +248,7 @@ async def test_send_parts_of_a_peer_that_takes_all_at_once_takes_turns(
     regions: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = count()
-    monkeypatch.setattr("tidelog.kernel.network.connection.perf_counter", lambda: float(next(times)))
+    monkeypatch.setattr("tidelog.kernel.network.sending.perf_counter", lambda: float(next(times)))
     # Sockets that take everything: nothing is waited for.
     monkeypatch.setattr(PlainTransport, "send_region", lambda _self, _source, _at, most: most)
     with a_file(b"0123456789") as file, socket_pair() as (ours, _):
