@@ -1,7 +1,7 @@
-"""The part of systemctl that docs/operations.md uses, for a unit of Type=notify below a folder that stands for /.
+"""The part of systemctl that docs/operations.md uses, for a unit of Type=notify below a folder in place of /.
 
-`python -m tests.docs.fake_systemctl ROOT start|stop|restart|is-active|freeze|thaw tidelog`: it runs the command of the unit
-as it is there, waits for its notification, and stops or freezes its processes.
+`python -m tests.docs.fake_systemctl ROOT VERB tidelog`, such as `start`, `is-active` or `freeze`:
+it runs the command of the unit as it is there, waits for its notification, and stops or freezes it.
 """
 
 from __future__ import annotations
