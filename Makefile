@@ -43,7 +43,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-secure run-zookeeper run-spark test test-pure test-long lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak hands interop golden-frames spark-kills load-kills mirror-kills spark-declarative docs site site-version news release clean
+.PHONY: help run run-secure run-zookeeper run-spark collect test test-pure test-long lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak hands interop golden-frames spark-kills load-kills mirror-kills spark-declarative docs site site-version news release clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ run-zookeeper: $(DEV_INSTALLED) ## start ZooKeeper (ZOOKEEPER_PORT=2181) and a b
 
 run-spark: $(SPARK_INSTALLED) ## start PySpark with the format tidelog, or a script (ARGS="script.py ..."); brings Java if there is none
 	@$(BIN)/tidelog spark $(ARGS)
+
+collect: $(DEV_INSTALLED) ## import every test once, so that the processes which run them find its bytecode
+	@found=$$($(BIN)/python -m pytest --collect-only -qq -o cache_dir=.pytest_cache/$@ 2>&1) || { echo "$$found"; exit 1; }
 
 test: $(DEV_INSTALLED) ## install what the tests need and run those of each change (PYTEST_WORKERS=6 PYTEST_ARGS=...)
 	@scripts/install_peers.sh
