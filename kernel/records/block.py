@@ -24,7 +24,7 @@ from tidelog.kernel.records.columns import Column, Mask
 from tidelog.kernel.records.compression import unpack
 from tidelog.kernel.records.placed import PlacedBatch, PlacedBatches
 from tidelog.kernel.records.record import MAX_RECORDS_BYTES, Record, RecordPlaces
-from tidelog.kernel.records.scanner import FIELDS, Scanner
+from tidelog.kernel.records.scanner import FIELDS, HEADER_FIELDS, Scanner, note_headers
 
 NEVER = 2**63 - 1
 _COLUMNS = (
@@ -158,6 +158,30 @@ class RecordBlock:
         starts = self.key_start[mask]
         ends = (starts + self.key_size[mask]).tolist()
         return [data[start:end] for start, end in zip(starts.tolist(), ends, strict=True)]
+
+    def header_values(self, name: str) -> dict[int, bytes | None]:
+        """Return the value of a header for the index of each record that has it; its last one counts."""
+        wanted, data = name.encode(), self.data
+        having = np.flatnonzero(self.header_count)
+        fields = BytesWriter()
+        starts, counts = self.header_start[having], self.header_count[having]
+        for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+            note_headers(data, start, count, fields)
+        key, key_size, value, value_size = (
+            np.frombuffer(fields.getvalue(), "<i8").reshape(-1, HEADER_FIELDS).T.astype(np.int64)
+        )
+        alike = np.flatnonzero(key_size == len(wanted))
+        found: dict[int, bytes | None] = {}
+        for index, begin, at, size in zip(
+            np.repeat(having, counts)[alike].tolist(),
+            key[alike].tolist(),
+            value[alike].tolist(),
+            value_size[alike].tolist(),
+            strict=True,
+        ):
+            if data[begin : begin + len(wanted)] == wanted:
+                found[index] = None if size < 0 else data[at : at + size]
+        return found
 
     def record(self, index: int) -> Record:
         """Return one record."""

@@ -17,7 +17,7 @@ from tidelog.kernel.records.compression import CompressionCodec, offer_codecs
 if TYPE_CHECKING:
     from tidelog.kernel.records.batch import iter_batches
     from tidelog.kernel.topic_partition import TopicPartition
-    from tidelog.plugins.client.batches import EncodedBatch, FetchedBatch, NewRecord
+    from tidelog.plugins.client.batches import EncodedBatch, FetchedBatch, NewRecord, build_batch
     from tidelog.plugins.client.drivers.blocking import BlockingClient
     from tidelog.plugins.client.drivers.trio_client import TrioClient
     from tidelog.plugins.client.fetch_sessions import FetchSessions
@@ -64,6 +64,7 @@ __all__ = [
     "TopicPartition",
     "TransactionalProducer",
     "TrioClient",
+    "build_batch",
     "committed_batches",
     "iter_batches",
     "or_raise",
@@ -96,6 +97,7 @@ _HOMES: Final = {
     "TopicPartition": "tidelog.kernel.topic_partition",
     "TransactionalProducer": f"{_HERE}.producers",
     "TrioClient": f"{_HERE}.drivers.trio_client",
+    "build_batch": f"{_HERE}.batches",
     "committed_batches": f"{_HERE}.fetched",
     "iter_batches": "tidelog.kernel.records.batch",
     "or_raise": f"{_HERE}.operations.sending",

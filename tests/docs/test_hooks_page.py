@@ -25,6 +25,7 @@ SPECS = {
 HOOKS = list(SPECS)
 LINES = [
     ("tidelog_storage_backends", 0, 40),
+    ("tidelog_storage_backends", 1, 40),
     ("tidelog_index_formats", 0, 100),
     ("tidelog_cleanup_policies", 0, 40),
     ("tidelog_cleanup_policies", 1, 75),

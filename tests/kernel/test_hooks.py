@@ -37,7 +37,7 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.log import UnifiedLog
 from tidelog.kernel.metadata import MetadataImage
 from tidelog.kernel.plugins import configure
-from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.records.batch import iter_batches, parse_header
 from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.seams.authorizer import Authorizer, Subject
 from tidelog.kernel.seams.controller import TopicSpec
@@ -154,6 +154,31 @@ async def test_tidelog_storage_backends(installed: Example) -> None:
         assert sys.modules[plugin].appended_bytes == {partition.topic_partition: len(batch)}
         assert partition.log.read(0, 10_000, Isolation.READ_UNCOMMITTED).size == len(batch)
         await broker.topics.delete("t")
+
+
+async def test_tidelog_storage_backends_encrypts_what_is_stored(installed: Example, tmp_path: Path) -> None:
+    installed("tidelog_storage_backends")
+    settings = {
+        "storage": "encrypted",
+        "encrypted.storage.key": "a secret",
+        "log.dirs": str(tmp_path / "data"),
+    }
+    values = [b"a", b"a plain value" * 10, b"another plain value" * 1000]
+    async with running_broker(settings) as broker:
+        (partition,) = (await broker.topics.ensure("t")).partitions
+        for value in values:
+            partition.log.append_nowait(make_batch([value]))
+    (stored,) = [file.read_bytes() for file in (tmp_path / "data").rglob("t-0/*.log")]
+    assert len(stored) > sum(map(len, values))
+    assert b"plain" not in stored
+    async with running_broker(settings) as broker:
+        log = broker.topics.get("t").partitions[0].log
+        found = log.read(0, 100_000, Isolation.READ_COMMITTED, wait=True)
+        content = b"".join(map(region_bytes, found.regions))
+        batches = [content_of for _, content_of in iter_batches(memoryview(content))]
+        assert [
+            record.value for each in batches for record in iter_records(each, parse_header(each))
+        ] == values
 
 
 async def test_tidelog_metadata_stores(example: Example, tmp_path: Path) -> None:
@@ -614,10 +639,11 @@ def test_tidelog_kafka_apis(installed: Example) -> None:
         declared = PluginApi(20_000, "TideLevel", module.TideLevelRequest, module.TideLevelResponse)
         for api in (offered, declared):
             for at_most in (0, None):
-                for topic, code, records in (("t", 0, 2), ("u", 3, -1)):
+                for topic, code, levels in (("t", 0, [(0, 2)]), ("u", 3, [])):
                     request = module.TideLevelRequest(topic=topic)
                     answer = client.request(request, api=api, at_most=at_most)
-                    assert (answer.error_code, answer.records) == (code, records)
+                    found = [(each.partition, each.records) for each in answer.levels]
+                    assert (answer.error_code, found) == (code, levels)
         with pytest.raises(
             TypeError, match="MetadataRequest is no request of TideLevel: that is TideLevelRequest"
         ):

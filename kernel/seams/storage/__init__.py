@@ -12,7 +12,8 @@ are called in a thread.
 From the whole to its parts: `backend` (a kind of storage and its context), `storage` (one that is opened),
 `directories` (which others may use, and the topics that it knows), `partition_store` (the bytes of one
 partition), `segments`, `regions` (bytes that a read returns).
-`forwarding` has base classes for a storage that wraps another.
+`forwarding` has base classes for a storage that wraps another, `transforming` one that stores records in
+another form.
 """
 
 from tidelog.kernel.seams.storage.backend import StorageBackend, StorageContext
@@ -43,6 +44,11 @@ from tidelog.kernel.seams.storage.storage import (
     Storage,
     StoredPartition,
 )
+from tidelog.kernel.seams.storage.transforming import (
+    RecordsTransform,
+    TransformingStorage,
+    TransformingStore,
+)
 from tidelog.kernel.topic_partition import TopicPartition
 
 __all__ = [
@@ -58,6 +64,7 @@ __all__ = [
     "OpenFile",
     "PartitionSpec",
     "PartitionStore",
+    "RecordsTransform",
     "Region",
     "SegmentDraft",
     "SegmentSource",
@@ -68,6 +75,8 @@ __all__ = [
     "StorageContext",
     "StoredPartition",
     "TopicPartition",
+    "TransformingStorage",
+    "TransformingStore",
     "WouldBlock",
     "WrittenBatch",
     "region_bytes",

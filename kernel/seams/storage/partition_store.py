@@ -154,7 +154,10 @@ class PartitionStore(Protocol):
         ...
 
     def headers(self, from_offset: int) -> Iterator[BatchHeader]:
-        """Blocking: iterate over the headers of all batches from the one that holds `from_offset`."""
+        """Blocking: iterate over the headers of all batches from the one that holds `from_offset`.
+
+        Their CRC may be that of the bytes that are stored, where these are not those that are read.
+        """
         ...
 
     def segments(self) -> Sequence[SegmentView]:

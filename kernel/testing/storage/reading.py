@@ -154,6 +154,6 @@ class Reading:
         for gap in (0, 3, 0, 7, 0, 0, 1):
             model.append(append(store, 300, gap=gap, records=4))
         for offset in range(store.log_end_offset + 1):
-            expected = [headers_of(batch.data)[0] for batch in model.from_offset(offset)]
-            assert list(store.headers(offset)) == expected
+            expected = [headers_of(batch.data)[0]._replace(crc=0) for batch in model.from_offset(offset)]
+            assert [header._replace(crc=0) for header in store.headers(offset)] == expected
         assert read_all(store) == model.read(0, store.log_end_offset)

@@ -115,6 +115,19 @@ def test_keys_are_those_in_the_mask() -> None:
     assert block.keys(np.zeros(5, np.bool_)) == []
 
 
+@given(st.lists(batches(), max_size=4), st.data())
+def test_header_values_are_those_of_the_last_header_of_the_name(
+    written: list[Written], data: st.DataObject
+) -> None:
+    block = block_of(*[each.batch for each in written])
+    chosen = data.draw(st.lists(st.booleans(), min_size=len(block), max_size=len(block)))
+    block = block.select(np.array(chosen, np.bool_))
+    meant = [dict(record.headers) for record in block.records()]
+    for name in {"absent", "", *(name for headers in meant for name in headers)}:
+        expected = {index: headers[name] for index, headers in enumerate(meant) if name in headers}
+        assert block.header_values(name) == expected
+
+
 @pytest.mark.parametrize("codec", range(5))
 def test_record_block_of_emptied_batches_has_no_records(codec: int) -> None:
     empty = of_body(b"", count=0, last_delta=9)
