@@ -121,6 +121,7 @@ class AsyncKafkaServer:
     committed = _awaited(KafkaServer.committed)
     lag = _awaited(KafkaServer.lag)
     fence = _awaited(KafkaServer.fence)
+    rebalance = _awaited(KafkaServer.rebalance)
     expire_now = _awaited(KafkaServer.expire_now)
     compact_now = _awaited(KafkaServer.compact_now)
     wait_until_clean = _awaited(KafkaServer.wait_until_clean)

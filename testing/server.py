@@ -20,7 +20,9 @@ from tidelog.plugins.client.producer.producer import Producer
 from tidelog.testing.broker_thread import BrokerThread
 from tidelog.testing.client_configs import client_config
 from tidelog.testing.clock import ShiftedClock
+from tidelog.testing.cut_connection import CODEC_NAME
 from tidelog.testing.faults import InjectedFaults
+from tidelog.testing.rebalance import rebalance_classic
 from tidelog.testing.request_log import OWN_CLIENT_ID, RequestLog
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.consumer.consumer_record import ConsumerRecord
     from tidelog.plugins.client.operations.groups import GroupDescription
     from tidelog.plugins.client.producer.delivery import RecordMetadata
+    from tidelog.testing.faults import InjectedFault
     from tidelog.testing.request_log import SeenRequest
 
 T = TypeVar("T")
@@ -325,6 +328,32 @@ class KafkaServer:
         with Producer(self.bootstrap, client_id=OWN_CLIENT_ID, transactional_id=transactional_id) as producer:
             producer.init_transactions()
 
+    def rebalance(self, group: str) -> InjectedFault | None:
+        """Let a group rebalance now: each of its members joins again with its next heartbeat.
+
+        A member of a classic group is answered that the group rebalances, as another one has come and
+        gone. One of a consumer group is fenced, and loses its partitions before it has them again: the fault
+        that does so is returned, and counts them.
+
+        Raises:
+            ValueError: there is no such group, or it has no members.
+        """
+        found = self.groups().get(group)
+        if found is None or not found.members:
+            raise ValueError(f"there is no group {group!r} with members")
+        if found.type == "classic":
+            self._running.await_(rebalance_classic, self.broker.coordinator.groups, found)
+            return None
+        left = {each.member_id for each in found.members}
+
+        def is_next(message: Any) -> bool:
+            if message.group_id != group or message.member_id not in left:
+                return False
+            left.discard(message.member_id)
+            return True
+
+        return self.faults.inject("ConsumerGroupHeartbeat", error="FENCED_MEMBER_EPOCH", where=is_next)
+
     def expire_now(self) -> None:
         """Let each cleanup policy look at each log: what retention does not keep any more is deleted."""
         self._running.await_(self._cleaner().clean_now)
@@ -426,6 +455,7 @@ class KafkaServer:
             **given,
             "plugins": ",".join([*named, _STAGES]),
         }
+        settings["listener.codec.map"] = _codec_map(settings)
         if self._directory is not None:
             settings |= {"storage": "file", "log.dirs": str(self._directory / str(self._data))}
         return settings
@@ -442,6 +472,14 @@ def _work_of(cleaner: LogCleaner) -> _Work:
     policies = cleaner.statistics().values()
     done = sum(each.rewrites + each.rolled_segments + each.deleted_segments for each in policies)
     return _Work(done, sum(each.failures for each in policies))
+
+
+def _codec_map(settings: Mapping[str, object]) -> str:
+    """Return which codec each listener has: that with faults, unless another one is named."""
+    given = [each for each in str(settings.get("listener.codec.map", "")).split(",") if each.strip()]
+    named = {each.partition(":")[0].strip() for each in given}
+    listeners = (each.partition("://")[0].strip() for each in str(settings["listeners"]).split(","))
+    return ",".join([*given, *(f"{each}:{CODEC_NAME}" for each in listeners if each not in named)])
 
 
 def _partition_counts(topics: Mapping[str, int] | Iterable[str]) -> dict[str, int]:

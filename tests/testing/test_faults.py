@@ -169,8 +169,8 @@ def test_what_cannot_be_injected_is_named(kafka: KafkaServer) -> None:
     for wrong, reason in (
         ({"error": "NO_SUCH_THING"}, "no error 'NO_SUCH_THING'"),
         ({"error": 4711}, "no error 4711"),
-        ({}, "an error, a delay, a drop or a throttle"),
-        ({"drop": "both"}, "request or response, not 'both'"),
+        ({}, "an error, a delay, a drop, a throttle or a change"),
+        ({"drop": "both"}, "request, response or middle, not 'both'"),
         ({"error": 6, "times": -1}, "are not negative"),
         ({"delay": -0.1}, "are not negative"),
         ({"throttle": -1}, "are not negative"),
