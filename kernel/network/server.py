@@ -423,13 +423,14 @@ class PeerWarnings:
         self._limit = RateLimit(WARNING_INTERVAL_SECONDS)
 
     def warn(self, peer: Peer, what: str, reason: object, *, alike: str | None = None) -> None:
-        """Log `what` happened to the peer and why, unless the same was logged a moment ago.
+        """Log `what` happened to the peer, where and why, unless the same was logged a moment ago.
 
         Reasons that differ only in their numbers are the same when they have the same `alike`.
         """
         what, text = what[:MAX_WARNING_CHARACTERS], str(reason)[:MAX_WARNING_CHARACTERS]
-        suppressed = self._limit.admit(f"{peer.host} {what} {alike or text}")
+        listener = peer.listener_name
+        suppressed = self._limit.admit(f"{peer.host} {what} {listener} {alike or text}")
         if suppressed is None:
             return
         again = f" (and {suppressed} times more before)" if suppressed else ""
-        _log.warning("%s %s: %s%s", what, peer, text, again, extra={"peer": str(peer)})
+        _log.warning("%s %s at %s: %s%s", what, peer, listener, text, again, extra={"peer": str(peer)})

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.wire import Peer
 
 MIN_ITERATIONS: Final = 4096
+_OTHER_NONCE: Final = "another nonce than that of this exchange"
+_NONCE_TWICE: Final = "its own nonce comes twice, as of librdkafka before 2.6.1: the client needs a newer one"
 
 
 class Scram(SaslMechanism):
@@ -100,7 +102,9 @@ class ScramExchange(SaslExchange):
         signed = f"{first.bare},{self._server_first},{final.without_proof}".encode()
         is_right = scram.is_proven(mechanism, credential.stored_key, final.proof, signed)
         if not hmac.compare_digest(final.nonce.encode(), self._nonce.encode()):
-            self._refuse("another nonce than that of this exchange", first.user)
+            # As Apache Kafka 4 does; before 3.9 it took a nonce that ends with its own (CVE-2024-56128).
+            repeats = final.nonce == first.nonce + self._nonce
+            self._refuse(_NONCE_TWICE if repeats else _OTHER_NONCE, first.user)
         if final.channel != first.header.encode():
             self._refuse("another header than that of its first message", first.user)
         if self._credential is None or not is_right:

@@ -21,15 +21,17 @@ BUILD_TIMEOUT_S = 300.0
 _SOURCES = Path(__file__).parent / "go"
 
 
-def run_go(program: str, module: str, arguments: Sequence[str], stdin: str) -> str:
-    """What `program` of the folder `go` prints, built with the package `module` (path@version).
+def run_go(
+    program: str, module: str, arguments: Sequence[str], stdin: str, beside: Sequence[str] = ()
+) -> str:
+    """What `program` of the folder `go` prints, built with the package `module` (path@version) and others.
 
     Skips without Go, raises PeerUnavailableError without the module, AssertionError when the program fails.
     """
     if shutil.which("go") is None:
         pytest.skip("no `go` is on the PATH")
     ended = subprocess.run(
-        [str(built([_SOURCES / program / "main.go"], [module])), *arguments],
+        [str(built([_SOURCES / program / "main.go"], [module, *beside])), *arguments],
         input=stdin,
         capture_output=True,
         text=True,

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SOURCES = Path(__file__).parent / "java"
 # What a client logs is not what a test reads.
 SLF4J = "org.slf4j:slf4j-nop:1.7.36"
+# Its SCRAM decodes with a class that Java has had to version 10 only.
+_WITHOUT_JAXB = "0.11."
+_JAXB = "javax.xml.bind:jaxb-api:2.3.1"
 JVM_OPTIONS = ("-Xmx256M", *QUICK_JVM_OPTIONS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
 
 
@@ -44,25 +47,28 @@ def _run(command: Sequence[str], stdin: str) -> str:
     return ended.stdout
 
 
-def java_command(program: str, clients: str, arguments: Sequence[str]) -> list[str]:
-    """The command line of a program; raises as `run_java`."""
+def java_command(
+    program: str, clients: str, arguments: Sequence[str], beside: Sequence[str] = ()
+) -> list[str]:
+    """The command line of a program, with further classes beside it; raises as `run_java`."""
     if clients == NEWEST_KAFKA:
         # Its client library is in Kafka's own jars, of which there is an archive.
-        return command_inside_kafka(program, arguments)
+        return command_inside_kafka(program, arguments, beside)
     java = find_java("the Java client")
-    jars = resolve_jars(f"org.apache.kafka:kafka-clients:{clients}", SLF4J)
-    return _command(java, (), jars, program, arguments)
+    more = (_JAXB,) if clients.startswith(_WITHOUT_JAXB) else ()
+    jars = resolve_jars(f"org.apache.kafka:kafka-clients:{clients}", SLF4J, *more)
+    return _command(java, (), jars, (program, *beside), arguments)
 
 
-def command_inside_kafka(program: str, arguments: Sequence[str]) -> list[str]:
+def command_inside_kafka(program: str, arguments: Sequence[str], beside: Sequence[str] = ()) -> list[str]:
     """The command line of a program with all classes of the newest Apache Kafka; raises as `run_java`."""
     kafka = find_kafka()
-    return _command(kafka.java, kafka.archive.options(), kafka.jars, program, arguments)
+    return _command(kafka.java, kafka.archive.options(), kafka.jars, (program, *beside), arguments)
 
 
 def _command(
-    java: str, options: Sequence[str], jars: Path, program: str, arguments: Sequence[str]
+    java: str, options: Sequence[str], jars: Path, programs: Sequence[str], arguments: Sequence[str]
 ) -> list[str]:
     # The jars come first: an archive serves only what they are the beginning of.
-    classes = f"{jars}/*:{compiled([SOURCES / f'{program}.java'], jars)}"
-    return [java, *JVM_OPTIONS, *options, "-cp", classes, program, *arguments]
+    classes = f"{jars}/*:{compiled([SOURCES / f'{each}.java' for each in programs], jars)}"
+    return [java, *JVM_OPTIONS, *options, "-cp", classes, programs[0], *arguments]

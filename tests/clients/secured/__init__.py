@@ -1,0 +1,1 @@
+"""Clients of every kind on listeners with TLS and SASL."""
