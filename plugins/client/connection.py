@@ -70,6 +70,8 @@ if TYPE_CHECKING:
 DEFAULT_MAX_RESPONSE_BYTES: Final = 128 * 1024 * 1024
 """Limit above a fetch of 50 MiB (`fetch.max.bytes`) and a batch of 100 MiB (`socket.request.max.bytes`)."""
 
+_CLOSED: Final = "the broker closed it"
+_CLOSED_UNHEARD: Final = f"{_CLOSED} without an answer: does its listener have another security_protocol?"
 _MAX_PARTS: Final = 64
 _MAX_CORRELATION_ID: Final = 0x7FFFFFFF
 _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big", signed=True)
@@ -123,6 +125,7 @@ class ClientConnection:
         self._login = login
         self._tokens: SaslTokens | None = None
         self._has_raw_tokens = False
+        self._has_answered = False
         if versions is None:
             self._send_versions_request(API_VERSIONS.newest_stable)
         elif login is not None:
@@ -212,7 +215,7 @@ class ClientConnection:
         if self._failure is not None:
             return
         if count == 0:
-            self.connection_lost("the broker closed it")
+            self.connection_lost(_CLOSED if self._has_answered or self._login else _CLOSED_UNHEARD)
         try:
             while (frame := self._reader.next_frame()) is not None:
                 self._frames.append(frame)
@@ -251,6 +254,7 @@ class ClientConnection:
         while self._frames:
             response = self._take(self._frames.popleft())
             if self._is_open:
+                self._has_answered = True
                 return response
             if self._versions is None:
                 self._negotiate_versions(response.message, response.version)

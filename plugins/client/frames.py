@@ -24,6 +24,8 @@ MOST_SPARE_BYTES: Final = 32 * 1024 * 1024
 LEAST_RESPONSE_BYTES: Final = 4
 """Smallest length of a response: its correlation id."""
 
+# With which Apache Kafka's listeners with TLS answer what is none.
+_TLS_ALERT: Final = b"\x15\x03"
 _LENGTH: Final = struct.Struct(">i")
 
 
@@ -98,9 +100,11 @@ class ResponseFrames:
     def _checked_length(self) -> int:
         (length,) = _LENGTH.unpack_from(self._buffer, self._start)
         if not self.least_frame_bytes <= length <= self._max_frame_bytes:
+            speaks_tls = length.to_bytes(4, "big", signed=True).startswith(_TLS_ALERT)
+            hint = "; it looks like TLS: set security_protocol to SSL or SASL_SSL" if speaks_tls else ""
             raise BadLength(
                 f"a response of {length} bytes is announced, {self.least_frame_bytes} to "
-                f"{self._max_frame_bytes} are possible"
+                f"{self._max_frame_bytes} are possible{hint}"
             )
         return int(length)
 

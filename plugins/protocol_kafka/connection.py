@@ -172,7 +172,10 @@ class ReceiveBuffer:
 def _other_protocol(head: bytes) -> str:
     """Describe the protocol of a peer that came to this port by mistake, if its first bytes show it."""
     if head[0] in TLS_RECORD_TYPES and head[1] == TLS_MAJOR_VERSION:
-        return "; it looks like TLS, and this listener speaks without"
+        return (
+            "; it looks like TLS, and this listener speaks without: set security.protocol=PLAINTEXT or "
+            "SASL_PLAINTEXT in the client, or the port of another listener"
+        )
     if head.strip().isalpha() and head.isupper():
         return "; it looks like HTTP, and this listener speaks Kafka's protocol"
     return ""

@@ -76,7 +76,10 @@ class SaslConnection(KafkaConnection):
                 raise ProtocolViolation(
                     f"its session has ended, and {asked} came (connections.max.reauth.ms)"
                 )
-            raise ProtocolViolation(f"{asked} came before the client was authenticated with SASL")
+            raise ProtocolViolation(
+                f"{asked} came before the client was authenticated with SASL; set security.protocol and "
+                "sasl.mechanism in the client"
+            )
         return self._serve_unfound((header.api_key, header.api_version), header, frame)
 
     def _let_in(self, session: SaslSession) -> None:

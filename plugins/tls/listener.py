@@ -217,7 +217,7 @@ async def _wait_for_hello(accepted: socket.socket) -> None:
         if head[0] != _HANDSHAKE_RECORD:
             raise TransportRefused(
                 f"this listener needs TLS, and what the client sends is none (it begins with {head!r}); set "
-                "security.protocol=SSL in the client, or the port of another listener"
+                "security.protocol=SSL or SASL_SSL in the client, or the port of another listener"
             )
         return
 

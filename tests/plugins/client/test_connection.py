@@ -361,6 +361,21 @@ def test_next_response_raises_broker_closed_with_the_unanswered_request(cut: int
     assert drain(connection) == b""
 
 
+def test_a_broker_that_closes_before_any_answer_is_perhaps_asked_by_the_wrong_protocol() -> None:
+    connection = ready_connection()
+    connection.send(MetadataRequest(topics=[]))
+    connection.receive_data(b"")
+    with pytest.raises(
+        BrokerClosed, match="without an answer: does its listener have another security_protocol"
+    ):
+        connection.next_response()
+    connection = ready_connection()
+    connection.send(MetadataRequest(topics=[]))
+    connection.receive_data(bytes.fromhex("15 03 03 00 02 02 50"))
+    with pytest.raises(ProtocolError, match="it looks like TLS: set security_protocol to SSL or SASL_SSL"):
+        connection.next_response()
+
+
 def test_a_lost_connection_keeps_its_first_reason() -> None:
     connection = ready_connection()
     connection.send(MetadataRequest(topics=[]))

@@ -43,6 +43,10 @@ SETTINGS = {
 }
 PEER = Peer("127.0.0.1", 4711, "SASL_PLAINTEXT")
 ALICE, BOB = b"\0alice\0a", b"\0bob\0b"
+TOO_EARLY = (
+    "came before the client was authenticated with SASL; "
+    "set security.protocol and sasl.mechanism in the client"
+)
 REFUSED = "Authentication failed: Invalid username or password"
 
 
@@ -141,17 +145,13 @@ async def test_any_other_request_before_authentication_closes() -> None:
                     await client.handshake()
                 header = struct.pack(">hhihb", key, api.versions.high, 1, 1, ord("t"))
                 client.receive(struct.pack(">i", len(header) + 1) + header + b"\0")
-                assert client.closes() == (
-                    f"a {api.name} request came before the client was authenticated with SASL"
-                )
+                assert client.closes() == f"a {api.name} request {TOO_EARLY}"
 
 
 async def test_unknown_apis_and_malformed_headers_before_authentication_close() -> None:
     async with sasl_client() as client:
         client.receive(struct.pack(">ihhih", 10, 9999, 0, 1, -1))
-        assert (
-            client.closes() == "a request of API key 9999 came before the client was authenticated with SASL"
-        )
+        assert client.closes() == f"a request of API key 9999 {TOO_EARLY}"
         client = SaslClient(client.broker)
         client.receive(struct.pack(">ih", 2, 17))
         assert client.closes().startswith("a request header cannot be read")

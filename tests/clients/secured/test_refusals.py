@@ -1,0 +1,172 @@
+"""Clients that do not fit a listener: each ends soon, in a clear error at both ends."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import attrs
+import pytest
+
+from tests.deadlines import DEADLINE_S, wait_until
+
+from .refusals import CLIENTS, EXPIRED, TIMEOUT_S, Misfit, logged, refusing_kafka, refusing_tidelog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+YEAR = timedelta(days=365)
+# What each client shows. Some show of a reason only that the connection was closed.
+INVALID = dict.fromkeys(CLIENTS, "Authentication failed: Invalid username or password")
+INVALID_SCRAM = dict.fromkeys(CLIENTS, "invalid credentials with SASL mechanism SCRAM-SHA-256")
+CLOSED = {"librdkafka": "brokers are down", "aiokafka": "Connection at .* closed"}
+NO_SASL = {**CLOSED, "tidelog": "does its listener have another security_protocol"}
+UNTRUSTED = {"librdkafka": "certificate verify failed"}
+MISFITS = (
+    Misfit("password", "SASL_SSL", "SASL_SSL", "with PLAIN failed: wrong password of user 'alice'", INVALID),
+    Misfit(
+        "password of SCRAM",
+        "SASL_SSL",
+        "SASL_SSL",
+        "with SCRAM-SHA-256 failed: unknown user (user 'alice')",
+        INVALID_SCRAM,
+        mechanism="SCRAM-SHA-256",
+    ),
+    Misfit("unknown user", "SASL_PLAINTEXT", "SASL_PLAINTEXT", "unknown user 'carol'", INVALID, user="carol"),
+    Misfit(
+        "mechanism",
+        "SASL_PLAINTEXT",
+        "SASL_PLAINTEXT",
+        "it asks for the SASL mechanism 'SCRAM-SHA-512'; sasl.enabled.mechanisms has PLAIN, SCRAM-SHA-256",
+        {
+            "librdkafka": "broker's supported mechanisms: PLAIN,SCRAM-SHA-256|SCRAM-SHA-256,PLAIN",
+            "aiokafka": "UnsupportedSaslMechanism",
+            "tidelog": "the broker has only (PLAIN, SCRAM-SHA-256|SCRAM-SHA-256, PLAIN)",
+        },
+        mechanism="SCRAM-SHA-512",
+    ),
+    Misfit(
+        "expired client",
+        "SSL",
+        "SSL",
+        "the client's certificate is refused: certificate has expired",
+        {
+            **CLOSED,
+            "librdkafka": "alert certificate (expired|unknown)",
+            "tidelog": "alert certificate (expired|unknown)",
+        },
+        certificate=EXPIRED,
+    ),
+    Misfit(
+        "no certificate",
+        "SSL",
+        "SSL",
+        "the client presents no certificate, and ssl.client.auth=required",
+        {
+            **CLOSED,
+            "librdkafka": "alert (certificate required|bad certificate)",
+            "tidelog": "requires a certificate of the client|alert bad certificate",
+        },
+    ),
+    Misfit(
+        "another host",
+        "ELSEWHERE",
+        "SSL",
+        "the client refuses the broker's certificate|its TLS failed",
+        {**UNTRUSTED, "aiokafka": "IP address mismatch", "tidelog": "ip address mismatch"},
+    ),
+    Misfit(
+        "expired broker",
+        "EXPIRED",
+        "SSL",
+        "the client refuses the broker's certificate: it has expired|its TLS failed",
+        {**UNTRUSTED, "aiokafka": "certificate has expired", "tidelog": "certificate has expired"},
+    ),
+    Misfit(
+        "plain on TLS",
+        "SSL",
+        "PLAINTEXT",
+        "this listener needs TLS, .*; set security.protocol=SSL or SASL_SSL in the client",
+        {**CLOSED, "tidelog": "does its listener have another security_protocol|it looks like TLS"},
+    ),
+    Misfit(
+        "TLS on plain",
+        "PLAINTEXT",
+        "SSL",
+        "it looks like TLS, .*: set security.protocol=PLAINTEXT or SASL_PLAINTEXT in the client",
+        {
+            "librdkafka": "connecting to a PLAINTEXT broker listener",
+            "aiokafka": "Unable to bootstrap",
+            "tidelog": "ended the connection within the tls handshake|reset",
+        },
+    ),
+    Misfit(
+        "downgrade",
+        "SSL",
+        "SSL",
+        "the client offers no version of TLS that ssl.enabled.protocols allows",
+        {"aiokafka": "alert protocol version", "tidelog": "alert protocol version"},
+        certificate=YEAR,
+        tls_1_1=True,
+    ),
+    Misfit(
+        "no SASL",
+        "SASL_PLAINTEXT",
+        "PLAINTEXT",
+        "a Metadata request came before .*; set security.protocol and sasl.mechanism in the client",
+        NO_SASL,
+    ),
+    Misfit("no SASL in TLS", "SASL_SSL", "SSL", "a Metadata request came before the client", NO_SASL),
+)
+
+
+@attrs.frozen
+class Refusing:
+    """A broker's addresses, its files, and what it has logged, None where that is not ours."""
+
+    addresses: dict[str, str]
+    folder: Path
+    lines: list[str] | None
+
+
+@pytest.fixture(scope="module", params=["tidelog", pytest.param("kafka", marks=pytest.mark.long)])
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refusing]:
+    """Each broker with all listeners."""
+    folder = tmp_path_factory.mktemp("refusals")
+    if request.param == "kafka":
+        with refusing_kafka(folder) as addresses:
+            yield Refusing(addresses, folder, None)
+    else:
+        with logged("tidelog.kernel.network.server") as lines, refusing_tidelog(folder) as addresses:
+            yield Refusing(addresses, folder, lines)
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_that_does_not_fit_sees_why_and_the_broker_logs_it(client: str, broker: Refusing) -> None:
+    misfits = [each for each in MISFITS if client in each.at_the_client]
+    assert len(misfits) >= len(MISFITS) - 1
+    began = time.monotonic()
+    errors = CLIENTS[client](broker.addresses, broker.folder, misfits)
+    assert time.monotonic() - began < max(5 * TIMEOUT_S, DEADLINE_S / 2)
+    unclear = {each.name: errors[each.name] for each in misfits if not shows(errors[each.name], each, client)}
+    assert unclear == {}
+    lines = broker.lines
+    if lines is not None:
+        for each in misfits:
+            where = f"closing the connection of 127.0.0.1:[0-9]+ at {each.listener}: .*"
+            wanted = re.compile("|".join(where + part for part in patterns_of(each.at_the_broker)))
+            wait_until(lambda wanted=wanted: any(map(wanted.match, lines)), wanted.pattern)  # type: ignore[misc]
+
+
+def shows(error: str, misfit: Misfit, client: str) -> bool:
+    """Whether the client's error has what it should."""
+    return re.search(misfit.at_the_client[client], error) is not None
+
+
+def patterns_of(text: str) -> list[str]:
+    """The parts of a description, with brackets for themselves."""
+    return [part.replace("(", r"\(").replace(")", r"\)") for part in text.split("|")]
