@@ -41,6 +41,8 @@ OPTIONAL_IMPORTS = {
     "plugins/zookeeper": {"kazoo"},
     "plugins/protocol_http": {"h11", "wsproto"},
     "plugins/sasl/jwks.py": {"pyjwt"},
+    "plugins/schema_validation/conformance.py": {"pytest"},
+    "plugins/tls/conformance.py": {"pytest"},
 }
 
 

@@ -23,10 +23,13 @@ from tidelog.kernel.testing.compression import CompressionCodecConformance
 from tidelog.kernel.testing.controller import ControllerConformance
 from tidelog.kernel.testing.coordination import CoordinationConformance
 from tidelog.kernel.testing.indexes import IndexFormatConformance
+from tidelog.kernel.testing.interceptors import InterceptorConformance
 from tidelog.kernel.testing.metadata import MetadataConformance
+from tidelog.kernel.testing.quotas import QuotaCallbackConformance
 from tidelog.kernel.testing.sasl import SaslMechanismConformance
 from tidelog.kernel.testing.sinks import SinkConformance
 from tidelog.kernel.testing.storage import StorageConformance
+from tidelog.kernel.testing.transports import TransportConformance
 from tidelog.kernel.testing.wire_codecs import WireCodecConformance
 
 SuiteClass: TypeAlias = type[Any]
@@ -73,6 +76,18 @@ DEFAULTS: Final[Mapping[str, tuple[SuiteClass, Callable[[ModuleType, str], Suite
     "tidelog_partition_assignors": (
         PartitionAssignorConformance,
         _by_plugin(PartitionAssignorConformance, "assignor_name"),
+    ),
+    "tidelog_transports": (
+        TransportConformance,
+        _by_plugin(TransportConformance, "transport_name"),
+    ),
+    "tidelog_interceptors": (
+        InterceptorConformance,
+        _by_plugin(InterceptorConformance, "kind_name"),
+    ),
+    "tidelog_quota_callbacks": (
+        QuotaCallbackConformance,
+        _by_plugin(QuotaCallbackConformance, "callback_name"),
     ),
     "tidelog_sinks": (SinkConformance, None),
     "tidelog_authorizers": (AuthorizerConformance, None),

@@ -36,3 +36,11 @@ def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
 def tidelog_interceptors() -> Iterable[InterceptorKind]:
     """Return the kind `masking`."""
     return (MaskingKind(),)
+
+
+@hookimpl
+def tidelog_conformance_suites() -> Iterable[type[object]]:
+    """Return the tests of the interceptor `masking`."""
+    from tidelog.plugins.masking.conformance import MaskingConformance
+
+    return (MaskingConformance,)

@@ -36,3 +36,11 @@ def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
 def tidelog_interceptors() -> Iterable[InterceptorKind]:
     """Return the kind `schema_validation`."""
     return (SchemaValidationKind(),)
+
+
+@hookimpl
+def tidelog_conformance_suites() -> Iterable[type[object]]:
+    """Return the tests of the interceptor `schema_validation`."""
+    from tidelog.plugins.schema_validation.conformance import SchemaValidationConformance
+
+    return (SchemaValidationConformance,)

@@ -47,3 +47,11 @@ def tidelog_commands() -> Iterable[click.Command]:
     from tidelog.plugins.tls.certs_command import certs
 
     return [certs]
+
+
+@hookimpl
+def tidelog_conformance_suites() -> Iterable[type[object]]:
+    """Return the tests of TLS."""
+    from tidelog.plugins.tls.conformance import TlsConformance
+
+    return (TlsConformance,)

@@ -85,7 +85,7 @@ def test_plugins_check_fails_where_a_plugin_does(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("tidal", "tidal (named in the key `plugins`) cannot be imported: ModuleNotFoundError"),
-        ("tls", "offers nothing that has a suite; there are suites for: storage, metadata store"),
+        ("scaffold", "offers nothing that has a suite; there are suites for: storage, metadata store"),
     ],
 )
 def test_plugins_check_names_what_cannot_be_proven(name: str, message: str, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_sink_without_a_suite_of_its_own_is_not_proven() -> None:
 
 
 def test_every_seam_with_names_has_a_suite_or_a_reason() -> None:
-    without = {"transport", "command", "interceptor", "quota callback"}
+    without = {"command"}
     assert {NAMED_SEAMS[hook] for hook in suites.DEFAULTS} == set(NAMED_SEAMS.values()) - without
 
 
