@@ -197,6 +197,7 @@ class Broker:
             reservations,
             self._catch_up,
             plugins.controller_backend,
+            self.clock,
         )
         self.controller = self._with_policies(
             plugins.controller_backend(config[keys.CONTROLLER]).create(context)

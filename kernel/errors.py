@@ -357,6 +357,34 @@ class ClusterAuthorizationFailed(BrokerError):
     """The principal may not do this with the cluster."""
 
 
+class DelegationTokenAuthDisabled(BrokerError):
+    """Delegation tokens are not enabled: `delegation.token.secret.key` is not set."""
+
+
+class DelegationTokenNotFound(BrokerError):
+    """There is no delegation token with this secret."""
+
+
+class DelegationTokenOwnerMismatch(BrokerError):
+    """The principal is neither the owner of the delegation token nor one of its renewers."""
+
+
+class DelegationTokenRequestNotAllowed(BrokerError):
+    """Delegation tokens are not requested on this connection: no one, or only a token, is authenticated."""
+
+
+class DelegationTokenAuthorizationFailed(BrokerError):
+    """The principal may not request delegation tokens of another one."""
+
+
+class DelegationTokenExpired(BrokerError):
+    """The delegation token has expired."""
+
+
+class InvalidPrincipalType(BrokerError):
+    """A principal is of a type that it cannot have here."""
+
+
 class TransactionalIdAuthorizationFailed(BrokerError):
     """The producer may not use its transactional id in this way."""
 

@@ -1,7 +1,8 @@
-"""Periodic maintenance of partitions: flushing by time (`flush.ms`), and the expiry of idle producers."""
+"""Periodic maintenance: flushing by time (`flush.ms`), expiry of idle producers and of delegation tokens."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -11,9 +12,11 @@ from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.log import UnifiedLog
+from tidelog.kernel.metadata.delegation_tokens import secret_key_of
 from tidelog.kernel.seams.tasks import PeriodicTask
 
 if TYPE_CHECKING:
+    from tidelog.kernel.seams.controller import Controller
     from tidelog.kernel.topics import Topics
 
 
@@ -80,3 +83,12 @@ def producer_expiry_task(config: Config, topics: Topics, clock: Clock) -> Period
     interval = config[keys.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS]
     expiry = ProducerExpiry(config, topics, clock)
     return PeriodicTask("producer-id-expiration", expiry.run, interval, interval)
+
+
+def token_expiry_tasks(config: Config, controller: Controller) -> Sequence[PeriodicTask]:
+    """Return the background task that removes delegation tokens which have expired, none without tokens."""
+    if secret_key_of(config) is None:
+        return ()
+    interval = config[keys.DELEGATION_TOKEN_EXPIRY_CHECK_INTERVAL_MS]
+    remove = controller.remove_expired_delegation_tokens
+    return (PeriodicTask("delegation-token-expiration", remove, interval, interval),)

@@ -44,6 +44,7 @@ class ImageFollowers:
                 reservations,
                 self._catch_up,
                 lambda name: backend,
+                clock,
             )
         )
         self.topics = Topics(

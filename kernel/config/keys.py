@@ -25,6 +25,7 @@ from tidelog.kernel.config.types import (
     nullable,
     optional,
     or_unlimited,
+    password,
     string,
 )
 
@@ -213,6 +214,32 @@ SASL_SERVER_MAX_RECEIVE_SIZE = ConfigKey(
     type=integer(1),
     default=524288,
     documentation="The largest request before a connection is authenticated, in bytes.",
+)
+DELEGATION_TOKEN_SECRET_KEY = ConfigKey(
+    name="delegation.token.secret.key",
+    type=nullable(password()),
+    default=None,
+    documentation="The secret that delegation tokens are made of; without it there are none. Another one "
+    "makes all tokens worthless.",
+)
+DELEGATION_TOKEN_MAX_LIFETIME_MS = ConfigKey(
+    name="delegation.token.max.lifetime.ms",
+    type=long(1),
+    default=604_800_000,
+    documentation="How long a delegation token can be renewed, in milliseconds.",
+)
+DELEGATION_TOKEN_EXPIRY_TIME_MS = ConfigKey(
+    name="delegation.token.expiry.time.ms",
+    type=long(1),
+    default=86_400_000,
+    documentation="How long a delegation token is valid before it has to be renewed, in milliseconds.",
+)
+DELEGATION_TOKEN_EXPIRY_CHECK_INTERVAL_MS = ConfigKey(
+    name="delegation.token.expiry.check.interval.ms",
+    type=long(1),
+    default=3_600_000,
+    documentation="The interval of the check for delegation tokens that have expired, in milliseconds. They "
+    "let no one in before they are removed.",
 )
 LISTENER_CODEC_MAP = ConfigKey(
     name="listener.codec.map",

@@ -16,6 +16,7 @@ import attrs
 
 from tidelog.kernel.metadata.acls import AclEntry
 from tidelog.kernel.metadata.client_quotas import QuotaEntity
+from tidelog.kernel.metadata.delegation_tokens import DelegationTokenImage
 from tidelog.kernel.metadata.persistent_map import PersistentMap
 from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
 from tidelog.kernel.topic_partition import TopicPartition
@@ -100,7 +101,8 @@ class BrokerImage(NamedTuple):
 class MetadataImage:
     """Topics by name, configuration of other resources, quotas, credentials, ACLs, features and brokers.
 
-    A resource, entity or feature without settings is not in it. `acls` are by their id (16 bytes).
+    A resource, entity or feature without settings is not in it. `acls` are by their id (16 bytes), and so are
+    delegation `tokens` (22 characters).
     `features_epoch` grows with each change of a level, `next_producer_id` is the first that was never
     allocated.
     """
@@ -117,6 +119,9 @@ class MetadataImage:
         factory=PersistentMap[CredentialKey, ScramCredential]
     )
     acls: PersistentMap[bytes, AclEntry] = attrs.field(factory=PersistentMap[bytes, AclEntry])
+    tokens: PersistentMap[str, DelegationTokenImage] = attrs.field(
+        factory=PersistentMap[str, DelegationTokenImage]
+    )
     features: Mapping[str, int] = attrs.field(factory=dict[str, int])
     features_epoch: int = 0
     brokers: Mapping[int, BrokerImage] = attrs.field(factory=dict[int, BrokerImage])
@@ -152,6 +157,9 @@ class MetadataDelta:
         factory=dict[CredentialKey, "ScramCredential | None"]
     )
     acls: Mapping[bytes, AclEntry | None] = attrs.field(factory=dict[bytes, "AclEntry | None"])
+    tokens: Mapping[str, DelegationTokenImage | None] = attrs.field(
+        factory=dict[str, "DelegationTokenImage | None"]
+    )
     features: Mapping[str, int] = attrs.field(factory=dict[str, int])
     features_epoch: int | None = None
     brokers: Mapping[int, BrokerImage | None] = attrs.field(factory=dict[int, "BrokerImage | None"])
@@ -176,6 +184,7 @@ class MetadataDelta:
             quotas=_updated(image.quotas, {key: value or None for key, value in self.quotas.items()}),
             credentials=_updated(image.credentials, self.credentials),
             acls=_updated(image.acls, self.acls),
+            tokens=_updated(image.tokens, self.tokens),
             features=_without_zeros({**image.features, **self.features}) if self.features else image.features,
             features_epoch=image.features_epoch if self.features_epoch is None else self.features_epoch,
             brokers=_present({**image.brokers, **self.brokers}) if self.brokers else image.brokers,
@@ -192,6 +201,7 @@ class MetadataDelta:
             {**self.quotas, **later.quotas},
             {**self.credentials, **later.credentials},
             {**self.acls, **later.acls},
+            {**self.tokens, **later.tokens},
             {**self.features, **later.features},
             self.features_epoch if later.features_epoch is None else later.features_epoch,
             {**self.brokers, **later.brokers},

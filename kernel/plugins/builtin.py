@@ -12,6 +12,7 @@ from tidelog.kernel.seams.broker import BrokerContext
 if TYPE_CHECKING:
     from tidelog.kernel.config import ConfigKey
     from tidelog.kernel.metering import MeteredBroker
+    from tidelog.kernel.seams.controller import Controller
     from tidelog.kernel.seams.meters import MeterSource
     from tidelog.kernel.seams.tasks import BackgroundTask
 
@@ -21,6 +22,11 @@ NAME = "tidelog.kernel"
 
 class BrokerParts(BrokerContext, Protocol):
     """A broker with the parts that its configuration chose."""
+
+    @property
+    def controller(self) -> Controller:
+        """What decides on changes of the metadata."""
+        ...
 
     def background_tasks(self) -> Sequence[BackgroundTask]:
         """Return the tasks of its storage, its metadata store and its coordinator."""
@@ -45,10 +51,11 @@ def tidelog_meters(broker: MeteredBroker) -> Iterable[MeterSource]:
 def tidelog_background_tasks(broker: BrokerParts) -> Iterable[BackgroundTask]:
     """Return the tasks of storage, metadata store and coordinator, and the kernel's own."""
     # Not at the top: commands that only ask for a configuration never need it.
-    from tidelog.kernel.maintenance import producer_expiry_task, timed_flush_task
+    from tidelog.kernel.maintenance import producer_expiry_task, timed_flush_task, token_expiry_tasks
 
     return (
         *broker.background_tasks(),
         producer_expiry_task(broker.config, broker.topics, broker.clock),
         timed_flush_task(broker.config, broker.topics, broker.clock),
+        *token_expiry_tasks(broker.config, broker.controller),
     )

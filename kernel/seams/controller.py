@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import attrs
 
 if TYPE_CHECKING:
+    from tidelog.kernel.clock import Clock
     from tidelog.kernel.config import Alter, Config, TopicConfig
     from tidelog.kernel.errors import BrokerError
     from tidelog.kernel.metadata import MetadataImage, ResourceScope, TopicImage
     from tidelog.kernel.metadata.acls import AclEntry, AclFilter
     from tidelog.kernel.metadata.client_quotas import QuotaEntity
+    from tidelog.kernel.metadata.delegation_tokens import DelegationTokenImage, NewDelegationToken
     from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
     from tidelog.kernel.seams.features import FeatureUpdate, SupportedLevels
     from tidelog.kernel.seams.metadata import MetadataStore
@@ -175,6 +177,43 @@ class Controller(Protocol):
         """
         ...
 
+    async def create_delegation_token(self, new: NewDelegationToken) -> tuple[str, DelegationTokenImage]:
+        """Create a delegation token; return its id and the token.
+
+        Raises:
+            DelegationTokenAuthDisabled: `delegation.token.secret.key` is not set.
+            InvalidPrincipalType: a renewer is no user.
+            InvalidRequest, PolicyViolation: it has too many renewers, or its requester too many tokens.
+        """
+        ...
+
+    async def renew_delegation_token(self, hmac: bytes, principal: str, period_ms: int) -> int:
+        """Move the expiry of the token with this secret; return when it expires now.
+
+        That is in `period_ms`, or with 0 or less in `delegation.token.expiry.time.ms`, which is the longest,
+        too; and never after the end of its lifetime.
+
+        Raises:
+            DelegationTokenAuthDisabled: `delegation.token.secret.key` is not set.
+            DelegationTokenNotFound, DelegationTokenExpired: there is no such token (any more).
+            DelegationTokenOwnerMismatch: the principal is neither its owner nor one of its renewers.
+        """
+        ...
+
+    async def expire_delegation_token(self, hmac: bytes, principal: str, period_ms: int) -> int:
+        """Have the token with this secret expire in `period_ms`, or remove it now if that is negative.
+
+        Return when it expires.
+
+        Raises:
+            BrokerError: as `renew_delegation_token`; one that has expired can be removed.
+        """
+        ...
+
+    async def remove_expired_delegation_tokens(self) -> None:
+        """Remove the delegation tokens which have expired, in one change."""
+        ...
+
     async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> None:
         """Change all of these levels or none.
 
@@ -194,7 +233,7 @@ class ControllerContext:
 
     `supported_features` are those of the broker, `storage` reserves room for new partitions, and `catch_up()`
     returns when the broker has applied what was committed to `metadata`. `backend(name)` is another kind of
-    controller, for one that wraps it.
+    controller, for one that wraps it. `clock` returns milliseconds since the epoch.
     """
 
     config: Config
@@ -204,6 +243,7 @@ class ControllerContext:
     storage: PartitionReservations
     catch_up: Callable[[], Awaitable[None]]
     backend: Callable[[str], ControllerBackend]
+    clock: Clock
 
 
 class ControllerBackend(Protocol):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _OPTIONAL: Final = {
     "quotas": "client quotas",
     "credentials": "SCRAM credentials",
+    "tokens": "delegation tokens",
     "acls": "access control entries",
     "features": "levels of features",
 }

@@ -18,8 +18,11 @@ from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import Alter, keys
 from tidelog.kernel.errors import (
     BrokerError,
+    DelegationTokenNotFound,
+    DelegationTokenOwnerMismatch,
     InvalidConfig,
     InvalidPartitions,
+    InvalidPrincipalType,
     InvalidRequest,
     InvalidTopic,
     InvalidTopicConfig,
@@ -32,6 +35,7 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.metadata import MetadataDelta, MetadataImage, TopicImage
 from tidelog.kernel.metadata.acls import AclEntry, AclFilter
 from tidelog.kernel.metadata.client_quotas import CLIENT_ID, USER
+from tidelog.kernel.metadata.delegation_tokens import NewDelegationToken, secret_key_of, token_hmac
 from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
 from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.features import GROUP_VERSION, FeatureUpdate, UpgradeType
@@ -56,7 +60,8 @@ class ControllerConformance:
     @pytest.fixture
     async def broker(self) -> AsyncGenerator[Broker]:
         """Run a broker that has this controller."""
-        async with running_broker({**self.settings, "controller": self.controller_name}) as broker:
+        settings = {"delegation.token.secret.key": "secret", **self.settings}
+        async with running_broker({**settings, "controller": self.controller_name}) as broker:
             yield broker
 
     async def test_create_topics_returns_each_topic_or_why_there_is_none(self, broker: Broker) -> None:
@@ -231,11 +236,36 @@ class ControllerConformance:
             lambda: controller.alter_broker_config(None, lambda _: {"log.flush.interval.messages": "7"}),
             lambda: controller.alter_client_quotas({ENTITY: {"producer_byte_rate": 5.0}}),
             lambda: controller.alter_scram_credentials((), [ScramUpsertion(ALICE, b"s", b"p", 4096)]),
+            lambda: controller.create_delegation_token(NewDelegationToken("User:a", "User:a")),
             lambda: controller.update_features([FeatureUpdate(GROUP_VERSION, 0, UpgradeType.SAFE_DOWNGRADE)]),
             lambda: controller.allocate_producer_ids(10),
         ):
             with pytest.raises(StorageError):
                 await change()
+
+    async def test_delegation_tokens_are_created_renewed_and_expired(self, broker: Broker) -> None:
+        controller, secret = broker.controller, secret_key_of(broker.config) or ""
+        new = NewDelegationToken("User:alice", "User:root", ("User:bob",), 3_600_000)
+        token_id, token = await controller.create_delegation_token(new)
+        assert dict(broker.image.tokens) == {token_id: token}
+        assert (token.owner, token.requester, token.renewers) == new[:3]
+        assert token.max_ms - token.issued_ms == 3_600_000
+        assert token.expires_ms <= token.max_ms
+        hmac = token_hmac(secret, token_id)
+        for principal in ("User:bob", "User:alice"):
+            expires_ms = await controller.expire_delegation_token(hmac, principal, 60_000)
+            assert broker.image.tokens[token_id].expires_ms == expires_ms < token.max_ms
+        assert await controller.renew_delegation_token(hmac, "User:bob", 2**62) == token.max_ms
+        with pytest.raises(DelegationTokenOwnerMismatch):
+            await controller.renew_delegation_token(hmac, "User:root", -1)
+        with pytest.raises(DelegationTokenNotFound):
+            await controller.expire_delegation_token(bytes(64), "User:alice", -1)
+        with pytest.raises(InvalidPrincipalType):
+            await controller.create_delegation_token(new._replace(renewers=("Group:g",)))
+        await controller.remove_expired_delegation_tokens()
+        assert list(broker.image.tokens) == [token_id]
+        await controller.expire_delegation_token(hmac, "User:alice", -1)
+        assert not broker.image.tokens
 
     async def test_create_acls_adds_each_entry_once_or_returns_why_not(self, broker: Broker) -> None:
         controller, write = broker.controller, READ._replace(operation=4, pattern_type=4)

@@ -42,21 +42,25 @@ def plain_tokens(user: str, password: str) -> SaslTokens:
     yield f"\0{user}\0{password}".encode()
 
 
-def scram_tokens(mechanism: ScramMechanism, user: str, password: str) -> SaslTokens:
+def scram_tokens(
+    mechanism: ScramMechanism, user: str, password: str, *, by_token: bool = False
+) -> SaslTokens:
     """Prove the password without sending it, and have the broker prove that it knows the user (RFC 5802).
+
+    `by_token`: the user is the id of a delegation token, and the password its secret (KIP-48).
 
     Raises:
         SaslRefused: the broker breaks the protocol, or has not proven it.
     """
     try:
-        yield from _scram_tokens(mechanism, user, password)
+        yield from _scram_tokens(mechanism, user, password, f",{scram.BY_TOKEN}=true" if by_token else "")
     except scram.BadScramMessage as error:
         raise SaslRefused(f"the broker sent a malformed message: {error}") from error
 
 
-def _scram_tokens(mechanism: ScramMechanism, user: str, password: str) -> SaslTokens:
+def _scram_tokens(mechanism: ScramMechanism, user: str, password: str, extensions: str) -> SaslTokens:
     nonce = scram.new_nonce()
-    bare = f"n={scram.escaped(user)},r={nonce}"
+    bare = f"n={scram.escaped(user)},r={nonce}{extensions}"
     server_first = yield f"n,,{bare}".encode()
     server = scram.parse_server_first(server_first)
     if not server.nonce.startswith(nonce) or server.nonce == nonce:
@@ -99,24 +103,27 @@ def login_of(settings: SecuritySettings) -> SaslLogin | None:
         raise ValueError(
             f"sasl_mechanism is {settings.sasl_mechanism!r}: set one of {', '.join(map(repr, _BY_NAME))}"
         )
-    user, password = _credentials(settings, mechanism)
-    return SaslLogin(mechanism, partial(tokens, user, password))
+    user, password, options = _credentials(settings, mechanism)
+    return SaslLogin(mechanism, partial(tokens, user, password, **options))
 
 
-def _credentials(settings: SecuritySettings, mechanism: str) -> tuple[str, str]:
+def _credentials(settings: SecuritySettings, mechanism: str) -> tuple[str, str, dict[str, bool]]:
     user, password = settings.sasl_plain_username, settings.sasl_plain_password
+    options: dict[str, bool] = {}
     if settings.sasl_jaas_config is not None:
         entry = parsed_jaas(settings.sasl_jaas_config)
         wanted = "PlainLoginModule" if mechanism == _PLAIN else "ScramLoginModule"
         if entry.module_name != wanted:
             raise ValueError(f"sasl_jaas_config has {entry.module}, and {mechanism} needs {wanted}")
         user, password = entry.options.get("username"), entry.options.get("password")
+        if wanted != "PlainLoginModule":
+            options["by_token"] = entry.options.get(scram.BY_TOKEN, "").lower() == "true"
     if not user or password is None:
         raise ValueError(
             f"{mechanism} needs a user and a password: sasl_plain_username and sasl_plain_password, or "
             "sasl_jaas_config"
         )
-    return user, password
+    return user, password, options
 
 
 def parsed_jaas(text: str) -> JaasEntry:

@@ -63,7 +63,7 @@ class SecuritySettings:
         sasl_mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
         sasl_plain_username: the user, of any of these mechanisms
         sasl_plain_password: the user's password
-        sasl_jaas_config: Kafka's line with both, instead of them
+        sasl_jaas_config: Kafka's line with both, instead of them; a delegation token has `tokenauth="true"`
     """
 
     security_protocol: str = attrs.field(

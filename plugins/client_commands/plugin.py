@@ -21,7 +21,8 @@ def tidelog_commands() -> Iterable[click.Command]:
     from tidelog.plugins.client_commands.partitions.command_group import partitions
     from tidelog.plugins.client_commands.produce.produce_command import command as produce
     from tidelog.plugins.client_commands.quotas.command_group import quotas
+    from tidelog.plugins.client_commands.tokens.command_group import tokens
     from tidelog.plugins.client_commands.topics.command_group import topics
     from tidelog.plugins.client_commands.users.command_group import users
 
-    return [acls, configs, consume, groups, partitions, produce, quotas, topics, users]
+    return [acls, configs, consume, groups, partitions, produce, quotas, tokens, topics, users]

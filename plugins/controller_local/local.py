@@ -15,6 +15,7 @@ from tidelog.kernel.pace import Pace
 from tidelog.plugins.controller_local.acls import decide_deleted_acls, decide_new_acls
 from tidelog.plugins.controller_local.broker_configs import BrokerConfigRules
 from tidelog.plugins.controller_local.client_quotas import QuotaAlterations, decide_client_quotas
+from tidelog.plugins.controller_local.delegation_tokens import DelegationTokenRules
 from tidelog.plugins.controller_local.features import decide_levels
 from tidelog.plugins.controller_local.resource_configs import ResourceConfigRules
 from tidelog.plugins.controller_local.scram import decide_credentials
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.metadata import MetadataImage, TopicImage
     from tidelog.kernel.metadata.acls import AclEntry, AclFilter
     from tidelog.kernel.metadata.client_quotas import QuotaEntity
+    from tidelog.kernel.metadata.delegation_tokens import DelegationTokenImage, NewDelegationToken
     from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
     from tidelog.kernel.seams.controller import ControllerContext, NewPartitions, TopicSpec
     from tidelog.kernel.seams.features import FeatureUpdate
@@ -46,12 +48,14 @@ class LocalController:
         self._topic_rules = TopicRules(config, node_id, context.storage.check_topic)
         self._broker_rules = BrokerConfigRules(config, node_id)
         self._resource_rules = ResourceConfigRules(config)
+        self._token_rules = DelegationTokenRules(config, context.clock)
         # What is decided must still be so when it is committed. Quotas may wait for names of hosts meanwhile.
         self._changing_topics = trio.Lock()
         self._configuring = trio.Lock()
         self._altering_quotas = trio.Lock()
         self._altering_credentials = trio.Lock()
         self._altering_acls = trio.Lock()
+        self._altering_tokens = trio.Lock()
         self._allocating = trio.Lock()
 
     def load(self, image: MetadataImage) -> None:
@@ -268,6 +272,40 @@ class LocalController:
                 await self._commit(delta, "access control entries cannot be deleted")
                 _log.info("deleted %d access control entries", len(delta.acls))
         return results
+
+    async def create_delegation_token(self, new: NewDelegationToken) -> tuple[str, DelegationTokenImage]:
+        """Create a delegation token; return its id and the token."""
+        async with self._altering_tokens:
+            delta, token_id, token = await self._token_rules.decide_creation(self._metadata.image, new)
+            await self._commit(delta, "delegation tokens cannot be created")
+        _log.info("created the delegation token %s of %s for %s", token_id, token.owner, token.requester)
+        return token_id, token
+
+    async def renew_delegation_token(self, hmac: bytes, principal: str, period_ms: int) -> int:
+        """Move the expiry of the token with this secret; return when it expires now."""
+        async with self._altering_tokens:
+            rules, image = self._token_rules, self._metadata.image
+            delta, expires_ms = await rules.decide_renewal(image, hmac, principal, period_ms)
+            await self._commit(delta, "delegation tokens cannot be renewed")
+        _log.info("%s renewed the delegation token %s", principal, *delta.tokens)
+        return expires_ms
+
+    async def expire_delegation_token(self, hmac: bytes, principal: str, period_ms: int) -> int:
+        """Have the token with this secret expire in `period_ms`, or remove it now if that is negative."""
+        async with self._altering_tokens:
+            rules, image = self._token_rules, self._metadata.image
+            delta, expires_ms = await rules.decide_expiry(image, hmac, principal, period_ms)
+            await self._commit(delta, "delegation tokens cannot be changed")
+        _log.info("%s changed the expiry of the delegation token %s", principal, *delta.tokens)
+        return expires_ms
+
+    async def remove_expired_delegation_tokens(self) -> None:
+        """Remove the delegation tokens which have expired, in one change."""
+        async with self._altering_tokens:
+            delta = await self._token_rules.decide_removal(self._metadata.image)
+            if delta.tokens:
+                await self._commit(delta, "delegation tokens cannot be removed")
+                _log.info("removed %d delegation tokens that have expired", len(delta.tokens))
 
     async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> None:
         """Change all of these levels or none."""

@@ -40,6 +40,11 @@ class ClientFirst(NamedTuple):
     nonce: str
     extensions: Mapping[str, str]
 
+    @property
+    def is_by_token(self) -> bool:
+        """Whether the user is the id of a delegation token."""
+        return self.extensions.get(BY_TOKEN, "").lower() == "true"
+
 
 class ClientFinal(NamedTuple):
     """The final message of a client; `without_proof` is signed."""

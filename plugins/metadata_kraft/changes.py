@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from tidelog.kernel.metadata import NO_DIRECTORY, ConfigOwner, MetadataDelta, PartitionImage, TopicImage
 from tidelog.kernel.metadata.acls import AclEntry
 from tidelog.kernel.metadata.client_quotas import QuotaEntity
+from tidelog.kernel.metadata.delegation_tokens import DelegationTokenImage
 from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.features import ELR_VERSION
 from tidelog.kernel.seams.metadata import BrokerRegistration
@@ -24,6 +25,7 @@ from tidelog.plugins.metadata_kraft.image import (
     acl_record,
     credential_record,
     quota_record,
+    token_record,
 )
 from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
 from tidelog.plugins.metadata_kraft.records.types import (
@@ -65,6 +67,7 @@ class Changes:
             yield from self._put_quotas(entity, quotas)
         yield from self._put_credentials(delta.credentials)
         yield from self._put_acls(delta.acls)
+        yield from self._put_tokens(delta.tokens)
         yield from level_changes(self._image, delta.features)
         if delta.next_producer_id is not None:
             record = cluster.ProducerIdsRecord(
@@ -112,6 +115,15 @@ class Changes:
                 yield settings.RemoveAccessControlEntryRecord(id=acl_id), 0
             else:
                 yield acl_record(acl_id, entry), 0
+
+    def _put_tokens(self, changes: Mapping[str, DelegationTokenImage | None]) -> Iterator[Change]:
+        for token_id, token in changes.items():
+            if token == self._image.tokens.get(token_id):
+                continue
+            if token is None:
+                yield settings.RemoveDelegationTokenRecord(token_id=token_id), 0
+            else:
+                yield token_record(token_id, token), 0
 
     def _partitions(self, topic: TopicRecords, record: TopicImage) -> Iterator[Change]:
         version = partition_version(self._image.metadata_version)

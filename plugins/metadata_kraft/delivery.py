@@ -54,6 +54,7 @@ class ImageDelivery:
             PersistentMap({entity: dict(quotas) for entity, quotas in records.quotas.items()}),
             PersistentMap(records.credentials),
             PersistentMap(records.acls),
+            PersistentMap(records.tokens),
             dict(records.features),
             0,
             {node_id: self._broker(broker) for node_id, broker in records.brokers.items()},
@@ -79,6 +80,7 @@ class ImageDelivery:
             {entity: dict(records.quotas.get(entity, {})) for entity in touched.entities},
             {key: records.credentials.get(key) for key in touched.credentials},
             {acl_id: records.acls.get(acl_id) for acl_id in touched.acls},
+            {token_id: records.tokens.get(token_id) for token_id in touched.tokens},
             {name: records.features.get(name, 0) for name in touched.features},
             None,
             {node_id: self._broker(records.brokers[node_id]) for node_id in touched.brokers},
@@ -128,6 +130,7 @@ class _Touched:
         self.entities: dict[QuotaEntity, None] = {}
         self.credentials: dict[CredentialKey, None] = {}
         self.acls: dict[bytes, None] = {}
+        self.tokens: dict[str, None] = {}
         self.features: dict[str, None] = {}
         self.brokers: dict[int, None] = {}
 
@@ -158,6 +161,11 @@ class _Touched:
                 | settings.RemoveAccessControlEntryRecord(id=acl_id)
             ):
                 self.acls[acl_id] = None
+            case (
+                settings.DelegationTokenRecord(token_id=token_id)
+                | settings.RemoveDelegationTokenRecord(token_id=token_id)
+            ):
+                self.tokens[token_id] = None
             case cluster.FeatureLevelRecord(name=name):
                 self.features[name] = None
             case (

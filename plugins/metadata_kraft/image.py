@@ -1,7 +1,7 @@
 """Image of the cluster: the state described by the metadata log, and the records that rebuild it.
 
-Records that this broker has no use for (delegation tokens, and types that it does not know) are kept as they
-are and go into every snapshot.
+Records that this broker has no use for (the state of a migration from ZooKeeper, and types that it does not
+know) are kept as they are and go into every snapshot.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from tidelog.plugins.metadata_kraft.records.settings import (
     ConfigRecord,
     DelegationTokenRecord,
     PartOfEntity,
-    RemoveDelegationTokenRecord,
     UserScramCredentialRecord,
 )
 from tidelog.plugins.metadata_kraft.records.topics import TopicRecord
@@ -30,6 +29,7 @@ from tidelog.plugins.metadata_kraft.records.types import partition_version, regi
 if TYPE_CHECKING:
     from tidelog.kernel.metadata.acls import AclEntry
     from tidelog.kernel.metadata.client_quotas import QuotaEntity
+    from tidelog.kernel.metadata.delegation_tokens import DelegationTokenImage
     from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
     from tidelog.plugins.metadata_kraft.encoding import FramedRecord
     from tidelog.plugins.metadata_kraft.records.cluster import (
@@ -40,17 +40,11 @@ if TYPE_CHECKING:
     from tidelog.plugins.schema.types import Uuid
 
 
-def _token(record: DelegationTokenRecord | RemoveDelegationTokenRecord) -> Hashable:
-    return ("token", record.token_id)
-
-
 def _migration(record: ZkMigrationStateRecord) -> Hashable:
     return ("migration",)
 
 
 _SUBJECT_OF: dict[type[Any], Callable[[Any], Hashable]] = {
-    DelegationTokenRecord: _token,
-    RemoveDelegationTokenRecord: _token,
     ZkMigrationStateRecord: _migration,
 }
 
@@ -69,7 +63,7 @@ class KeptRecords:
         return iter(self._values.values())
 
     def keep(self, record: FramedRecord) -> None:
-        """Add a record, which may replace or remove an earlier one."""
+        """Add a record, which may replace an earlier one."""
         message = record.message
         if message is None:
             self._values["unknown", self._unknown] = record.value
@@ -78,8 +72,7 @@ class KeptRecords:
         subject = _SUBJECT_OF[type(message)](message)
         # One that is replaced moves to the end: they are read again in the order in which they were written.
         self._values.pop(subject, None)
-        if not isinstance(message, RemoveDelegationTokenRecord):
-            self._values[subject] = record.value
+        self._values[subject] = record.value
 
 
 Resource: TypeAlias = tuple[int, str]
@@ -99,7 +92,7 @@ class TopicRecords:
 
 @attrs.define(eq=True)
 class RecordImage:
-    """Topics and ACLs by id, configuration by resource, quotas by entity, and everything else in the log.
+    """Topics, ACLs and tokens by id, configuration by resource, quotas by entity, and all else in the log.
 
     `next_producer_id` is the first that was never given out. `kept` are records that this broker has no use
     for but never loses. `removed_topics` are the ids and names of topics that were
@@ -114,6 +107,7 @@ class RecordImage:
         factory=dict["CredentialKey", "ScramCredential"]
     )
     acls: dict[Uuid, AclEntry] = attrs.field(factory=dict[bytes, "AclEntry"])
+    tokens: dict[str, DelegationTokenImage] = attrs.field(factory=dict[str, "DelegationTokenImage"])
     features: dict[str, int] = attrs.field(factory=dict[str, int])
     brokers: dict[int, RegisterBrokerRecord] = attrs.field(factory=dict[int, "RegisterBrokerRecord"])
     controllers: dict[int, RegisterControllerRecord] = attrs.field(
@@ -166,6 +160,8 @@ def image_records(image: RecordImage) -> Iterator[bytes]:
         yield frame(acl_record(acl_id, entry))
     for credential_key, credential in image.credentials.items():
         yield frame(credential_record(credential_key, credential))
+    for token_id, token in image.tokens.items():
+        yield frame(token_record(token_id, token))
     yield from image.kept.values()
 
 
@@ -194,6 +190,19 @@ def credential_record(key: CredentialKey, credential: ScramCredential) -> UserSc
 def acl_record(acl_id: Uuid, entry: AclEntry) -> AccessControlEntryRecord:
     """Return the record of an entry of access control."""
     return AccessControlEntryRecord(id=acl_id, **entry._asdict())
+
+
+def token_record(token_id: str, token: DelegationTokenImage) -> DelegationTokenRecord:
+    """Return the record of a delegation token."""
+    return DelegationTokenRecord(
+        owner=token.owner,
+        requester=token.requester,
+        renewers=[*token.renewers],
+        issue_timestamp=token.issued_ms,
+        max_timestamp=token.max_ms,
+        expiration_timestamp=token.expires_ms,
+        token_id=token_id,
+    )
 
 
 def _features(image: RecordImage) -> Iterator[bytes]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.kernel.metadata.acls import AclEntry
+from tidelog.kernel.metadata.delegation_tokens import DelegationTokenImage
 from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
 from tidelog.plugins.metadata_kraft.encoding import FramedRecord, UnreadableMetadataRecord
 from tidelog.plugins.metadata_kraft.image import KEPT_TYPES, RecordImage, TopicRecords
@@ -132,6 +133,21 @@ def _remove_acl(image: RecordImage, record: settings.RemoveAccessControlEntryRec
     image.acls.pop(record.id, None)
 
 
+def _token(image: RecordImage, record: settings.DelegationTokenRecord) -> None:
+    image.tokens[record.token_id] = DelegationTokenImage(
+        record.owner,
+        record.requester,
+        tuple(record.renewers),
+        record.issue_timestamp,
+        record.max_timestamp,
+        record.expiration_timestamp,
+    )
+
+
+def _remove_token(image: RecordImage, record: settings.RemoveDelegationTokenRecord) -> None:
+    image.tokens.pop(record.token_id, None)
+
+
 def _feature(image: RecordImage, record: cluster.FeatureLevelRecord) -> None:
     if record.feature_level:
         image.features[record.name] = record.feature_level
@@ -205,6 +221,8 @@ _APPLY: dict[type[Any], Callable[[RecordImage, Any], None]] = {
     settings.RemoveUserScramCredentialRecord: _remove_credential,
     settings.AccessControlEntryRecord: _acl,
     settings.RemoveAccessControlEntryRecord: _remove_acl,
+    settings.DelegationTokenRecord: _token,
+    settings.RemoveDelegationTokenRecord: _remove_token,
     cluster.FeatureLevelRecord: _feature,
     cluster.RegisterBrokerRecord: _register_broker,
     cluster.UnregisterBrokerRecord: _unregister_broker,

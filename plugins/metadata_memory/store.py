@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class MemoryMetadata(MetadataStoreBase):
     """`MetadataStore` without files; the cluster id is the storage's where that has one."""
 
-    stored = frozenset({"quotas", "credentials", "acls", "features"})
+    stored = frozenset({"quotas", "credentials", "acls", "tokens", "features"})
 
     def open(self, directories: DataDirectories | None) -> None:
         """Take over the cluster id of the storage's directories."""

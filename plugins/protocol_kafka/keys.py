@@ -182,7 +182,6 @@ _WITHOUT_PART: dict[str, _Part] = {
     "sasl.*": _Part("SASL authentication"),
     "security.providers": _Part("TLS"),
     "principal.builder.class": _Part("authentication"),
-    "delegation.token.*": _Part("delegation tokens"),
     # By name and not as a pattern, which would hide misspelled ones where compaction is there.
     "log.cleaner.enable": _Part("compaction", ("false",)),
     "log.cleaner.threads": _Part("compaction", ("0",)),

@@ -19,7 +19,6 @@ class Unserved(NamedTuple):
 _NO_CONTROLLER: Final = (
     "only the controller of a ZooKeeper cluster sends it to its brokers, and this one has no peers"
 )
-_NO_TOKENS: Final = "delegation tokens are not issued here"
 _NO_SHARE_GROUPS: Final = "share groups are not coordinated here (KIP-932)"
 _NO_STREAMS_GROUPS: Final = "streams groups are not coordinated here (KIP-1071)"
 _ONE_VOTER: Final = "this node is the only voter of its metadata log"
@@ -29,10 +28,6 @@ UNSERVED: Final[Mapping[int, Unserved]] = {
     5: Unserved("StopReplica", _NO_CONTROLLER),
     6: Unserved("UpdateMetadata", _NO_CONTROLLER),
     7: Unserved("ControlledShutdown", "a broker sends it to the controller of a ZooKeeper cluster"),
-    38: Unserved("CreateDelegationToken", _NO_TOKENS),
-    39: Unserved("RenewDelegationToken", _NO_TOKENS),
-    40: Unserved("ExpireDelegationToken", _NO_TOKENS),
-    41: Unserved("DescribeDelegationToken", _NO_TOKENS),
     56: Unserved("AlterPartition", "a broker sends it to its controller, and this one has no peers"),
     58: Unserved("Envelope", "a broker sends it to its controller, and this one has no peers"),
     64: Unserved("UnregisterBroker", "this node is the only broker"),

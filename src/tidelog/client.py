@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.fetched import Fetched
     from tidelog.plugins.client.operations.acls import AclBinding, AclBindingFilter
     from tidelog.plugins.client.operations.configs import ConfigChange, ConfigResource, ConfigValue
+    from tidelog.plugins.client.operations.delegation_tokens import DelegationToken
     from tidelog.plugins.client.operations.features import Feature
     from tidelog.plugins.client.operations.group_offsets import GroupMetadata, GroupOffset
     from tidelog.plugins.client.operations.groups import GroupDescription, GroupListing, GroupMember
@@ -79,6 +80,7 @@ __all__ = [
     "ConsumerRecord",
     "ConsumerSettings",
     "CreatedTopic",
+    "DelegationToken",
     "Delivery",
     "Feature",
     "Fetched",
@@ -142,6 +144,7 @@ _HOMES: Final = {
     "ConsumerRecord": f"{_CONSUMER}.consumer_record",
     "ConsumerSettings": f"{_CONSUMER}.settings",
     "CreatedTopic": f"{_CLIENT}.operations.topics",
+    "DelegationToken": f"{_CLIENT}.operations.delegation_tokens",
     "Delivery": f"{_PRODUCER}.delivery",
     "Feature": f"{_CLIENT}.operations.features",
     "Fetched": f"{_CLIENT}.fetched",

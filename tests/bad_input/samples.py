@@ -36,6 +36,10 @@ from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequ
 from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tidelog.plugins.protocol_kafka.messages.create_acls import AclCreation, CreateAclsRequest
+from tidelog.plugins.protocol_kafka.messages.create_delegation_token import (
+    CreatableRenewer,
+    CreateDelegationTokenRequest,
+)
 from tidelog.plugins.protocol_kafka.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -65,6 +69,10 @@ from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
+from tidelog.plugins.protocol_kafka.messages.describe_delegation_token import (
+    DescribeDelegationTokenRequest,
+    DescribedTokenOwner,
+)
 from tidelog.plugins.protocol_kafka.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
@@ -87,6 +95,7 @@ from tidelog.plugins.protocol_kafka.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersTopicPartitions,
 )
+from tidelog.plugins.protocol_kafka.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import FindCoordinatorRequest
 from tidelog.plugins.protocol_kafka.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
@@ -120,6 +129,7 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
     TopicProduceData,
 )
 from tidelog.plugins.protocol_kafka.messages.push_telemetry import PushTelemetryRequest
+from tidelog.plugins.protocol_kafka.messages.renew_delegation_token import RenewDelegationTokenRequest
 from tidelog.plugins.protocol_kafka.messages.sasl_authenticate import SaslAuthenticateRequest
 from tidelog.plugins.protocol_kafka.messages.sasl_handshake import SaslHandshakeRequest
 from tidelog.plugins.protocol_kafka.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -373,6 +383,24 @@ def _alter_user_scram_credentials(client: RawClient, version: int) -> AlterUserS
     return AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[credential])
 
 
+def _create_delegation_token(client: RawClient, version: int) -> CreateDelegationTokenRequest:
+    renewers = [CreatableRenewer(principal_type="User", principal_name="fuzz")]
+    return CreateDelegationTokenRequest(renewers=renewers, max_lifetime_ms=1)
+
+
+def _renew_delegation_token(client: RawClient, version: int) -> RenewDelegationTokenRequest:
+    return RenewDelegationTokenRequest(hmac=b"fuzz", renew_period_ms=1)
+
+
+def _expire_delegation_token(client: RawClient, version: int) -> ExpireDelegationTokenRequest:
+    return ExpireDelegationTokenRequest(hmac=b"fuzz", expiry_time_period_ms=1)
+
+
+def _describe_delegation_token(client: RawClient, version: int) -> DescribeDelegationTokenRequest:
+    owners = [DescribedTokenOwner(principal_type="User", principal_name="fuzz")]
+    return DescribeDelegationTokenRequest(owners=owners)
+
+
 def _sasl_handshake(client: RawClient, version: int) -> SaslHandshakeRequest:
     return SaslHandshakeRequest(mechanism="PLAIN")
 
@@ -431,6 +459,10 @@ _SAMPLES: dict[apis.Api, Callable[[RawClient, int], object]] = {
     apis.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
     apis.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
     apis.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+    apis.CREATE_DELEGATION_TOKEN: _create_delegation_token,
+    apis.RENEW_DELEGATION_TOKEN: _renew_delegation_token,
+    apis.EXPIRE_DELEGATION_TOKEN: _expire_delegation_token,
+    apis.DESCRIBE_DELEGATION_TOKEN: _describe_delegation_token,
     apis.SASL_HANDSHAKE: _sasl_handshake,
     apis.SASL_AUTHENTICATE: _sasl_authenticate,
     apis.GET_TELEMETRY_SUBSCRIPTIONS: _get_telemetry_subscriptions,

@@ -15,6 +15,8 @@ INTERCEPTION: Final = "tests/plugins/protocol_kafka/interception"
 COORDINATOR: Final = "tests/plugins/coordinator"
 TELEMETRY: Final = "tests/plugins/protocol_kafka/against_kafka/test_resources.py"
 SESSIONS: Final = "tests/plugins/protocol_kafka/against_kafka/test_fetch_sessions.py"
+TOKENS: Final = "tests/plugins/protocol_kafka/against_kafka/test_delegation_tokens.py"
+AUTHORIZATION: Final = "tests/plugins/protocol_kafka/against_kafka/test_authorization.py"
 GROUPS_AND_TRANSACTIONS: Final = "requests of groups and transactions"
 
 
@@ -188,6 +190,53 @@ SHOWN: Final = {
         "test_sasl_authenticate_refuses",
         "a listener with SASL",
     ),
+    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: Shown(
+        "CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken",
+        AUTHORIZATION,
+        "test_without_a_secret_there_are_no_tokens",
+        "a listener with SASL, and no secret",
+    ),
+    **{
+        code: Shown(apis, TOKENS, test, needs)
+        for code, apis, test, needs in (
+            (
+                ErrorCode.DELEGATION_TOKEN_NOT_FOUND,
+                "RenewDelegationToken, ExpireDelegationToken",
+                "test_renew",
+                "a listener with SASL",
+            ),
+            (
+                ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH,
+                "RenewDelegationToken, ExpireDelegationToken",
+                "test_renew",
+                "a listener with SASL",
+            ),
+            (
+                ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+                "CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken",
+                "test_tokens_are_requested_by_clients_that_have_logged_in_without_one",
+                "a login by a token",
+            ),
+            (
+                ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+                "CreateDelegationToken",
+                "test_create_for_another_owner",
+                "an authorizer",
+            ),
+            (
+                ErrorCode.DELEGATION_TOKEN_EXPIRED,
+                "RenewDelegationToken, ExpireDelegationToken",
+                "test_a_token_that_has_expired_is_not_renewed_and_can_be_removed",
+                "a token that has expired",
+            ),
+            (
+                ErrorCode.INVALID_PRINCIPAL_TYPE,
+                "CreateDelegationToken",
+                "test_create",
+                "a listener with SASL",
+            ),
+        )
+    },
     ErrorCode.TRANSACTION_ABORTABLE: Shown(
         "AddPartitionsToTxn, Produce, TxnOffsetCommit",
         f"{HANDLERS}/test_transactions.py",
@@ -200,7 +249,6 @@ SHOWN: Final = {
 PEERS = "there is no other broker"
 CONTROLLER = "only controllers and brokers send it to each other"
 ZOOKEEPER = "only clusters with ZooKeeper had it"
-TOKENS = "delegation tokens are not issued here"
 SHARE = "share groups are not coordinated here"
 STREAMS = "streams groups are not coordinated here"
 VOTERS = "this node is the only voter of its metadata log"
@@ -219,13 +267,6 @@ REASONS: Final[dict[str, str]] = {
     "OUT_OF_ORDER_SEQUENCE_NUMBER, as in Kafka",
     "UNKNOWN_PRODUCER_ID": "as in Kafka since 2.5, a producer without state begins with any sequence number",
     "REASSIGNMENT_IN_PROGRESS": "there is no other broker to reassign to",
-    "DELEGATION_TOKEN_AUTH_DISABLED": TOKENS,
-    "DELEGATION_TOKEN_NOT_FOUND": TOKENS,
-    "DELEGATION_TOKEN_OWNER_MISMATCH": TOKENS,
-    "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED": TOKENS,
-    "DELEGATION_TOKEN_AUTHORIZATION_FAILED": TOKENS,
-    "DELEGATION_TOKEN_EXPIRED": TOKENS,
-    "INVALID_PRINCIPAL_TYPE": TOKENS,
     "LISTENER_NOT_FOUND": "this broker has each of its listeners",
     "STALE_BROKER_EPOCH": CONTROLLER,
     "OFFSET_NOT_AVAILABLE": "there are no elections after which the high watermark is unknown",

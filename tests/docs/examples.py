@@ -97,9 +97,8 @@ def run_example(example: Example, folder: Path) -> None:
 
 def run_example_on(example: Example, bootstrap: str, folder: Path) -> None:
     """Do what the page says with the broker at `bootstrap`: the commands for clients are told its address."""
-    command = (
-        r"(tidelog (?:(?:topics|groups|configs|acls|users|quotas|partitions) [\w-]+|produce|consume))(?=\s)"
-    )
+    groups = "topics|groups|configs|acls|users|tokens|quotas|partitions"
+    command = rf"(tidelog (?:(?:{groups}) [\w-]+|produce|consume))(?=\s)"
     text = re.sub(command, rf"\1 --bootstrap-server {bootstrap}", example.text)
     run_example(attrs.evolve(example, text=text), folder)
 

@@ -19,7 +19,7 @@ from tidelog.plugins.client.producer.settings import ProducerOptions, ProducerSe
 ADDRESS = "127.0.0.1:9092"
 
 
-TYPES = {"AclBinding", "ConfigResource", "NewScramPassword", "ScramUser"}
+TYPES = {"AclBinding", "ConfigResource", "DelegationToken", "NewScramPassword", "ScramUser"}
 """Named in the table of the admin client beside its methods."""
 
 

@@ -23,6 +23,7 @@ from tidelog.kernel.metadata import (
 )
 from tidelog.kernel.metadata.acls import AclEntry
 from tidelog.kernel.metadata.client_quotas import QuotaEntity
+from tidelog.kernel.metadata.delegation_tokens import DelegationTokenImage
 from tidelog.kernel.metadata.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.features import GROUP_VERSION, HIGHEST_LEVELS, TRANSACTION_VERSION
 from tidelog.kernel.seams.metadata import BrokerRegistration
@@ -204,6 +205,18 @@ class MetadataConformance:
         assert dict(harness.store.image.acls) == {first: changed}
         await harness.reopen()
         assert dict(harness.store.image.acls) == {first: changed}
+
+    async def test_commit_sets_and_deletes_delegation_tokens(self, harness: MetadataHarness) -> None:
+        assert not harness.store.image.tokens
+        token = DelegationTokenImage("User:alice", "User:root", ("User:bob", "User:bob"), 1, 2**62, 3)
+        if await _refuses(harness.store.commit(MetadataDelta(tokens={"first": token, "second": token}))):
+            assert not harness.store.image.tokens
+            return
+        changed = token._replace(expires_ms=-4, renewers=())
+        await harness.store.commit(MetadataDelta(tokens={"first": changed, "second": None, "never": None}))
+        assert dict(harness.store.image.tokens) == {"first": changed}
+        await harness.reopen()
+        assert dict(harness.store.image.tokens) == {"first": changed}
 
     async def test_commit_configures_groups_and_client_metrics(self, harness: MetadataHarness) -> None:
         g, h, metrics = (

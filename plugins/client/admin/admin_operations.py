@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING, TypeVar
 from tidelog.plugins.client.errors import PartlyFailed
 from tidelog.plugins.client.operations.acls import create_acls, delete_acls, describe_acls
 from tidelog.plugins.client.operations.configs import alter_configs, describe_configs
+from tidelog.plugins.client.operations.delegation_tokens import (
+    create_delegation_token,
+    describe_delegation_tokens,
+    expire_delegation_token,
+    renew_delegation_token,
+)
 from tidelog.plugins.client.operations.features import describe_features, update_features
 from tidelog.plugins.client.operations.group_offsets import commit_offsets, committed_offsets
 from tidelog.plugins.client.operations.groups import (
@@ -39,6 +45,7 @@ __all__ = [
     "commit_offsets",
     "committed_offsets",
     "create_acls",
+    "create_delegation_token",
     "create_partitions",
     "create_topics",
     "delete_acls",
@@ -49,14 +56,17 @@ __all__ = [
     "describe_acls",
     "describe_cluster",
     "describe_configs",
+    "describe_delegation_tokens",
     "describe_features",
     "describe_groups",
     "describe_quotas",
     "describe_topics",
     "describe_user_scram_credentials",
+    "expire_delegation_token",
     "list_groups",
     "list_offsets",
     "list_topics",
+    "renew_delegation_token",
     "settled",
     "update_features",
 ]

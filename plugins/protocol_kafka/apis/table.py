@@ -24,6 +24,7 @@ from tidelog.plugins.protocol_kafka.messages import api as a
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
+DELEGATION_TOKEN, USER = ResourceType.DELEGATION_TOKEN, ResourceType.USER
 READ, WRITE, CREATE, DELETE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DELETE
 ALTER, DESCRIBE, CLUSTER_ACTION = AclOperation.ALTER, AclOperation.DESCRIBE, AclOperation.CLUSTER_ACTION
 ALTER_CONFIGS, DESCRIBE_CONFIGS = AclOperation.ALTER_CONFIGS, AclOperation.DESCRIBE_CONFIGS
@@ -137,6 +138,12 @@ BUILT_IN: Final = (
     _built_in(a.DESCRIBE_LOG_DIRS, (CLUSTER, DESCRIBE), abandonable=True),
     _built_in(a.SASL_AUTHENTICATE, abandonable=True),
     _built_in(a.CREATE_PARTITIONS, (TOPIC, ALTER)),
+    _built_in(a.CREATE_DELEGATION_TOKEN, (USER, AclOperation.CREATE_TOKENS)),
+    _built_in(a.RENEW_DELEGATION_TOKEN),
+    _built_in(a.EXPIRE_DELEGATION_TOKEN),
+    _built_in(
+        a.DESCRIBE_DELEGATION_TOKEN, (DELEGATION_TOKEN, DESCRIBE), (USER, AclOperation.DESCRIBE_TOKENS)
+    ),
     _built_in(a.DELETE_GROUPS, (GROUP, DELETE), prepare=import_coordinator),
     _built_in(a.ELECT_LEADERS, (CLUSTER, ALTER)),
     _built_in(

@@ -13,6 +13,7 @@ from tidelog.kernel.seams.requests import AclOperation, ResourceType
 from tidelog.plugins.protocol_kafka.authorization import (
     cluster,
     configs,
+    delegation_tokens,
     fetching,
     groups,
     topics,
@@ -76,6 +77,8 @@ _GUARDS: Final[dict[int, Guard]] = {
     a.ALTER_REPLICA_LOG_DIRS.key: on_cluster(_ALTER),
     a.DESCRIBE_LOG_DIRS.key: on_cluster(_DESCRIBE),
     a.CREATE_PARTITIONS.key: topics.each_topic(_ALTER, "topics", "results", once=True),
+    a.CREATE_DELEGATION_TOKEN.key: delegation_tokens.create,
+    a.DESCRIBE_DELEGATION_TOKEN.key: delegation_tokens.describe,
     a.DELETE_GROUPS.key: groups.delete_groups,
     a.ELECT_LEADERS.key: cluster.elect_leaders,
     a.INCREMENTAL_ALTER_CONFIGS.key: configs.each_resource(AclOperation.ALTER_CONFIGS, "responses"),
@@ -104,6 +107,9 @@ UNGUARDED: Final = frozenset(
         a.SASL_HANDSHAKE.key,
         a.API_VERSIONS.key,
         a.SASL_AUTHENTICATE.key,
+        # The owner and renewers of a token may change it; no entry permits it to others.
+        a.RENEW_DELEGATION_TOKEN.key,
+        a.EXPIRE_DELEGATION_TOKEN.key,
         a.GET_TELEMETRY_SUBSCRIPTIONS.key,
         a.PUSH_TELEMETRY.key,
     }

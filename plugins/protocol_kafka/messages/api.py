@@ -151,6 +151,18 @@ DESCRIBE_USER_SCRAM_CREDENTIALS: Final = Api(
 ALTER_USER_SCRAM_CREDENTIALS: Final = Api(
     51, "AlterUserScramCredentials", VersionSpan(0, 0, flexible=0), "alter_user_scram_credentials"
 )
+CREATE_DELEGATION_TOKEN: Final = Api(
+    38, "CreateDelegationToken", VersionSpan(0, 3, flexible=2), "create_delegation_token"
+)
+RENEW_DELEGATION_TOKEN: Final = Api(
+    39, "RenewDelegationToken", VersionSpan(0, 2, flexible=2), "renew_delegation_token"
+)
+EXPIRE_DELEGATION_TOKEN: Final = Api(
+    40, "ExpireDelegationToken", VersionSpan(0, 2, flexible=2), "expire_delegation_token"
+)
+DESCRIBE_DELEGATION_TOKEN: Final = Api(
+    41, "DescribeDelegationToken", VersionSpan(0, 3, flexible=2), "describe_delegation_token"
+)
 GET_TELEMETRY_SUBSCRIPTIONS: Final = Api(
     71, "GetTelemetrySubscriptions", VersionSpan(0, 0, flexible=0), "get_telemetry_subscriptions"
 )
@@ -213,6 +225,10 @@ APIS: Final[Mapping[int, Api]] = {
         ALTER_CLIENT_QUOTAS,
         DESCRIBE_USER_SCRAM_CREDENTIALS,
         ALTER_USER_SCRAM_CREDENTIALS,
+        CREATE_DELEGATION_TOKEN,
+        RENEW_DELEGATION_TOKEN,
+        EXPIRE_DELEGATION_TOKEN,
+        DESCRIBE_DELEGATION_TOKEN,
         GET_TELEMETRY_SUBSCRIPTIONS,
         PUSH_TELEMETRY,
     )

@@ -18,13 +18,29 @@ PAGES = (
     "config-commands.md",
     "acls.md",
     "users.md",
+    "tokens.md",
     "quotas.md",
     "partition-commands.md",
     "produce-consume.md",
 )
 EXAMPLES = [(page, example) for page in PAGES for example in examples_of(page)]
-SETTINGS = {"acls.md": {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}}
+SETTINGS = {
+    "acls.md": {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"},
+    "tokens.md": {
+        "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        "listener.name.plaintext.plain.sasl.jaas.config": "PlainLoginModule required user_alice=secret;",
+        "delegation.token.secret.key": "of the broker",
+    },
+}
 """What a broker needs for a page."""
+FILES = {
+    "tokens.md": {
+        "client.properties": "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        'sasl.jaas.config=PlainLoginModule required username="alice" password="secret";\n'
+    }
+}
+"""Files that the examples of a page read."""
 USUAL_ADDRESS = "127.0.0.1:9092"
 
 
@@ -49,6 +65,8 @@ class Places:
             data, examples = (self._folder / page / name for name in ("broker", "examples"))
             examples.mkdir(parents=True)
             data.mkdir()
+            for name, content in FILES.get(page, {}).items():
+                (examples / name).write_text(content)
             broker = self._brokers.enter_context(running_tidelog(data, settings=SETTINGS.get(page, {})))
             self._places[page] = Place(broker.bootstrap, examples)
         return self._places[page]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 import pytest
 
 from tests.plugins.sasl.test_conformance import SALT, context, scram_tokens, with_credentials
 from tests.tables import for_each
+from tidelog.kernel.clock import wall_clock_ms
+from tidelog.kernel.config import Config
 from tidelog.kernel.metadata import MetadataDelta, MetadataImage
+from tidelog.kernel.metadata.delegation_tokens import DelegationTokenImage, token_password
 from tidelog.kernel.metadata.scram import CredentialKey, ScramMechanism
-from tidelog.kernel.seams.sasl import Authenticated, AuthenticationFailed
+from tidelog.kernel.seams.sasl import Authenticated, AuthenticationFailed, SaslContext
 from tidelog.kernel.testing.sasl import ALICE, PEER, SECRETS
 from tidelog.plugins.credentials import scram
 from tidelog.plugins.sasl.scram import Scram
@@ -121,3 +126,69 @@ def test_a_credential_is_of_one_mechanism() -> None:
     with pytest.raises(AuthenticationFailed) as raised:
         log_in(mechanism(with_credentials(ScramMechanism.SCRAM_SHA_512)), ALICE, SECRETS[ALICE])
     assert raised.value.reason == "unknown user (user 'alice')"
+
+
+SECRET = "of the broker"
+TOKEN = DelegationTokenImage("User:bob", "User:alice", (), 0, 2**62, 2**62)
+
+
+def with_token(token: DelegationTokenImage = TOKEN, secret: str = SECRET) -> Scram:
+    """SCRAM-SHA-256 with a token of that id, and no user."""
+    config = Config.from_mapping({"storage": "memory", "delegation.token.secret.key": secret})
+    image = MetadataDelta(tokens={"an-id": token}).apply(MetadataImage())
+    return Scram(KIND, SaslContext(config, "SASL_PLAINTEXT", lambda: image, wall_clock_ms))
+
+
+async def log_in_by_token(at: Scram, token_id: str, password: str, extension: str = "true") -> Authenticated:
+    """Run an exchange of a client with a token."""
+    exchange = at.start(PEER)
+    bare = f"n={token_id},r=x,tokenauth={extension}"
+    answer = exchange.respond(f"n,,{bare}".encode())
+    answer = await answer if isinstance(answer, Awaitable) else answer
+    assert isinstance(answer, bytes)
+    first = scram.parse_server_first(answer)
+    salted = scram.salted_password(KIND, password, first.salt, first.iterations)
+    without_proof = f"c=biws,r={first.nonce}"
+    signed = f"{bare},{answer.decode()},{without_proof}".encode()
+    proof = scram.encoded(scram.client_proof(KIND, salted, signed))
+    done = exchange.respond(f"{without_proof},p={proof}".encode())
+    assert isinstance(done, Authenticated)
+    return done
+
+
+async def test_the_holder_of_a_token_is_its_owner_until_it_expires() -> None:
+    done = await log_in_by_token(with_token(), "an-id", token_password(SECRET, "an-id"), "TRUE")
+    assert (str(done.principal), done.by_token, done.expires_at_ms) == ("User:bob", True, 2**62)
+
+
+@for_each(
+    ("at", "token_id", "password", "reason"),
+    [
+        (with_token(), "another", token_password(SECRET, "another"), "unknown token (user 'another')"),
+        (with_token(), "an-id", token_password(SECRET, "another"), "wrong password (user 'an-id')"),
+        (with_token(TOKEN._replace(expires_ms=1)), "an-id", token_password(SECRET, "an-id"), "unknown token"),
+        (with_token(secret=""), "an-id", token_password("", "an-id"), "unknown"),
+        (mechanism(), ALICE, SECRETS[ALICE], "unknown token (user 'alice')"),
+    ],
+)
+async def test_what_is_no_token_lets_no_one_in(at: Scram, token_id: str, password: str, reason: str) -> None:
+    with pytest.raises(AuthenticationFailed) as raised:
+        await log_in_by_token(at, token_id, password)
+    assert str(raised.value) == REFUSED
+    assert raised.value.reason.startswith(reason)
+
+
+async def test_a_token_is_no_user() -> None:
+    with pytest.raises(AuthenticationFailed) as raised:
+        await log_in_by_token(with_token(), "an-id", token_password(SECRET, "an-id"), "false")
+    assert raised.value.reason == "unknown user (user 'an-id')"
+
+
+async def test_a_token_that_is_unknown_gets_an_answer_that_looks_like_others() -> None:
+    async def shown(token_id: str) -> tuple[int, int]:
+        answer = at.start(PEER).respond(f"n,,n={token_id},r=x,tokenauth=true".encode())
+        first = scram.parse_server_first(await answer if isinstance(answer, Awaitable) else answer)  # type: ignore[arg-type]
+        return len(first.salt), first.iterations
+
+    at = with_token()
+    assert await shown("an-id") == await shown("another") == (26, 4096)

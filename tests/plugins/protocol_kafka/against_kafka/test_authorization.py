@@ -21,6 +21,7 @@ from tidelog.kernel.seams.requests import ResourceType
 from tidelog.kernel.testing.broker import broker_in_thread
 from tidelog.plugins.protocol_kafka.messages import api as a
 from tidelog.plugins.protocol_kafka.messages.api import Api
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 from .access_cases import CASES, CONSUMERS, CREATED, KAFKA_CLUSTER, AccessCase, G, H, T, produced
 from .asking import Asker, message, plain
@@ -363,5 +364,35 @@ def test_all_apis_are_authorized_as_in_kafka(kafka_side: Side, tidelog_side: Sid
 def test_every_api_has_a_case() -> None:
     apis = {value for value in vars(a).values() if isinstance(value, Api)}
     before_any_principal = {a.API_VERSIONS, a.SASL_HANDSHAKE, a.SASL_AUTHENTICATE}
-    unguarded = {*before_any_principal, a.GET_TELEMETRY_SUBSCRIPTIONS, a.PUSH_TELEMETRY}
+    # Those are asked in test_delegation_tokens.py: only clients that have logged in may use them.
+    of_tokens = {
+        a.CREATE_DELEGATION_TOKEN,
+        a.RENEW_DELEGATION_TOKEN,
+        a.EXPIRE_DELEGATION_TOKEN,
+        a.DESCRIBE_DELEGATION_TOKEN,
+    }
+    unguarded = {*before_any_principal, *of_tokens, a.GET_TELEMETRY_SUBSCRIPTIONS, a.PUSH_TELEMETRY}
     assert apis - unguarded == {case.api for case in CASES}
+
+
+def test_without_a_secret_there_are_no_tokens(kafka_side: Side) -> None:
+    users = ' user_alice="secret"'
+    settings = {
+        "listeners": f"USERS://{LOOPBACK}:0",
+        "listener.security.protocol.map": "USERS:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.users.plain.sasl.jaas.config": f"PlainLoginModule required{users};",
+    }
+    with broker_in_thread(settings) as running:
+        asker = logged_in(running.bootstrap, ALICE)
+        for api in (
+            a.CREATE_DELEGATION_TOKEN,
+            a.RENEW_DELEGATION_TOKEN,
+            a.EXPIRE_DELEGATION_TOKEN,
+            a.DESCRIBE_DELEGATION_TOKEN,
+        ):
+            found = plain(asker.ask(api, api.versions.high, message(api.request_class, {})))
+            expected = plain(kafka_side.ask_as(ALICE, api, api.versions.high))
+            assert found == expected
+            assert found["error_code"] == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+        asker.close()
