@@ -155,12 +155,17 @@ def normalized(answer: Any) -> Any:
 Sides = tuple[TokenSide, TokenSide]
 
 
-def same(sides: Sides, user: str, api: Api, version: int, values: Callable[[TokenSide], Any] | Any) -> Any:
+Values = Mapping[str, Any]
+
+
+def same(
+    sides: Sides, user: str, api: Api, version: int, values: Callable[[TokenSide], Values] | Values
+) -> Any:
     """Assert that both brokers answer alike, and return Kafka's answer.
 
     Kafka applies a change soon after it has acknowledged it, so it is asked again for a description.
     """
-    kafka, tidelog = ((side, values(side) if callable(values) else values) for side in sides)
+    kafka, tidelog = ((side, values if isinstance(values, Mapping) else values(side)) for side in sides)
     found = normalized(plain(tidelog[0].ask(user, api, version, tidelog[1])))
     answers: list[Any] = []
 
