@@ -33,47 +33,26 @@ class SeamSkeleton(NamedTuple):
     further_modules: tuple[str, ...] = ()
 
 
-_LISTENER_TEST: Final = '''\
-"""A broker has a listener with the plugin."""
-
-from __future__ import annotations
-
-import trio
-from tidelog.kernel.testing.broker import running_broker
-
-from {module} import plugin
-
-SETTINGS = {{
-    "plugins": plugin.__name__,
-    "listeners": "OWN://127.0.0.1:0",
-    "{key}": "OWN:{value}",
-}}
-
-
-async def test_a_client_is_answered() -> None:
-    async with running_broker(SETTINGS) as broker:
-        host, port = broker.listeners["OWN"].rsplit(":", 1)
-        async with await trio.open_tcp_stream(host, int(port)) as client:
-            {sends}
-'''
-_SENDS_LINE: Final = '''\
-await client.send_all(b"how many?\\n")
-            assert await client.receive_some() == b"0 topics\\n"'''
-_SENDS_API_VERSIONS: Final = '''\
-# The oldest request of all: ApiVersions 0 with the correlation id 7, which is in the answer.
-            await client.send_all(b"\\0\\0\\0\\x0a\\0\\x12\\0\\0\\0\\0\\0\\x07\\xff\\xff")
-            assert (await client.receive_some())[4:8] == b"\\0\\0\\0\\x07"'''
-
-_SINK_TEST: Final = '''\
+_OWN_SUITE_TEST: Final = '''\
 """The plugin keeps the contract of its seam."""
 
 from __future__ import annotations
 
 from {module} import plugin
-from {module}.conformance import {camel}SinkConformance
+from {module}.conformance import {camel}{seam_camel}Conformance
 
 
-class Test{camel}({camel}SinkConformance, plugin=plugin): ...
+class Test{camel}({camel}{seam_camel}Conformance, plugin=plugin): ...
+'''
+_SASL_TEST: Final = '''\
+"""The plugin keeps the contract of its seam."""
+
+from __future__ import annotations
+
+from {module}.conformance import {camel}SaslConformance
+
+
+class Test{camel}({camel}SaslConformance): ...
 '''
 _AUTHORIZER_TEST: Final = '''\
 """The plugin keeps the contract of its seam."""
@@ -148,7 +127,7 @@ SEAMS: Final[Mapping[str, SeamSkeleton]] = {
         "sink",
         "tidelog.kernel.seams.sinks",
         "sinks.{name}.first.path=/tmp",
-        tests=_SINK_TEST,
+        tests=_OWN_SUITE_TEST,
         further_modules=("conformance",),
     ),
     "authorizer": SeamSkeleton(
@@ -162,17 +141,33 @@ SEAMS: Final[Mapping[str, SeamSkeleton]] = {
         "wire codec",
         "tidelog.kernel.seams.wire",
         "listeners=PLAINTEXT://:9092,OWN://:9192 --set listener.codec.map=OWN:{name}",
-        tests=_LISTENER_TEST.replace("{key}", "listener.codec.map")
-        .replace("{value}", "{name}")
-        .replace("{sends}", _SENDS_LINE),
+        tests=_OWN_SUITE_TEST,
+        further_modules=("conformance",),
     ),
     "transport": SeamSkeleton(
         "transport",
         "tidelog.kernel.seams.transport",
         "listeners=OWN://:9192 --set listener.security.protocol.map=OWN:{upper}",
-        tests=_LISTENER_TEST.replace("{key}", "listener.security.protocol.map")
-        .replace("{value}", "{upper}")
-        .replace("{sends}", _SENDS_API_VERSIONS),
+        "transports:TransportConformance",
+    ),
+    "sasl": SeamSkeleton(
+        "SASL mechanism",
+        "tidelog.kernel.seams.sasl",
+        "listeners=SASL_PLAINTEXT://:9092 --set sasl.enabled.mechanisms={upper}",
+        tests=_SASL_TEST,
+        further_modules=("conformance", "mechanism"),
+    ),
+    "interceptor": SeamSkeleton(
+        "interceptor",
+        "tidelog.kernel.seams.interceptors",
+        "interceptors.first.type={name}",
+        "interceptors:InterceptorConformance",
+    ),
+    "quotas": SeamSkeleton(
+        "quota callback",
+        "tidelog.kernel.seams.quotas",
+        "client.quota.callback.class={name}",
+        "quotas:QuotaCallbackConformance",
     ),
 }
 """What `--seam` can name."""
@@ -261,7 +256,7 @@ mypy
 ruff check
 ```
 
-`tidelog plugins check` runs the conformance suite of the seam{without}, `pytest` the tests of this package.
+`tidelog plugins check` runs the conformance suite of the seam, `pytest` the tests of this package.
 
 ## Use
 
@@ -354,10 +349,10 @@ class PluginPackage:
             "camel": self._camel,
             "upper": self._module.upper(),
             "seam": self.seam,
+            "seam_camel": self.seam.capitalize(),
             "title": skeleton.title,
             "contract": skeleton.contract,
             "suite_module": suite_module,
             "suite": suite,
-            "without": "" if skeleton.suite or skeleton.further_modules else ", which has none yet",
         }
         return template.format(chosen_by=skeleton.chosen_by.format(**values), **values)

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from tidelog.kernel import hookimpl
 from tidelog.kernel.seams.coordination.assignors import GroupSpec, PartitionAssignor, PartitionsByTopic
 
+TIDELOG_INTERFACE = "1.0"
+"""The version of the plugin interface that this is written for."""
+
 
 class SkeletonAssignor:
     """What `group.consumer.assignors` offers to consumers; a pure function of the group."""

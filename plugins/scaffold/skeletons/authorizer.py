@@ -9,6 +9,9 @@ from tidelog.kernel.config import comma_list
 from tidelog.kernel.seams.authorizer import Authorizer, AuthorizerBackend, AuthorizerContext
 from tidelog.plugins.scaffold.skeletons.authorizer_decisions import SkeletonAuthorizer
 
+TIDELOG_INTERFACE = "1.0"
+"""The version of the plugin interface that this is written for."""
+
 CLOSED_TOPICS = ConfigKey(
     name="skeleton.closed.topics",
     type=comma_list(),

@@ -8,6 +8,9 @@ from tidelog.kernel import Config, ConfigKey, hookimpl
 from tidelog.kernel.config import TopicConfig, long
 from tidelog.kernel.seams.cleanup import NOTHING, CleanupPolicy, LogView, Plan
 
+TIDELOG_INTERFACE = "1.0"
+"""The version of the plugin interface that this is written for."""
+
 KEPT_RECORDS = ConfigKey(
     name="skeleton.kept.records",
     type=long(1),

@@ -1,4 +1,4 @@
-"""A wire codec: answers each line with the number of topics."""
+"""A wire codec: answers each line with that line and the number of topics."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from tidelog.kernel.seams.wire import (
     WireConnection,
     WireContext,
 )
+
+TIDELOG_INTERFACE = "1.0"
+"""The version of the plugin interface that this is written for."""
 
 MAX_LINE_BYTES = 1024
 
@@ -38,13 +41,13 @@ class SkeletonConnection:
 
     def next_step(self) -> Parts | None:
         """Return the answer to the next request, None if there is none yet."""
-        _, newline, rest = self._received.partition(b"\n")
+        line, newline, rest = self._received.partition(b"\n")
         if not newline:
             # A peer that sends no line end must not fill the memory.
             del self._received[:-MAX_LINE_BYTES]
             return None
         self._received = rest
-        return [b"%d topics\n" % len(self._broker.topics)]
+        return [bytes(line) + b": %d topics\n" % len(self._broker.topics)]
 
     def release_memory(self) -> None:
         """Shrink buffers of a connection that idles."""
@@ -67,3 +70,11 @@ class SkeletonCodec:
 def tidelog_wire_codecs() -> Iterable[WireCodec]:
     """Offer the codec."""
     return [SkeletonCodec()]
+
+
+@hookimpl
+def tidelog_conformance_suites() -> Iterable[type[object]]:
+    """Return the tests of the codec."""
+    from tidelog.plugins.scaffold.skeletons.codec_conformance import SkeletonCodecConformance
+
+    return [SkeletonCodecConformance]

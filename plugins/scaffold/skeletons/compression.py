@@ -8,6 +8,9 @@ from collections.abc import Iterable, Iterator
 from tidelog.kernel import hookimpl
 from tidelog.kernel.seams.compression import Buffer, CompressionCodec
 
+TIDELOG_INTERFACE = "1.0"
+"""The version of the plugin interface that this is written for."""
+
 PIECE_BYTES = 128 * 1024
 
 

@@ -17,6 +17,9 @@ from tidelog.kernel.seams.controller import (
     NewPartitions,
 )
 
+TIDELOG_INTERFACE = "1.0"
+"""The version of the plugin interface that this is written for."""
+
 MAX_PARTITIONS = ConfigKey(
     name="skeleton.max.partitions",
     type=integer(1),

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from tidelog.kernel import hookimpl
 from tidelog.kernel.seams.coordination.backend import Coordinator, CoordinatorBackend, CoordinatorContext
 
+TIDELOG_INTERFACE = "1.0"
+"""The version of the plugin interface that this is written for."""
+
 
 class SkeletonCoordinatorBackend:
     """What the key `coordinator` chooses."""

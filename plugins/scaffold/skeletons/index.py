@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from tidelog.kernel import hookimpl
 from tidelog.kernel.seams.indexes import IndexFormat, IndexFormatBase, IndexPlace, SegmentIndexBase
 
+TIDELOG_INTERFACE = "1.0"
+"""The version of the plugin interface that this is written for."""
+
 
 class SkeletonIndex(SegmentIndexBase):
     """The index of one segment."""

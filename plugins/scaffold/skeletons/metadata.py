@@ -13,6 +13,9 @@ from tidelog.kernel.seams.metadata import MetadataBackend, MetadataContext, Meta
 from tidelog.kernel.seams.metadata_base import MetadataStoreBase
 from tidelog.kernel.seams.storage.directories import DataDirectories
 
+TIDELOG_INTERFACE = "1.0"
+"""The version of the plugin interface that this is written for."""
+
 
 class SkeletonMetadata(MetadataStoreBase):
     """One immutable image, replaced by each change."""

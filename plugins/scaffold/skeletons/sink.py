@@ -15,6 +15,9 @@ from tidelog.kernel.errors import OffsetBelowLogStart
 from tidelog.kernel.records.record import Record, iter_records
 from tidelog.kernel.seams.sinks import Committed, CommittedLog, Sink, SinkContext, SinkFeed, SinkKind
 
+TIDELOG_INTERFACE = "1.0"
+"""The version of the plugin interface that this is written for."""
+
 PATH = ConfigKey(
     name="path", type=string(), default="", required=True, documentation="The directory of the files."
 )

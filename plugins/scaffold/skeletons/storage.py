@@ -17,6 +17,9 @@ from tidelog.kernel.seams.storage import (
     TopicPartition,
 )
 
+TIDELOG_INTERFACE = "1.0"
+"""The version of the plugin interface that this is written for."""
+
 WRAPPED = "memory"
 
 

@@ -10,6 +10,9 @@ from tidelog.kernel import Config, hookimpl
 from tidelog.kernel.seams.transport import ListenerTransport, TcpSocket, TransportBackend
 from tidelog.kernel.seams.wire import Peer
 
+TIDELOG_INTERFACE = "1.0"
+"""The version of the plugin interface that this is written for."""
+
 received_bytes = Counter[str]()
 
 

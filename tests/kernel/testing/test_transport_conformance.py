@@ -206,7 +206,7 @@ async def prove(offered: Listeners, name: str) -> None:
         await done
 
 
-WRONG: dict[type, str] = {
+WRONG: dict[type[Any], str] = {
     LosesTheLastByte: "test_bytes_arrive_as_they_were_sent",
     SwapsBytes: "test_bytes_arrive_as_they_were_sent",
     SendsTwice: "test_bytes_arrive_as_they_were_sent",
@@ -243,7 +243,9 @@ FOUND = (
 
 
 @for_each("wrong", list(WRONG), ids=lambda wrong: wrong.__name__)
-async def test_transport_conformance_finds_a_wrong_one(wrong: type, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_transport_conformance_finds_a_wrong_one(
+    wrong: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = WRONG[wrong]
     await prove(Listeners(Right), name)
     # What never ends is given up soon.
