@@ -21,7 +21,7 @@ def check_broker_key(config: Config, name: str, text: str | None) -> None:
                 key.type.parse(text)
         except ValueError as error:
             # As in Kafka, where the broker checks its own keys; those of topics are INVALID_CONFIG.
-            raise InvalidRequest(f"{name} = {text!r}: {error}") from None
+            raise InvalidRequest(f"{name} = {key.shown(text or '')}: {error}") from None
     elif text is not None:
         raise _refusal(config, name, text, known=key is not None)
 

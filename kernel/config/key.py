@@ -63,6 +63,10 @@ class ConfigKey(Generic[T_co]):
         """Whether its value must not be shown."""
         return self.type.name == "password"
 
+    def shown(self, text: str) -> str:
+        """Return the text of a value for a message: quoted, or `[hidden]` of a secret."""
+        return "[hidden]" if self.secret else repr(text)
+
     @property
     def environment_variable(self) -> str:
         """The variable that sets it: `log.dirs` is set by `TIDELOG_LOG_DIRS`."""

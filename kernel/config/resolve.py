@@ -12,7 +12,7 @@ from tidelog.kernel.config.key import ENVIRONMENT_PREFIX, ConfigKey, environment
 from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.sinks import is_sink_setting, unknown_setting
 from tidelog.kernel.config.sources import DEFAULT_ORIGIN, Layer, Origin, OriginKind, Setting, Sources
-from tidelog.kernel.config.types import T
+from tidelog.kernel.config.types import SECRET_ARGUMENT, T
 from tidelog.kernel.errors import ConfigError
 
 
@@ -101,6 +101,12 @@ def _take_layer(layer: Layer, keys: ConfigKeys, found: _Findings) -> None:
         if key is None:
             _take_unknown(setting, name, keys, found)
             continue
+        if key.secret and setting.origin.kind is OriginKind.COMMAND_LINE:
+            found.problems.append(
+                f"{_shown(setting, key)} {SECRET_ARGUMENT}: set it in a file or the environment"
+            )
+            found.invalid.add(key.name)
+            continue
         try:
             value = key.type.parse(setting.text)
         except ValueError as error:
@@ -177,8 +183,7 @@ def _out_of_limits(keys: ConfigKeys, found: _Findings) -> Iterator[str]:
 
 
 def _shown(setting: Setting, key: ConfigKey[object]) -> str:
-    value = "[hidden]" if key.secret else repr(setting.text)
-    return f"{setting.name} = {value} ({setting.origin})"
+    return f"{setting.name} = {key.shown(setting.text)} ({setting.origin})"
 
 
 def _set_in_vain(keys: ConfigKeys, found: _Findings) -> list[str]:

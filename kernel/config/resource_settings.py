@@ -44,7 +44,7 @@ class ResourceSettings:
         try:
             return key.type.parse(text)
         except ValueError as error:
-            raise InvalidConfig(f"{name} = {text!r}: {error}") from None
+            raise InvalidConfig(f"{name} = {key.shown(text)}: {error}") from None
 
     def values(self, scope: ResourceScope, settings: Mapping[str, str]) -> TopicConfig:
         """Return the typed configuration of a resource.

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
@@ -22,6 +22,9 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 Scope = Literal["broker", "topic", "group", "client-metrics"]
+
+SECRET_ARGUMENT: Final = "is a secret, and other users of the machine see the arguments of a process"  # noqa: S105
+"""Why no option of a command takes it; a remedy follows."""
 
 Alter: TypeAlias = Callable[[Mapping[str, str]], dict[str, str]]
 """A change of a configuration: a function from the settings in force, as text by name, to the new ones."""

@@ -92,10 +92,12 @@ class BrokerConfigRules:
     def _check_change(self, name: str, text: str) -> None:
         """Check what is no fault of a value that is stored already; the value itself is valid."""
         key = self._config.keys.find(name, "broker")
+        if key is None:
+            return
         try:
-            if key is not None and key.type.name == "list":
+            if key.type.name == "list":
                 comma_list().parse(text)
-            if key is not None and key.check_change is not None:
+            if key.check_change is not None:
                 key.check_change(cast("int", self._config.in_use(key)), cast("int", key.type.parse(text)))
         except ValueError as error:
-            raise InvalidRequest(f"{name} = {text!r}: {error}") from None
+            raise InvalidRequest(f"{name} = {key.shown(text)}: {error}") from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 import attrs
 import click
 
+from tidelog.kernel.config.types import SECRET_ARGUMENT
 from tidelog.plugins.client.security import SecuritySettings
 from tidelog.plugins.client_commands.options import key_values, parse_duration, parse_time
 from tidelog.plugins.client_commands.records.encodings import ENCODINGS
@@ -22,6 +23,7 @@ T = TypeVar("T")
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _SECURITY: Final = frozenset(each.name for each in attrs.fields(SecuritySettings))
 """Options that are text, though a password may have digits alone."""
+_SECRETS: Final = frozenset(("ssl_key_password", "sasl_plain_password", "sasl_jaas_config"))
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -81,9 +83,15 @@ def encoding_options(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def client_options(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
-    """Parse `NAME=VALUE` options of the client, in Kafka's spelling or Python's; a `callback`."""
+    """Parse `NAME=VALUE` options of the client, in Kafka's spelling or Python's; a `callback`.
+
+    Raises:
+        click.BadParameter: one is malformed, or has a secret.
+    """
     pairs = key_values(context, option, given).items()
     named = {name.replace(".", "_").replace("-", "_"): value for name, value in pairs}
+    for name in sorted(_SECRETS.intersection(named)):
+        raise click.BadParameter(f"{name} {SECRET_ARGUMENT}: put it into the file of --command-config.")
     return {name: value if name in _SECURITY else _value(value) for name, value in named.items()}
 
 

@@ -137,9 +137,21 @@ def test_a_bad_secret_is_not_shown() -> None:
         name="token", type=nullable(password()), default=None, documentation="", aliases=("key",)
     )
     with pytest.raises(ConfigError) as caught:
-        Config(read_sources(assignments=["token=hunter1", "key=hunter2"]), ConfigKeys([secret]))
+        Config(
+            read_sources(environment={"TIDELOG_KEY": "hunter1", "TIDELOG_TOKEN": "hunter2"}),
+            ConfigKeys([secret]),
+        )
     assert "hunter" not in str(caught.value)
-    assert "key = [hidden] (--set): is set twice" in str(caught.value)
+    assert "[hidden] (TIDELOG_TOKEN): is set twice" in str(caught.value)
+
+
+def test_a_secret_is_no_argument_of_a_process() -> None:
+    secret = ConfigKey(name="token", type=nullable(password()), default=None, documentation="")
+    with pytest.raises(
+        ConfigError, match="the arguments of a process: set it in a file or the environ"
+    ) as caught:
+        Config(read_sources(assignments=["token=hunter1"]), ConfigKeys([secret]))
+    assert "token = [hidden] (--set) is a secret" in str(caught.value)
 
 
 NEUTRAL = [

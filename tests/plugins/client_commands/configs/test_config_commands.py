@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,6 +77,19 @@ def test_keys_of_a_topic_are_set_shown_and_deleted(configs: Configs, topic: str)
     wait_until(lambda: "retention.ms" not in configs.keys("topic", topic), "the key is gone")
 
 
+def test_keys_of_a_file_are_set(configs: Configs, topic: str, tmp_path: Path) -> None:
+    file = tmp_path / "topic.properties"
+    file.write_text("# Both\nretention.ms=6000\nretention.bytes = 7000\n")
+    configs.succeeded("alter", "topic", topic, "--set-file", str(file), "--set", "segment.ms=8000")
+    keys = configs.keys("topic", topic)
+    found = [keys[name]["value"] for name in ("retention.ms", "retention.bytes", "segment.ms")]
+    assert found == ["6000", "7000", "8000"]
+    twice = ["--set-file", str(file), "--set", "retention.ms=1"]
+    assert "retention.ms is in --set and" in configs.failed("alter", "topic", topic, *twice, code=2)
+    file.write_text("retention.ms=1\nretention.ms=2\n")
+    assert "is set twice" in configs.failed("alter", "topic", topic, "--set-file", str(file), code=2)
+
+
 def test_keys_of_all_brokers_and_of_one_are_set(configs: Configs) -> None:
     configs.succeeded("alter", "cluster", "--set", "log.retention.ms=77777777")
     try:
@@ -124,6 +138,11 @@ def test_what_a_broker_refuses_is_explained(configs: Configs, topic: str) -> Non
         (["alter", "topic", "orders"], "Say what is to be changed"),
         (["alter", "topic", "orders", "--set", "a=1", "--delete", "a"], "in two ways at once"),
         (["alter", "topic", "orders", "--set", "a"], "KEY=VALUE"),
+        (
+            ["alter", "broker", "1", "--set", "ssl.key.password=x"],
+            "see the arguments of a process: put it into",
+        ),
+        (["alter", "broker", "1", "--set-file", "/no/such"], "does not exist"),
     ],
     ids=str,
 )
