@@ -133,6 +133,7 @@ bench: $(DEV_INSTALLED) ## measure tidelog beside Apache Kafka (PEER=4.4.0|3.9.1
 
 bench-smoke: $(DEV_INSTALLED) ## the benchmark's shortest run, tidelog alone
 	$(BIN)/python -m benchmarks --smoke
+	$(BIN)/python -m benchmarks.testkits --kit tidelog --repeat 1
 
 mutants: $(DEV_INSTALLED) $(TOOLS)/cosmic-ray ## change one thing at a time in MODULE=kernel/leader_epochs.py: do tests fail? (TESTS="..." AT_MOST=30)
 	@scripts/mutants.sh $(TOOLS)/cosmic-ray $(BIN)/python $(MODULE) $(filter-out tests,$(TESTS))

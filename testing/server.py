@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from tidelog.kernel.allocator import return_freed_blocks
 from tidelog.kernel.config.keys import CLEANUP_POLICY
 from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.plugins.client.admin.admin import Admin
@@ -124,6 +125,8 @@ class KafkaServer:
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.stop()
+            # What its thread had is free now, in pages between what other threads have.
+            return_freed_blocks()
 
     def restart(self) -> None:
         """Stop the broker gracefully and start it again, at the same address.
@@ -495,8 +498,9 @@ def _copy_at_rest(source: Path, target: Path) -> None:
     """
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        before = _files(source)
+        # Of a file that a thread renames meanwhile, either call may not find the name that it has just seen.
         with suppress(shutil.Error, OSError):
+            before = _files(source)
             shutil.copytree(source, target)
             if _files(source) == before:
                 return

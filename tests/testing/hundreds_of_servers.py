@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+import sys
 import threading
-import tracemalloc
 from pathlib import Path
 
 from tidelog.testing import KafkaServer
@@ -27,9 +28,9 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def allocated() -> int:
+def resident() -> int:
     gc.collect()
-    return tracemalloc.get_traced_memory()[0]
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def main() -> None:
@@ -38,13 +39,15 @@ def main() -> None:
         use(KafkaServer())
     use(*[KafkaServer() for _ in range(AT_ONCE)])
     threads, files = threading.active_count(), descriptors()
-    tracemalloc.start()
-    before = allocated()
+    before, blocks = resident(), sys.getallocatedblocks()
     for _ in range(ONE_BY_ONE):
         use(KafkaServer())
+    one_by_one = resident() - before
     use(*[KafkaServer() for _ in range(AT_ONCE)])
     found = {
-        "growth_bytes": allocated() - before,
+        "resident_bytes_one_by_one": one_by_one,
+        "resident_bytes": resident() - before,
+        "objects": sys.getallocatedblocks() - blocks,
         "threads": threading.active_count() - threads,
         "descriptors": descriptors() - files,
     }

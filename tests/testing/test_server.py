@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -214,6 +215,25 @@ def test_killed_server_is_copied_again_if_a_file_was_written_meanwhile(
         assert [record.value for record in kafka.records("orders")] == [b"tea"]
 
 
+def test_killed_server_is_copied_again_if_a_file_is_renamed_while_it_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rglob, looks = Path.rglob, list[Path]()
+
+    def with_lost_file(folder: Path, pattern: str) -> list[Path]:
+        looks.append(folder)
+        found = list(rglob(folder, pattern))
+        return [*found, folder / "renamed.tmp"] if len(looks) == 1 else found
+
+    with KafkaServer(directory=tmp_path / "data", topics=["orders"]) as kafka:
+        kafka.produce("orders", "tea")
+        monkeypatch.setattr(Path, "rglob", with_lost_file)
+        kafka.kill()
+        assert len(looks) > 2
+        kafka.start()
+        assert [record.value for record in kafka.records("orders")] == [b"tea"]
+
+
 def test_wrong_use_of_a_server_is_named() -> None:
     with pytest.raises(ConfigError, match=r"num\.partitons"):
         KafkaServer({"num.partitons": 3}).start()
@@ -248,12 +268,20 @@ def open_files() -> int:
 def test_hundreds_of_servers_leave_nothing_behind() -> None:
     """In a process of its own, whose memory other tests do not use."""
     program = Path(__file__).with_name("hundreds_of_servers.py")
+    # glibc gives threads arenas of their own, where what lives on keeps pages that are free but for it.
+    environment = {**os.environ, "MALLOC_ARENA_MAX": "1"}
     done = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+        [sys.executable, str(program)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=3 * DEADLINE_S,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["growth_bytes"] < 1 << 20, found
+    assert found["resident_bytes_one_by_one"] < 1 << 20, found
+    assert found["resident_bytes"] < 1 << 20, found
     assert found["threads"] <= 2, found
     assert found["descriptors"] <= 0, found
 
