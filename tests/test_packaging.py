@@ -39,6 +39,11 @@ OPTIONAL_IMPORTS = {
     "plugins/client/consumer/arrow_tables.py": {"pyarrow"},
     "plugins/spark_sink": {"pyarrow", "pyspark"},
     "plugins/zookeeper": {"kazoo"},
+    "plugins/opentelemetry": {
+        "opentelemetry-api",
+        "opentelemetry-exporter-otlp-proto-http",
+        "opentelemetry-sdk",
+    },
     "plugins/protocol_http": {"h11", "wsproto"},
     "plugins/sasl/jwks.py": {"pyjwt"},
     "plugins/schema_validation/conformance.py": {"pytest"},

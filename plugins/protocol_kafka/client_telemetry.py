@@ -1,7 +1,8 @@
 """Metrics that clients push (KIP-714): who is subscribed to which, and when a push is accepted.
 
 A receiver is a function that a plugin returns from `tidelog_client_telemetry_receivers`. It is called on the
-event loop with each push, so it must return soon; if it raises, the client gets INVALID_RECORD.
+event loop with each push, so it must return soon, or return an awaitable. If that or it raises, the client
+gets INVALID_RECORD.
 
 Source: KIP-714; the limits and the order of the checks are those of Apache Kafka 4.4.
 """
@@ -11,8 +12,8 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import trio
 
@@ -23,6 +24,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 if TYPE_CHECKING:
     from tidelog.kernel.cluster.resource_configs import ResourceConfigs
     from tidelog.kernel.config import TopicConfig
+    from tidelog.kernel.seams.meters import MeterFamily
     from tidelog.kernel.seams.wire import Peer
 
 _log = logging.getLogger(__name__)
@@ -41,7 +43,8 @@ class PushedMetrics(NamedTuple):
     """What a client pushed: `payload` is OpenTelemetry's MetricsData in protocol buffers, decompressed.
 
     `terminating`: the client instance ends, and pushes nothing more. `attributes` describe the client, by the
-    names that `match` of a subscription uses, such as `client_software_name`.
+    names that `match` of a subscription uses, such as `client_software_name`. The next push is expected in
+    `interval_ms`.
     """
 
     client_instance_id: uuid.UUID
@@ -49,9 +52,19 @@ class PushedMetrics(NamedTuple):
     peer: Peer
     terminating: bool
     payload: bytes
+    interval_ms: int
 
 
-TelemetryReceiver: TypeAlias = Callable[[PushedMetrics], None]
+TelemetryReceiver: TypeAlias = Callable[[PushedMetrics], Awaitable[None] | None]
+
+
+@runtime_checkable
+class MeteringReceiver(Protocol):
+    """A receiver that is a source of meters as well, so that what clients push is exported."""
+
+    def families(self) -> Iterable[MeterFamily]:
+        """Return all values of this moment, in a thread; see `MeterSource`."""
+        ...
 
 
 class MetricsSubscription(NamedTuple):
@@ -141,12 +154,22 @@ class ClientTelemetry:
         if instance is not None:
             instance.last_error = code
 
-    def deliver(self, pushed: PushedMetrics) -> bool:
+    def interval_ms(self, instance_id: bytes) -> int:
+        """Return the interval in which an instance pushes."""
+        instance = self._instances.get(instance_id)
+        # It may have been forgotten while the push was decompressed.
+        if instance is None:
+            return keys.CLIENT_METRICS_INTERVAL_MS.default
+        return instance.subscription.interval_ms
+
+    async def deliver(self, pushed: PushedMetrics) -> bool:
         """Call the receivers; return whether none of them raised."""
         fine = True
         for receiver in self._receivers:
             try:
-                receiver(pushed)
+                outcome = receiver(pushed)
+                if outcome is not None:
+                    await outcome
             # One receiver must not keep the others from their metrics.
             except Exception:
                 _log.exception("a receiver of client metrics failed: %s", receiver)

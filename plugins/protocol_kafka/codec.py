@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from tidelog.kernel.seams.wire import Peer, WireConnection
 from tidelog.plugins.protocol_kafka.apis import checked_apis
-from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
+from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry, MeteringReceiver
 from tidelog.plugins.protocol_kafka.connection import KafkaConnection, fetch_session_cache
 from tidelog.plugins.protocol_kafka.fetch_session_cache import FetchSessionCache
 from tidelog.plugins.protocol_kafka.request_meters import RequestMeters
@@ -35,7 +35,8 @@ class KafkaCodec:
         self._telemetry = ClientTelemetry(receivers)
         self._apis = checked_apis(plugins.ask("tidelog_kafka_apis"))
         self._has_metrics_receiver = bool(receivers)
-        self.meters = RequestMeters()
+        metering = [each for each in cast("list[object]", receivers) if isinstance(each, MeteringReceiver)]
+        self.meters = RequestMeters(metering)
         self._of_broker: tuple[Routes, FetchSessionCache] | None = None
 
     def connect(self, broker: WireContext, peer: Peer, memory: ReceiveMemory) -> WireConnection:

@@ -7,7 +7,7 @@ listens: errors, bytes and times. A Produce request with one batch costs 2.6 µs
 from __future__ import annotations
 
 from array import array
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -17,6 +17,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.apis import Handler, KafkaApi
+    from tidelog.plugins.protocol_kafka.client_telemetry import MeteringReceiver
     from tidelog.plugins.protocol_kafka.context import RequestContext
 
 LAST_TIMES: Final = 1024
@@ -71,9 +72,10 @@ class ApiMeter:
 
 
 class RequestMeters:
-    """The meters of all APIs of one broker."""
+    """The meters of all APIs of one broker, and after them those that its clients push."""
 
-    def __init__(self) -> None:
+    def __init__(self, receivers: Sequence[MeteringReceiver] = ()) -> None:
+        self._receivers = receivers
         self._apis: dict[str, ApiMeter] = {}
         self._versions: dict[tuple[str, int], VersionMeter] = {}
 
@@ -118,6 +120,8 @@ class RequestMeters:
                 for quantile, elapsed_ms in each.quantiles()
             ],
         )
+        for receiver in self._receivers:
+            yield from receiver.families()
 
 
 def _named(meter: ApiMeter) -> Labels:

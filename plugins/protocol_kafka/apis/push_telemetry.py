@@ -40,9 +40,14 @@ async def handle(context: RequestContext, request: PushTelemetryRequest) -> Push
         code, payload = await _payload(request, broker.config[keys.TELEMETRY_MAX_BYTES], telemetry.unpacking)
         if code is ErrorCode.NONE and payload:
             pushed = PushedMetrics(
-                uuid.UUID(bytes=instance_id), attributes, context.peer, request.terminating, payload
+                uuid.UUID(bytes=instance_id),
+                attributes,
+                context.peer,
+                request.terminating,
+                payload,
+                telemetry.interval_ms(instance_id),
             )
-            code = ErrorCode.NONE if telemetry.deliver(pushed) else ErrorCode.INVALID_RECORD
+            code = ErrorCode.NONE if await telemetry.deliver(pushed) else ErrorCode.INVALID_RECORD
         telemetry.record_error(instance_id, code)
     return PushTelemetryResponse(error_code=code)
 
