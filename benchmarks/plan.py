@@ -33,6 +33,7 @@ from .scenarios import (
     compactions,
     durability,
     flush_limits,
+    intercepted,
     latencies,
     machine_limits,
     mirror_copies,
@@ -93,6 +94,7 @@ class Plan:
                 *client_consumers(),
                 *mirror_copies(),
                 AuthorizedProduce(effort.acls),
+                *intercepted(),
             ],
             sessions=spark_scenarios(effort.spark_records),
             configured=[

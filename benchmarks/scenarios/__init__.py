@@ -20,6 +20,7 @@ from .context import (
 from .durability import durability, flush_limits
 from .groups import CommitLatency, Heartbeats, LoadedOffsets
 from .imports import ImportTime
+from .intercepted import intercepted
 from .latency import latencies
 from .launch import TimeToReady
 from .machine_limits import machine_limits
@@ -70,6 +71,7 @@ __all__ = [
     "durability",
     "flush_limits",
     "idle_memory",
+    "intercepted",
     "latencies",
     "machine_limits",
     "memory_after_load",

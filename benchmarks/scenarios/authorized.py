@@ -10,13 +10,10 @@ from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionTy
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from benchmarks.brokers import NO_SETTINGS, TIDELOG
-from benchmarks.load.loads import RAW_PRODUCE
-from benchmarks.load.raw_produce import RawProduceSpec
 from benchmarks.rows import Better, Row, Sample, value_at_least
-from benchmarks.topics import topic_for_a_run
 
-from .context import Bench, RunningBroker, started_broker
-from .latency import VALUE_BYTES
+from .context import Bench, started_broker
+from .side_by_side import produce_speeds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,10 +23,8 @@ if TYPE_CHECKING:
 
     from benchmarks.brokers import BrokerKind
 
-_BATCH_BYTES: Final = 16_384
 _ENTRIES_IN_A_REQUEST: Final = 1_000
 _TIMEOUT_S: Final = 60
-_TURNS: Final = 6
 _SETTINGS: Final = {"authorizer.class.name": "standard", "allow.everyone.if.no.acl.found": "true"}
 
 
@@ -56,38 +51,12 @@ class AuthorizedProduce:
             started_broker(kind, work_dir / "guarded", _SETTINGS) as guarded,
         ):
             _create_acls(guarded.admin, self.entries)
-            # The first pair is a warm-up.
-            pairs = [_pair(bench, without, guarded, turn) for turn in range(1 + _TURNS)][1:]
+            pairs = produce_speeds(bench, without, guarded)
         medians = {
             "without": median(bare for bare, _ in pairs),
             "guarded": median(checked for _, checked in pairs),
         }
         return [Sample(self.name, median(checked / bare for bare, checked in pairs), dict(medians))]
-
-
-def _pair(bench: Bench, without: RunningBroker, guarded: RunningBroker, turn: int) -> tuple[float, float]:
-    """Return both speeds; the one that is measured first changes, as it may find the machine otherwise."""
-    if turn % 2:
-        return _produce(bench, without), _produce(bench, guarded)
-    guarded_speed = _produce(bench, guarded)
-    return _produce(bench, without), guarded_speed
-
-
-def _produce(bench: Bench, broker: RunningBroker) -> float:
-    """Return MB/s."""
-    with topic_for_a_run(broker.admin) as topic:
-        spec = RawProduceSpec(
-            broker.server.bootstrap,
-            broker.server.pid,
-            topic,
-            1,
-            VALUE_BYTES,
-            _BATCH_BYTES,
-            bench.effort.slice_s,
-            bench.effort.most_bytes,
-        )
-        produced = broker.loads.run(RAW_PRODUCE, spec, bench.load_timeout_s)
-    return produced.batches * produced.bytes_per_batch / 1e6 / produced.usage.wall_s
 
 
 def _create_acls(admin: AdminClient, entries: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from tidelog.kernel.errors import BrokerError, InvalidRequest, InvalidTopic, RecordsRefused
 from tidelog.kernel.pace import Pace
@@ -47,11 +47,8 @@ if TYPE_CHECKING:
 NO_PRODUCER_EPOCH = -1
 
 
-class _Target(NamedTuple):
-    """A topic and its interceptors."""
-
-    topic: Topic
-    interceptors: TopicInterceptors
+_Target: TypeAlias = "tuple[Topic, TopicInterceptors]"
+"""A topic and its interceptors; a plain tuple, as one is made for each batch."""
 
 
 class _Admitted(NamedTuple):
@@ -80,13 +77,23 @@ class InterceptedProduce:
         target = self._target(context, topics[0])
         if target is None:
             return self._handle(context, request)
+        topic, interceptors = target
         data = topics[0].partition_data[0]
-        admitted = self._admitted_at_once(context, target, data) if request.acks else None
-        if admitted is None:
+        records = data.records
+        if interceptors.rewrites or not request.acks or not records:
+            return self._serve(context, request)
+        try:
+            info = _info(context, topic.name, data.index, records)
+            if interceptors.admit(info) is not None:
+                return self._serve(context, request)
+        # `_serve` asks again, and refuses it unless it is in the log already; messages of the old formats it
+        # makes a batch of.
+        except BrokerError:
             return self._serve(context, request)
         outcome = self._handle(context, request)
-        if not target.interceptors.hears:
+        if not interceptors.hears:
             return outcome
+        admitted = _Admitted(info, interceptors)
         if isinstance(outcome, Awaitable):
             return _reported_later(admitted, cast("Awaitable[ProduceResponse]", outcome))
         return _reported(admitted, cast("ProduceResponse", outcome))
@@ -101,23 +108,7 @@ class InterceptedProduce:
         interceptors = self._interception.of(context.peer.listener_name, topic.name)
         if interceptors is None or not interceptors.intercepts_appends:
             return None
-        return _Target(topic, interceptors)
-
-    def _admitted_at_once(
-        self, context: RequestContext, target: _Target, data: PartitionProduceData
-    ) -> _Admitted | None:
-        """Return a batch that is appended as it was sent, None if more has to be done."""
-        records = data.records
-        if target.interceptors.rewrites or not records or is_message_set(records):
-            return None
-        try:
-            info = _info(context, target.topic.name, data.index, records)
-            if target.interceptors.admit(info) is not None:
-                return None
-        # `_serve` asks again, and refuses it unless it is in the log already.
-        except BrokerError:
-            return None
-        return _Admitted(info, target.interceptors)
+        return topic, interceptors
 
     async def _serve(self, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
         acks, work, pace = request.acks, _InterceptedRequest(context), Pace()
@@ -158,22 +149,23 @@ class _InterceptedRequest:
 
     async def admit(self, number: int, target: _Target, data: PartitionProduceData) -> bool:
         """Have a batch for topic `number` of the request intercepted; return whether it is left to append."""
-        partition = self._context.broker.replicas.find(target.topic.name, data.index)
+        topic, interceptors = target
+        partition = self._context.broker.replicas.find(topic.name, data.index)
         if partition is None or not data.records:
             return True
         log = partition.log
         try:
-            batch = await self._batch(log, target, data, data.records)
+            batch = await self._batch(log, topic, data, data.records)
             if batch is None:
                 return True
             info, records = batch
-            route = target.interceptors.admit(info)
+            route = interceptors.admit(info)
             if route is not None:
-                answer = await self._route(log, target, info, records, route)
+                answer = await self._route(log, interceptors, info, records, route)
             else:
-                if target.interceptors.rewrites:
-                    data.records = memoryview(await target.interceptors.rewrite(info, records))
-                self._admitted[number, data.index] = _Admitted(info, target.interceptors)
+                if interceptors.rewrites:
+                    data.records = memoryview(await interceptors.rewrite(info, records))
+                self._admitted[number, data.index] = _Admitted(info, interceptors)
                 return True
         except BrokerError as error:
             answer = self._refused(log, data.index, error)
@@ -181,7 +173,7 @@ class _InterceptedRequest:
         return False
 
     async def _batch(
-        self, log: UnifiedLog, target: _Target, data: PartitionProduceData, records: memoryview
+        self, log: UnifiedLog, topic: Topic, data: PartitionProduceData, records: memoryview
     ) -> tuple[BatchInfo, memoryview] | None:
         """Return the batch that interceptors are asked about; None for what the log will refuse or has.
 
@@ -193,7 +185,7 @@ class _InterceptedRequest:
                 return None
             records = data.records = memoryview(await log.batch_of_message_set(records))
         try:
-            info = _info(self._context, target.topic.name, data.index, records)
+            info = _info(self._context, topic.name, data.index, records)
         except BrokerError:
             return None
         header = info.header
@@ -205,7 +197,12 @@ class _InterceptedRequest:
         return info, records
 
     async def _route(
-        self, log: UnifiedLog, target: _Target, info: BatchInfo, records: memoryview, route: str
+        self,
+        log: UnifiedLog,
+        interceptors: TopicInterceptors,
+        info: BatchInfo,
+        records: memoryview,
+        route: str,
     ) -> PartitionProduceResponse:
         """Append a batch to another topic, and keep its producer's place in the sequence of this one.
 
@@ -220,7 +217,7 @@ class _InterceptedRequest:
             raise InvalidTopic(f"{route} is the broker's own: no batch is routed to it")
         index = info.partition % len(topic.partitions)
         result = await _append(topic.partitions[index].log, _without_producer(header, records))
-        target.interceptors.appended(info._replace(topic=route, partition=index), result)
+        interceptors.appended(info._replace(topic=route, partition=index), result)
         # Behind it: a retry of a batch that is here is not routed again.
         base_offset = NO_OFFSET
         if header.producer_id > NO_PRODUCER_ID:
@@ -278,15 +275,19 @@ def _with_partitions(data: TopicProduceData, partitions: list[PartitionProduceDa
 def _info(context: RequestContext, topic: str, partition: int, records: memoryview) -> BatchInfo:
     """Return what interceptors get of a batch; raises BrokerError if it is none."""
     host, _, listener, _ = context.peer
-    return BatchInfo(
-        topic,
-        partition,
-        parse_header(records),
-        len(records),
-        listener,
-        host,
-        context.principal,
-        context.client_id,
+    # Without a Python function in between, as the class of a named tuple has one: each batch comes by.
+    return tuple.__new__(  # pyright: ignore[reportUnknownMemberType]
+        BatchInfo,
+        (
+            topic,
+            partition,
+            parse_header(records),
+            len(records),
+            listener,
+            host,
+            context.principal,
+            context.client_id,
+        ),
     )
 
 
