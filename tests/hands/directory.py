@@ -9,6 +9,9 @@ import attrs
 
 from tests.deadlines import DEADLINE_S
 from tests.peers import KafkaServer, TidelogServer, find_kafka
+from tests.peers.ports import LOOPBACK, free_port
+
+from .secured import LISTENER, SETTINGS
 
 Server: TypeAlias = KafkaServer | TidelogServer
 
@@ -69,7 +72,7 @@ class HandedDirectory:
         self.log_dirs = [place / f"data-{number}" for number in range(layout.log_dirs)]
         for path in self.log_dirs:
             path.mkdir(parents=True)
-        settings = {**COMMON, "log.dirs": ",".join(map(str, self.log_dirs))}
+        settings = {**COMMON, **SETTINGS, "log.dirs": ",".join(map(str, self.log_dirs))}
         self.kafka = KafkaServer(
             find_kafka(),
             place / "kafka",
@@ -78,10 +81,20 @@ class HandedDirectory:
             dynamic_quorum=layout.dynamic_quorum,
             loggers=KAFKAS_LOGGERS,
         )
+        self.bootstrap, self.secured = self.kafka.bootstrap, f"{LOOPBACK}:{free_port()}"
+        plain, users = f"PLAINTEXT://{self.bootstrap}", f"{LISTENER}://{self.secured}"
+        listeners = self.kafka.properties()["listeners"]
+        self.kafka.settings = {
+            **self.kafka.settings,
+            "listeners": f"{listeners},{users}",
+            "advertised.listeners": f"{plain},{users}",
+        }
         self.tidelog = TidelogServer(
-            place / "tidelog", settings, requested_port=self.kafka.port, data_dir=self.log_dirs[0]
+            place / "tidelog",
+            {**settings, "listeners": f"{plain},{users}"},
+            requested_port=self.kafka.port,
+            data_dir=self.log_dirs[0],
         )
-        self.bootstrap = self.kafka.bootstrap
 
     def server(self, turn: int) -> Server:
         """Whose turn it is; turns count from 0."""

@@ -12,6 +12,7 @@ from .directory import LAYOUTS, HandedDirectory, Layout, Server
 from .live import STREAM, STREAM_PARTITIONS, LiveConsumer, LiveProducer, each
 from .look import Looker, View, faults_in_files
 from .names import NAMES
+from .secured import Secured
 from .table import CONFIG, TABLE, Table
 from .transactions import PAYMENTS, PAYMENTS_PARTITIONS, LiveTransactions
 from .work import Work
@@ -63,6 +64,7 @@ class _Directory:
         bootstrap = self._hands.bootstrap
         self._looker = Looker(bootstrap)
         self._work = Work(bootstrap, chance)
+        self._secured = Secured(bootstrap, self._hands.secured)
         self._table = Table(bootstrap, self._hands.log_dirs)
         self._producer = LiveProducer(bootstrap)
         self._consumers = [
@@ -97,6 +99,7 @@ class _Directory:
             self._begin()
         started = time.monotonic()
         self._compare()
+        self._secured.check()
         if last:
             self._report(f"  {server.name} had the last look")
             self._stop_clients()
@@ -104,6 +107,7 @@ class _Directory:
             return
         self._end_transactions()
         self._work.turn(turn)
+        self._secured.turn(turn)
         self._end = self._chance.choice(list(End))
         self._begin_transactions()
         self._table.check_untouched()
