@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
     from tidelog.plugins.client.broker_finder import BrokerFinder
     from tidelog.plugins.client.cluster import Address
+    from tidelog.plugins.client.sasl import SaslLogin
+    from tidelog.plugins.client.security import SecuritySettings
     from tidelog.plugins.client.settings import ClientSettings
     from tidelog.plugins.client.steps import Steps
 
@@ -302,6 +304,7 @@ class Engine:
         self._finder = None if ensemble is None else new_finder(self, ensemble, self._found)
         self._unaddressed: list[_Flight] = []
         self._has_lanes = has_lanes
+        self._login = _login_of(settings.security)
         self._retiring: set[Channel] = set()
         self._channels: defaultdict[str, dict[Address, Channel]] = defaultdict(dict)
         self._timers: list[tuple[float, int, EngineTimer]] = []
@@ -400,7 +403,7 @@ class Engine:
             sock.close()
             return
         assumed = versions_before_negotiation(str(channel.address)) if channel.is_assumed_old else None
-        channel.link = Link(sock, channel.address, self.session.settings, assumed)
+        channel.link = Link(sock, channel.address, self.session.settings, assumed, self._login)
         self.io.watch(channel)
         self._send(channel)
         if channel.link.wire.ready:
@@ -507,8 +510,28 @@ class Engine:
         channel.timer = self.call_at(
             self.clock() + timeout_s, lambda: self.not_connected(channel, channel.silence)
         )
-        self.io.connect(channel)
+        self._begin(channel)
         return channel
+
+    def _begin(self, channel: Channel) -> None:
+        """Have a channel connected, once there is what its login needs."""
+        tokens = None if self._login is None else self._login.access_tokens
+        if tokens is None or tokens.is_fresh:
+            self.io.connect(channel)
+        else:
+            # To read one may take seconds.
+            self.io.run_in_thread(tokens.refresh, lambda outcome: self._refreshed(channel, outcome))
+
+    def _refreshed(self, channel: Channel, outcome: Exception | None) -> None:
+        if channel.is_released:
+            return
+        if outcome is None:
+            self.io.connect(channel)
+        elif self._login is not None and not getattr(outcome, "may_pass", False):
+            peer, mechanism = str(channel.address), self._login.mechanism
+            self._drop(channel, AuthenticationRefused(peer, mechanism, str(outcome)))
+        else:
+            self.not_connected(channel, str(outcome))
 
     def _opened(self, channel: Channel) -> None:
         channel.is_open = True
@@ -643,6 +666,15 @@ class Engine:
         if done is not _ignore:
             # Not from here: what continues may send, fail and continue again, as deep as there are retries.
             self.soon(lambda: done(outcome))
+
+
+def _login_of(security: SecuritySettings) -> SaslLogin | None:
+    if not security.uses_sasl:
+        return None
+    # Not at the top: most clients do without what it imports.
+    from tidelog.plugins.client.sasl import login_of
+
+    return login_of(security)
 
 
 def result_of(outcome: T | ClientError) -> T:

@@ -29,6 +29,7 @@ class Link:
         address: Address,
         settings: ClientSettings,
         versions: BrokerVersions | None = None,
+        login: SaslLogin | None = None,
     ) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -39,7 +40,7 @@ class Link:
             client_id=settings.client_id,
             max_response_bytes=settings.max_response_bytes,
             versions=versions,
-            login=_login_of(settings) if settings.security.uses_sasl else None,
+            login=login,
         )
 
     @property
@@ -75,13 +76,6 @@ class Link:
         """Close the socket; requests in flight get `BrokerClosed`."""
         self.wire.connection_lost("this client closed it")
         self.socket.close()
-
-
-def _login_of(settings: ClientSettings) -> SaslLogin | None:
-    # Not at the top: most clients do without what it imports.
-    from tidelog.plugins.client.sasl import login_of
-
-    return login_of(settings.security)
 
 
 def reason_of(error: BaseException) -> str:

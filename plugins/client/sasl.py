@@ -18,6 +18,7 @@ from tidelog.plugins.credentials import scram
 from tidelog.plugins.credentials.jaas import JaasEntry, parse_jaas
 
 if TYPE_CHECKING:
+    from tidelog.plugins.client.oauth import AccessTokens
     from tidelog.plugins.client.security import SecuritySettings
 
 SaslTokens: TypeAlias = Generator[bytes, bytes, None]
@@ -27,14 +28,19 @@ MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 1_000_000
 """About half a second of computing: what a broker may make a client do."""
 _PLAIN: Final = "PLAIN"
+_OAUTHBEARER: Final = "OAUTHBEARER"
 
 
 @attrs.frozen
 class SaslLogin:
-    """How connections authenticate: the name of a mechanism, and its generator, made for each connection."""
+    """How connections authenticate: the name of a mechanism, and its generator, made for each connection.
+
+    `access_tokens` have to be fresh before that.
+    """
 
     mechanism: str
     tokens: Callable[[], SaslTokens] = attrs.field(repr=False)
+    access_tokens: AccessTokens | None = None
 
 
 def plain_tokens(user: str, password: str) -> SaslTokens:
@@ -98,13 +104,31 @@ def login_of(settings: SecuritySettings) -> SaslLogin | None:
     if not settings.uses_sasl:
         return None
     mechanism = settings.sasl_mechanism or ""
+    if mechanism == _OAUTHBEARER:
+        return _oauth_login(settings)
     tokens = _BY_NAME.get(mechanism)
     if tokens is None:
-        raise ValueError(
-            f"sasl_mechanism is {settings.sasl_mechanism!r}: set one of {', '.join(map(repr, _BY_NAME))}"
-        )
+        known = ", ".join(map(repr, (*_BY_NAME, _OAUTHBEARER)))
+        raise ValueError(f"sasl_mechanism is {settings.sasl_mechanism!r}: set one of {known}")
+    if settings.sasl_oauth is not None:
+        raise ValueError(f"sasl_oauth has no effect with {mechanism}")
     user, password, options = _credentials(settings, mechanism)
     return SaslLogin(mechanism, partial(tokens, user, password, **options))
+
+
+def _oauth_login(settings: SecuritySettings) -> SaslLogin:
+    # Not at the top: most clients do without what it imports.
+    from tidelog.plugins.client.oauth import access_tokens_of
+
+    if settings.sasl_oauth is None:
+        raise ValueError(
+            "OAUTHBEARER needs sasl_oauth, or Kafka's key sasl.oauthbearer.token.endpoint.url: where its "
+            "access tokens are from"
+        )
+    if settings.sasl_plain_username is not None or settings.sasl_plain_password is not None:
+        raise ValueError("sasl_plain_username has no effect with OAUTHBEARER")
+    tokens = access_tokens_of(settings.sasl_oauth)
+    return SaslLogin(_OAUTHBEARER, tokens.tokens, tokens)
 
 
 def _credentials(settings: SecuritySettings, mechanism: str) -> tuple[str, str, dict[str, bool]]:

@@ -9,6 +9,7 @@ import attrs
 if TYPE_CHECKING:
     import ssl
 
+    from tidelog.plugins.client.oauth import OAuthSettings
     from tidelog.plugins.client.tls_stores import TlsStores
 
 PLAINTEXT: Final = "PLAINTEXT"
@@ -26,7 +27,13 @@ _OF_TLS: Final = (
     "ssl_stores",
 )
 _ALONE: Final = ("ssl_context", "ssl_stores")
-_OF_SASL: Final = ("sasl_mechanism", "sasl_plain_username", "sasl_plain_password", "sasl_jaas_config")
+_OF_SASL: Final = (
+    "sasl_mechanism",
+    "sasl_plain_username",
+    "sasl_plain_password",
+    "sasl_jaas_config",
+    "sasl_oauth",
+)
 
 
 class SecurityOptions(TypedDict, total=False):
@@ -44,6 +51,7 @@ class SecurityOptions(TypedDict, total=False):
     sasl_plain_username: str | None
     sasl_plain_password: str | None
     sasl_jaas_config: str | None
+    sasl_oauth: OAuthSettings | None
 
 
 @attrs.frozen(kw_only=True)
@@ -60,10 +68,11 @@ class SecuritySettings:
             accepts any host
         ssl_context: a context of the caller's own, instead of the files
         ssl_stores: stores as Kafka's keys name them, instead of the files
-        sasl_mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
-        sasl_plain_username: the user, of any of these mechanisms
+        sasl_mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER
+        sasl_plain_username: the user, of PLAIN and SCRAM
         sasl_plain_password: the user's password
         sasl_jaas_config: Kafka's line with both, instead of them; a delegation token has `tokenauth="true"`
+        sasl_oauth: where the access tokens of OAUTHBEARER are from (`OAuthSettings`)
     """
 
     security_protocol: str = attrs.field(
@@ -82,6 +91,7 @@ class SecuritySettings:
     sasl_plain_username: str | None = None
     sasl_plain_password: str | None = attrs.field(default=None, repr=False)
     sasl_jaas_config: str | None = attrs.field(default=None, repr=False)
+    sasl_oauth: OAuthSettings | None = None
 
     def __attrs_post_init__(self) -> None:
         """Refuse settings without effect: who sets them expects TLS, or to authenticate.

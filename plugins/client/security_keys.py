@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tidelog.plugins.client.oauth_key_names import OAUTH_KEYS
 from tidelog.plugins.client.secret_references import PROVIDERS, is_provider_key, resolve_references
 from tidelog.plugins.client.security import SECURITY_PROTOCOLS, SecuritySettings
 
@@ -30,9 +31,12 @@ _STORES: Final = {
 }
 _LISTS: Final = {"ssl.enabled.protocols": "enabled_protocols", "ssl.cipher.suites": "cipher_suites"}
 _SASL: Final = {"sasl.mechanism": "sasl_mechanism", "sasl.jaas.config": "sasl_jaas_config"}
-SECURITY_KEYS: Final = tuple(sorted((PROTOCOL, _ALGORITHM, *_STORES, *_LISTS, *_SASL, PROVIDERS)))
+SECURITY_KEYS: Final = tuple(
+    sorted((PROTOCOL, _ALGORITHM, *_STORES, *_LISTS, *_SASL, *OAUTH_KEYS, PROVIDERS))
+)
 """Those with fixed names; each provider of references has a further one."""
 _MECHANISM_OF_KAFKA: Final = "GSSAPI"
+_OAUTHBEARER: Final = "OAUTHBEARER"
 
 
 def is_security_key(name: str) -> bool:
@@ -58,9 +62,18 @@ def security_of_keys(given: Mapping[str, str]) -> SecuritySettings:
         settings["ssl_endpoint_identification_algorithm"] = algorithm
         settings["ssl_stores"] = _stores(values)
     if protocol.startswith("SASL"):
-        settings["sasl_mechanism"] = values.get("sasl.mechanism", _MECHANISM_OF_KAFKA)
-        settings["sasl_jaas_config"] = values.get("sasl.jaas.config")
+        settings |= _sasl(values)
     return SecuritySettings(**settings)
+
+
+def _sasl(values: Mapping[str, str]) -> dict[str, Any]:
+    mechanism = values.get("sasl.mechanism", _MECHANISM_OF_KAFKA)
+    if mechanism != _OAUTHBEARER:
+        return {"sasl_mechanism": mechanism, "sasl_jaas_config": values.get("sasl.jaas.config")}
+    # Not at the top: most clients log in without tokens.
+    from tidelog.plugins.client.oauth_keys import oauth_of_keys
+
+    return {"sasl_mechanism": mechanism, "sasl_oauth": oauth_of_keys(values)}
 
 
 def _stores(values: Mapping[str, str]) -> object:

@@ -20,7 +20,22 @@ _SOURCE: Final = "mirrors.NAME."
 _TARGET: Final = "mirrors.NAME.target."
 _MEANINGS: Final = {
     "security.protocol": "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; unset: PLAINTEXT.",
-    "sasl.mechanism": "How the mirror authenticates: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
+    "sasl.mechanism": "How the mirror authenticates: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.",
+    "sasl.login.connect.timeout.ms": "Limit of the wait for a connection to the identity provider.",
+    "sasl.login.read.timeout.ms": "Limit of the wait for its answer.",
+    "sasl.login.refresh.buffer.seconds": "How long before it expires an access token is read again.",
+    "sasl.login.refresh.min.period.seconds": "How long an access token is used at least.",
+    "sasl.login.refresh.window.factor": "The share of its lifetime after which an access token is read "
+    "again.",
+    "sasl.login.refresh.window.jitter": "Up to which further share, by chance.",
+    "sasl.login.retry.backoff.max.ms": "The longest wait between attempts to get an access token, and how "
+    "long is tried.",
+    "sasl.login.retry.backoff.ms": "The first wait between attempts.",
+    "sasl.oauthbearer.client.credentials.client.id": "Who the mirror is for the identity provider.",
+    "sasl.oauthbearer.header.urlencode": "Whether id and secret are quoted.",
+    "sasl.oauthbearer.scope": "What access tokens are to be good for.",
+    "sasl.oauthbearer.token.endpoint.url": "Where access tokens are from: https:// of an identity "
+    "provider, or file:// of a token.",
     "ssl.cipher.suites": "Cipher suites of TLS 1.2, between commas.",
     "ssl.enabled.protocols": "Versions of TLS, between commas.",
     "ssl.endpoint.identification.algorithm": "https compares the host with the broker's certificate; empty "
@@ -35,6 +50,7 @@ _MEANINGS: Final = {
 }
 _SECRETS: Final = {
     "sasl.jaas.config": "User and password, as a line of Kafka's JAAS configuration.",
+    "sasl.oauthbearer.client.credentials.client.secret": "The mirror's secret there.",
     "ssl.key.password": "Password of the key.",
     "ssl.keystore.key": "The mirror's key as PEM.",
     "ssl.keystore.password": "Password of the key store.",

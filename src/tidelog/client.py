@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.consumer.simple_consumer import SimpleConsumer
     from tidelog.plugins.client.errors import ClientError, PartlyFailed
     from tidelog.plugins.client.fetched import Fetched
+    from tidelog.plugins.client.oauth import OAuthSettings
     from tidelog.plugins.client.operations.acls import AclBinding, AclBindingFilter
     from tidelog.plugins.client.operations.configs import ConfigChange, ConfigResource, ConfigValue
     from tidelog.plugins.client.operations.delegation_tokens import DelegationToken
@@ -93,6 +94,7 @@ __all__ = [
     "MessageStream",
     "NewScramPassword",
     "NewTopic",
+    "OAuthSettings",
     "PartlyFailed",
     "Producer",
     "ProducerInterceptor",
@@ -157,6 +159,7 @@ _HOMES: Final = {
     "MessageStream": f"{_CONNECTOR}.connector",
     "NewScramPassword": f"{_CLIENT}.operations.scram_users",
     "NewTopic": f"{_CLIENT}.operations.topics",
+    "OAuthSettings": f"{_CLIENT}.oauth",
     "PartlyFailed": f"{_CLIENT}.errors",
     "Producer": f"{_PRODUCER}.producer",
     "ProducerInterceptor": f"{_PRODUCER}.interceptors",

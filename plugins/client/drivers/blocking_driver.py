@@ -144,6 +144,7 @@ class _CallerIo:
         self._poller = select.poll()
         self._channels: dict[int, Channel] = {}
         self._connecting: deque[Channel] = deque()
+        self._works: deque[Callable[[], None]] = deque()
 
     def connect(self, channel: Channel) -> None:
         """Connect once the present event is processed."""
@@ -171,8 +172,16 @@ class _CallerIo:
             self._poller.unregister(descriptor)
 
     def run_in_thread(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
-        """Raise NotImplementedError: operations hand no work to other threads, a producer does."""
-        raise NotImplementedError
+        """Call `work` in this thread, once the present event is processed."""
+        self._works.append(lambda: self._call(work, done))
+
+    def _call(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
+        outcome: T | Exception
+        try:
+            outcome = work()
+        except Exception as error:
+            outcome = error
+        done(outcome)
 
     def post(self, call: Callable[[], None]) -> None:
         """Raise NotImplementedError: there is no other thread."""
@@ -182,7 +191,10 @@ class _CallerIo:
         """Do nothing: `run` looks at what is due before it waits."""
 
     def connect_next(self, engine: Engine) -> bool:
-        """Open the next socket; return False if none is to be opened."""
+        """Open the next socket, or do what has to be done before; return False if there is nothing."""
+        if self._works:
+            self._works.popleft()()
+            return True
         if not self._connecting:
             return False
         channel = self._connecting.popleft()
