@@ -9,6 +9,7 @@ import attrs
 
 from .scenarios import (
     MEMORY_ROWS,
+    ApplicationTest,
     AuthorizedProduce,
     BrokerScenario,
     Comfort,
@@ -84,6 +85,7 @@ class Plan:
             launches=[
                 TimeToReady(),
                 ImportTime(),
+                ApplicationTest(),
                 Comfort(effort.partitions, effort.connections),
                 Heartbeats(effort.groups),
                 Heartbeats(effort.groups, consumer_protocol=True),

@@ -12,18 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from tidelog.kernel.allocator import return_freed_blocks
 from tidelog.kernel.config.keys import CLEANUP_POLICY
 from tidelog.kernel.topic_partition import TopicPartition
-from tidelog.plugins.client.admin.admin import Admin
-from tidelog.plugins.client.consumer.consumer import Consumer
-from tidelog.plugins.client.consumer.settings import IsolationLevel
-from tidelog.plugins.client.operations.configs import ConfigChange
-from tidelog.plugins.client.operations.topics import NewTopic
-from tidelog.plugins.client.producer.producer import Producer
 from tidelog.testing.broker_thread import BrokerThread
 from tidelog.testing.client_configs import client_config
 from tidelog.testing.clock import ShiftedClock
 from tidelog.testing.cut_connection import CODEC_NAME
 from tidelog.testing.faults import InjectedFaults
-from tidelog.testing.rebalance import rebalance_classic
 from tidelog.testing.request_log import OWN_CLIENT_ID, RequestLog
 
 if TYPE_CHECKING:
@@ -32,9 +25,12 @@ if TYPE_CHECKING:
 
     from tidelog.kernel import Broker
     from tidelog.kernel.seams.cleanup import LogCleaner
+    from tidelog.plugins.client.admin.admin import Admin
     from tidelog.plugins.client.consumer.consumer_record import ConsumerRecord
+    from tidelog.plugins.client.consumer.settings import IsolationLevel
     from tidelog.plugins.client.operations.groups import GroupDescription
     from tidelog.plugins.client.producer.delivery import RecordMetadata
+    from tidelog.plugins.client.producer.producer import Producer
     from tidelog.testing.faults import InjectedFault
     from tidelog.testing.request_log import SeenRequest
 
@@ -117,6 +113,8 @@ class KafkaServer:
         self._port = int(self.bootstrap.rpartition(":")[2])
         topics, self._topics = self._topics, {}
         if topics:
+            from tidelog.plugins.client.operations.topics import NewTopic
+
             self.admin.create_topics([NewTopic(name, partitions=count) for name, count in topics.items()])
 
     def stop(self) -> None:
@@ -207,6 +205,9 @@ class KafkaServer:
     def admin(self) -> Admin:
         """An admin client of `tidelog.client`, which is closed with the server."""
         if self._admin is None:
+            # Not at the top, here and below: a test that has clients of its own needs none of these.
+            from tidelog.plugins.client.admin.admin import Admin
+
             self._admin = Admin(self.bootstrap, client_id=OWN_CLIENT_ID)
         return self._admin
 
@@ -218,6 +219,8 @@ class KafkaServer:
         Raises:
             ErrorResponse: it exists, or a key cannot have that value.
         """
+        from tidelog.plugins.client.operations.topics import NewTopic
+
         values = {key: str(value) for key, value in (config or {}).items()}
         self.admin.create_topics([NewTopic(name, partitions=partitions, config=values)])
 
@@ -227,6 +230,8 @@ class KafkaServer:
 
     def alter_topic(self, name: str, config: Mapping[str, object]) -> None:
         """Set keys of a topic; raises `ErrorResponse` for what it refuses."""
+        from tidelog.plugins.client.operations.configs import ConfigChange
+
         self.admin.alter_configs({name: [ConfigChange(key, str(value)) for key, value in config.items()]})
 
     def topics(self) -> list[str]:
@@ -251,6 +256,8 @@ class KafkaServer:
             ClientError: it was not appended.
         """
         if self._producer is None:
+            from tidelog.plugins.client.producer.producer import Producer
+
             self._producer = Producer(self.bootstrap, client_id=OWN_CLIENT_ID)
         return self._producer.send_and_wait(
             topic,
@@ -273,6 +280,8 @@ class KafkaServer:
         Raises:
             ErrorResponse: there is no such topic.
         """
+        from tidelog.plugins.client.consumer.consumer import Consumer
+
         with Consumer(
             self.bootstrap,
             client_id=OWN_CLIENT_ID,
@@ -328,6 +337,8 @@ class KafkaServer:
 
     def fence(self, transactional_id: str) -> None:
         """Let a producer with a transactional id be an older one from now on: its next request is refused."""
+        from tidelog.plugins.client.producer.producer import Producer
+
         with Producer(self.bootstrap, client_id=OWN_CLIENT_ID, transactional_id=transactional_id) as producer:
             producer.init_transactions()
 
@@ -345,6 +356,8 @@ class KafkaServer:
         if found is None or not found.members:
             raise ValueError(f"there is no group {group!r} with members")
         if found.type == "classic":
+            from tidelog.testing.rebalance import rebalance_classic
+
             self._running.await_(rebalance_classic, self.broker.coordinator.groups, found)
             return None
         left = {each.member_id for each in found.members}

@@ -1,5 +1,6 @@
 """What is measured: each scenario fills the rows that it declares."""
 
+from .application_test import ApplicationTest
 from .authorized import AuthorizedProduce
 from .client_consumers import client_consumers
 from .client_limits import LatencyLimit, ProduceLimit
@@ -43,6 +44,7 @@ __all__ = [
     "FULL_MATRIX",
     "MEMORY_ROWS",
     "SMOKE_MATRIX",
+    "ApplicationTest",
     "AuthorizedProduce",
     "Bench",
     "BrokerScenario",

@@ -89,9 +89,9 @@ def members_share_partitions(kit: Kit) -> None:
         return [len(each.assignment()) for each in members]
 
     until(lambda: min(counts()) > 0)
-    before = counts()[0]
     members.pop().close()
-    until(lambda: counts()[0] > before)
+    partitions = kit.admin().list_topics("shared", PATIENCE_S).topics["shared"].partitions
+    until(lambda: counts() == [len(partitions)])
     members[0].close()
 
 
