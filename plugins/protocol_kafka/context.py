@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.errors import BrokerError
     from tidelog.kernel.request import SaslSession
     from tidelog.kernel.request.client_quotas import MutationAccount
+    from tidelog.kernel.seams.coordination.consumer_groups import VisibleTopics
     from tidelog.kernel.seams.wire import Peer, WireContext
 
 
@@ -55,7 +56,8 @@ class RequestContext:
     announces. `request_bytes` is the size of the current request with its header, `records_received` counts
     the records that it appended at once.
     `mutations` is what partitions that the current request creates and deletes count against, None where
-    nothing limits that.
+    nothing limits that. `visible_topics` is what regular expressions of its members of groups may match, None
+    for all topics.
     `principal` is that of the connection, `known_access` what it was allowed last; `sasl` is the session of
     one that authenticates, `sasl_has_headers` whether its tokens come in requests; `client_software` are name
     and version as ApiVersions got them, and `client_instance_id` is the last one that asked about client
@@ -81,6 +83,7 @@ class RequestContext:
     message_bytes_left: int = MAX_MESSAGE_BYTES
     records_received: int = 0
     mutations: MutationAccount | None = None
+    visible_topics: VisibleTopics | None = None
 
     def error_message(self, error: BrokerError) -> str | None:
         """Return the error message for the client, None once a response has `MAX_MESSAGE_BYTES` of them."""

@@ -5,12 +5,15 @@ Source: KIP-848; KIP-1082 (member ids are made by clients).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 import attrs
 
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
+
+VisibleTopics: TypeAlias = Callable[[Collection[str]], Awaitable[frozenset[str]]]
+"""Returns those of the topics that a client may know of."""
 
 
 class ConsumerGroupHeartbeat(NamedTuple):
@@ -18,6 +21,7 @@ class ConsumerGroupHeartbeat(NamedTuple):
 
     `member_epoch` is 0 to join, -1 to leave, -2 for a static member that will rejoin. `owned` are the
     partitions that the member has. `brings_member_id`: the client generates its member id (KIP-1082).
+    `visible_topics` is what regular expressions may match, None for all topics.
     """
 
     group_id: str
@@ -33,6 +37,7 @@ class ConsumerGroupHeartbeat(NamedTuple):
     client_id: str = ""
     client_host: str = ""
     brings_member_id: bool = True
+    visible_topics: VisibleTopics | None = None
 
 
 class HeartbeatAnswer(NamedTuple):

@@ -85,7 +85,8 @@ def _member(member: DescribedConsumer) -> ConsumerGroupDescribeMember:
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=list(member.topic_names),
-        subscribed_topic_regex=member.topic_regex,
+        # Null in the schema alone: Apache Kafka answers "" of a member that has none.
+        subscribed_topic_regex=member.topic_regex or "",
         assignment=_assignment(member.assignment),
         target_assignment=_assignment(member.target),
         member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,

@@ -89,6 +89,7 @@ def _asked(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> C
         client_id=context.client_id or "",
         client_host=f"/{context.peer.host}",
         brings_member_id=context.api_version >= CLIENTS_MAKE_MEMBER_IDS_SINCE,
+        visible_topics=context.visible_topics,
     )
 
 

@@ -12,6 +12,7 @@ from tidelog.kernel.errors import (
     StorageError,
     UnsupportedVersion,
 )
+from tidelog.kernel.leader_epochs import NO_OFFSET
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.partition import NO_LEADER_EPOCH, Isolation, TimestampOffset
 from tidelog.plugins.protocol_kafka.apis.common_fields import isolation_of
@@ -130,7 +131,9 @@ async def _look_up(log: UnifiedLog, time: int, isolation: Isolation, version: in
         return TimestampOffset(NO_TIME, log.readable_end(isolation), log.leader_epoch)
     if time in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset
-        return TimestampOffset(NO_TIME, start, log.epochs.epoch_for(start))
+        # As in Kafka, whose leaders begin their epoch in the lineage before there is a record.
+        is_new = log.epochs.first_offset == NO_OFFSET
+        return TimestampOffset(NO_TIME, start, log.leader_epoch if is_new else log.epochs.epoch_for(start))
     if time in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING_FOUND
     if time < 0 and time != MAX_TIMESTAMP:

@@ -295,13 +295,17 @@ def delete_groups(
 def consumer_group_heartbeat(
     access: Access, request: ConsumerGroupHeartbeatRequest
 ) -> Generator[Any, ConsumerGroupHeartbeatResponse, ConsumerGroupHeartbeatResponse]:
-    """Need READ on the group, and DESCRIBE on each topic that a member subscribes to by name."""
+    """Need READ on the group, and DESCRIBE on each topic that a member subscribes to.
+
+    Those that it names refuse it; a regular expression does not match others, at this and later heartbeats.
+    """
     access.need(GROUP, AclOperation.READ, request.group_id, GroupAuthorizationFailed)
     names = set(request.subscribed_topic_names or ())
     if names:
         allowed = yield from access.among(ResourceType.TOPIC, AclOperation.DESCRIBE, names)
         if len(allowed) < len(names):
             raise TopicAuthorizationFailed("Topic authorization failed.")
+    access.context.visible_topics = access.visible_topics
     return (yield request)
 
 

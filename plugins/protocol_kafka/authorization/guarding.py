@@ -16,7 +16,7 @@ is run again where a decision takes time.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import attrs
@@ -147,6 +147,20 @@ class Access:
             if number % ITEMS_PER_STEP == 0:
                 yield
         return allowed
+
+    async def visible_topics(self, names: Collection[str]) -> frozenset[str]:
+        """Return those of the topics that it may describe, once all is decided."""
+        allowed, pace = set[str](), Pace()
+        for name in names:
+            while True:
+                try:
+                    if self.allows(ResourceType.TOPIC, AclOperation.DESCRIBE, name, audited=False):
+                        allowed.add(name)
+                    break
+                except Undecided as undecided:
+                    await undecided.decided()
+            await pace.turn()
+        return frozenset(allowed)
 
     def operations(self, resource_type: ResourceType, name: str) -> int:
         """Return the bits of the operations that it may do with a resource."""

@@ -501,7 +501,7 @@ CASES: Sequence[AccessCase] = (
         fixed(group_ids=[CONSUMERS, "acl-no-group"], include_authorized_operations=True),
         [(GROUP, Op.DESCRIBE, CONSUMERS), _topic(Op.DESCRIBE), (GROUP, Op.DELETE, CONSUMERS)],
         (0, 1),
-        hides=("client_host", "group_epoch", "assignment_epoch", "member_epoch", "subscribed_topic_regex"),
+        hides=("client_host", "group_epoch", "assignment_epoch", "member_epoch"),
     ),
     AccessCase(a.LIST_CONFIG_RESOURCES, fixed(resource_types=[16]), [_cluster(Op.DESCRIBE_CONFIGS)], (1, 1)),
     AccessCase(

@@ -17,13 +17,13 @@ from tests.deadlines import wait_until
 from tests.peers.kafka_server import running_kafka
 from tests.peers.ports import LOOPBACK, free_ports
 from tidelog.kernel.metadata.acls import ALLOW, ANY_NAME, DENY, LITERAL, PREFIXED, AclEntry
-from tidelog.kernel.seams.requests import ResourceType
+from tidelog.kernel.seams.requests import AclOperation, ResourceType
 from tidelog.kernel.testing.broker import broker_in_thread
 from tidelog.plugins.protocol_kafka.messages import api as a
 from tidelog.plugins.protocol_kafka.messages.api import Api
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
-from .access_cases import CASES, CONSUMERS, CREATED, KAFKA_CLUSTER, AccessCase, G, H, T, produced
+from .access_cases import CASES, CONSUMERS, CREATED, KAFKA_CLUSTER, A, AccessCase, B, G, H, T, produced
 from .asking import Asker, message, plain
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -359,6 +359,53 @@ def test_the_usual_apis_are_authorized_as_in_kafka(kafka_side: Side, tidelog_sid
 def test_all_apis_are_authorized_as_in_kafka(kafka_side: Side, tidelog_side: Side) -> None:
     cases = [case for case in CASES if case.api not in USUAL]
     assert not (wrong := _wrong(cases, kafka_side, tidelog_side)), wrong
+
+
+def test_a_regular_expression_matches_topics_that_its_member_may_describe(
+    kafka_side: Side, tidelog_side: Side
+) -> None:
+    def assigned(side: Side) -> set[str]:
+        """What a member that subscribes to both topics gets."""
+        member = {"group_id": G + "-regex", "member_id": "CAAAAAAAAAAAAAAAAAAAAA"}
+        topics: list[Any] = []
+
+        def has_assignment() -> bool:
+            wants = {"rebalance_timeout_ms": 600_000, "subscribed_topic_regex": "acl-topic-[ab]"}
+            answer = side.ask_as(ALICE, a.CONSUMER_GROUP_HEARTBEAT, 1, **member, **wants, topic_partitions=[])
+            # Apache Kafka finds the topics after its first answers.
+            topics[:] = answer.assignment.topic_partitions if answer and answer.assignment else []
+            return bool(topics)
+
+        wait_until(has_assignment, "an assignment")
+        described = side.ask(side.root, a.CONSUMER_GROUP_DESCRIBE, 1, group_ids=[member["group_id"]])
+        (found,) = described.groups[0].members
+        assert (found.subscribed_topic_names, found.subscribed_topic_regex) == ([], "acl-topic-[ab]")
+        side.ask_as(ALICE, a.CONSUMER_GROUP_HEARTBEAT, 1, **member, member_epoch=-1)
+        names = {topic_id: name for name, topic_id in side.ids.items()}
+        return {names[each.topic_id] for each in topics}
+
+    for side in (kafka_side, tidelog_side):
+        group = AclEntry(ResourceType.GROUP, G, PREFIXED, "User:alice", "*", AclOperation.READ, ALLOW)
+        seen = AclEntry(ResourceType.TOPIC, A, LITERAL, "User:alice", "*", AclOperation.DESCRIBE, ALLOW)
+        side.grant([group, seen])
+        assert assigned(side) == {A}
+        side.grant([group, seen, seen._replace(resource_name=B)])
+        assert assigned(side) == {A, B}
+
+
+def test_what_is_not_there_yet_is_answered_alike(kafka_side: Side, tidelog_side: Side) -> None:
+    def found(side: Side, name: str) -> list[Any]:
+        """The expression of a member without one, and the first offset of a topic without records."""
+        described = side.ask(side.root, a.CONSUMER_GROUP_DESCRIBE, 1, group_ids=[CONSUMERS])
+        topics = [{"name": name, "partitions": [{"partition_index": 0, "timestamp": -2}]}]
+        listed = side.ask(side.root, a.LIST_OFFSETS, 10, replica_id=-1, topics=topics)
+        regexes = [member.subscribed_topic_regex for member in described.groups[0].members]
+        return [regexes, plain(listed.topics[0].partitions[0])]
+
+    for side in (kafka_side, tidelog_side):
+        side.create("acl-empty")
+    assert found(tidelog_side, "acl-empty") == found(kafka_side, "acl-empty")
+    assert found(tidelog_side, "acl-empty")[0] == [""]
 
 
 def test_every_api_has_a_case() -> None:
