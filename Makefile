@@ -173,18 +173,18 @@ COMPILED := $(shell sed -n 's/^    "tidelog\.\(.*\)",$$/\1/p' kernel/compiled.py
 
 $(INSTALLED): pyproject.toml setup.py kernel/compiled.py $(COMPILED) | $(BIN)/python
 	@echo "Installing tidelog into $(VENV), some modules of it compiled where there is a C compiler"
-	@$(BIN)/python -m pip install --quiet --editable .
+	@scripts/pip_install.sh $(BIN)/python --editable .
 	@touch $@
 
 $(DEV_INSTALLED): pyproject.toml setup.py kernel/compiled.py $(COMPILED) | $(BIN)/python
 	@echo "Installing tidelog and its development tools into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@scripts/pip_install.sh $(BIN)/python --editable '.[dev]'
 	@$(BRING_JAVA)
 	@touch $(INSTALLED) $@
 
 $(SPARK_INSTALLED): pyproject.toml setup.py kernel/compiled.py $(COMPILED) | $(BIN)/python
 	@echo "Installing tidelog and Spark into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --editable '.[spark]'
+	@scripts/pip_install.sh $(BIN)/python --editable '.[spark]'
 	@$(BRING_JAVA)
 	@touch $(INSTALLED) $@
 
