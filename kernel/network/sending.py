@@ -25,6 +25,8 @@ from tidelog.kernel.seams.wire import Parts, StreamedBytes
 UNREACHABLE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.ENOTCONN})
 SENDFILE_CHUNK_BYTES = 1024 * 1024
 """Limit of one `sendfile`; also how far ahead of it a file is read into memory."""
+_MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
+"""That more follows soon, 0 where the system has no such flag (macOS)."""
 SHORT_BYTES: Final = 4 * 1024
 """A response of so many bytes in memory is sent at once, and the peer has it soon."""
 LONG_BYTES = 64 * 1024
@@ -101,7 +103,7 @@ async def send_parts(transport: Transport, parts: Parts, sender: Sender) -> None
         is_long = type(content) in _NOT_IN_MEMORY
         # Not after the last part: the system waits for more.
         if pending and (is_long or pending_bytes > JOINED_BYTES):
-            await _send_bytes(transport, b"".join(pending), sender, socket.MSG_MORE)
+            await _send_bytes(transport, b"".join(pending), sender, _MORE)
             pending.clear()
             pending_bytes = 0
         if not is_long:
@@ -167,7 +169,7 @@ async def _send_streamed(transport: Transport, streamed: StreamedBytes, sender: 
         piece = memoryview(await streamed.next_piece())[:left]
         sender.active_since_sweep = True
         left -= len(piece)
-        await _send_bytes(transport, piece, sender, socket.MSG_MORE if left else 0)
+        await _send_bytes(transport, piece, sender, _MORE if left else 0)
 
 
 def _bytes_at_once(parts: Parts) -> int:

@@ -260,6 +260,13 @@ def test_wrong_use_of_a_server_is_named() -> None:
     kafka.stop()
 
 
+def test_server_needs_nothing_that_only_linux_has(tmp_path: Path) -> None:
+    program = Path(__file__).with_name("without_linux.py")
+    command = [sys.executable, str(program), str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    assert (done.returncode, done.stdout) == (0, "1 [900000, 900000, 900000]\n"), done.stderr
+
+
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 

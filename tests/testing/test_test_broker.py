@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import pytest
 
 from tests.deadlines import DEADLINE_S
 from tests.kernel.cli.running import COMMAND, tidelog, tidelog_in_process
+from tests.peers import free_port
 from tidelog.client import Admin
+from tidelog.testing.command import VARIABLE
 
 USES = """
 import os, sys
@@ -52,6 +55,25 @@ def test_test_broker_ends_a_command_whose_time_is_up() -> None:
     assert done.returncode == 124
     assert "was ended: it ran for more than 0.2 s" in done.stderr
     assert tidelog("test-broker", "--ttl", "0.1").returncode == 0
+
+
+def test_test_broker_prints_its_address_beside_a_command(tmp_path: Path) -> None:
+    program = f"import os; print(os.environ['{VARIABLE}'])"
+    done = tidelog("test-broker", "--print-bootstrap", "--ttl", "60", "--", sys.executable, "-c", program)
+    (printed, address) = done.stdout.split()
+    assert printed == address
+    assert done.returncode == 0
+
+
+def test_entry_point_of_the_container_is_a_test_broker() -> None:
+    lines = (Path(__file__).parents[2] / "Containerfile").read_text().rpartition("ENTRYPOINT ")[2]
+    command = [str(each) for each in json.loads(lines.replace("\\\n", ""))]
+    assert command[:2] == ["tidelog", "test-broker"]
+    port = free_port()
+    own = [each.replace("9092", str(port)) for each in command[1:]]
+    done = tidelog(*own, "--ttl", "0.1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f":{port}\n")
 
 
 def test_test_broker_says_that_a_signal_has_ended_the_command() -> None:
