@@ -144,10 +144,11 @@ fuzz: $(DEV_INSTALLED) $(TOOLS)/atheris ## look for inputs that hurt, guided by 
 explore: $(DEV_INSTALLED) ## try the property tests with examples at random, again and again (MINUTES=5 TESTS=tests)
 	$(BIN)/python -m tests.exploring --minutes $(MINUTES) $(TESTS)
 
-docs: $(INSTALLED) ## write docs/configuration.md, and the tables of docs/protocol.md, from the code
+docs: $(INSTALLED) ## write docs/configuration.md, seams.md, commands.md and the tables of protocol.md from the code
 	@$(BIN)/python -m tidelog.kernel.cli.config_docs > docs/configuration.md.new
 	@mv docs/configuration.md.new docs/configuration.md
 	@$(BIN)/python -m tests.docs.protocol_tables
+	@$(BIN)/python -m tests.docs.reference_pages
 
 site: $(TOOLS)/mkdocs ## build the pages of docs/ as a site with search, in build/site
 	NO_MKDOCS_2_WARNING=1 $(TOOLS)/mkdocs/bin/mkdocs build --strict
