@@ -81,6 +81,7 @@ class ClusterMetadata:
         brokers: addresses by node id
         topics: by name, the requested topics that exist
         errors: by name, the error of each other requested topic
+        racks: by node id, the racks of the brokers that have one
     """
 
     cluster_id: str | None
@@ -88,6 +89,7 @@ class ClusterMetadata:
     brokers: Mapping[int, Address]
     topics: Mapping[str, TopicMetadata]
     errors: Mapping[str, ErrorCode]
+    racks: Mapping[int, str] = attrs.field(factory=dict[int, str])
 
     @classmethod
     def from_response(cls, response: MetadataResponse) -> ClusterMetadata:
@@ -100,7 +102,19 @@ class ClusterMetadata:
             {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers},
             {topic.name: topic for topic in topics},
             {result.name or "": ErrorCode.of(result.error_code) for result in failed},
+            {broker.node_id: broker.rack for broker in response.brokers if broker.rack},
         )
+
+    def partition_racks(self) -> Mapping[TopicPartition, frozenset[str]]:
+        """Return the racks of the replicas of each partition; of those alone that have some."""
+        if not self.racks:
+            return {}
+        return {
+            TopicPartition(topic.name, part.index): found
+            for topic in self.topics.values()
+            for part in topic.partitions
+            if (found := frozenset(self.racks[node] for node in part.replicas if node in self.racks))
+        }
 
 
 @attrs.frozen

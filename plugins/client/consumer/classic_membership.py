@@ -49,9 +49,10 @@ from tidelog.plugins.protocol_kafka.messages.consumer_protocol import (
 from tidelog.plugins.schema import CodecError, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from tidelog.plugins.client.cluster import ClusterMetadata
+    from tidelog.plugins.client.consumer.rack_matching import PartitionRacks
     from tidelog.plugins.client.consumer.settings import ConsumerSettings
     from tidelog.plugins.client.engine import Engine, EngineTimer
     from tidelog.plugins.client.steps import Session, Steps
@@ -63,12 +64,42 @@ _Event = ClassicMemberEvent
 
 
 @attrs.frozen
+class _Partitions:
+    """Which partitions there are: what an assignment is based on."""
+
+    counts: Mapping[str, int]
+    racks: PartitionRacks
+
+    @classmethod
+    def of(cls, cluster: ClusterMetadata) -> _Partitions:
+        """Return the partitions of all topics in it."""
+        counts = {name: len(topic.partitions) for name, topic in cluster.topics.items()}
+        return cls(counts, cluster.partition_racks())
+
+    def have_changed(self, now: _Partitions, topics: Iterable[str], *, are_racks_followed: bool) -> bool:
+        """Return whether topics have other partitions now, or their replicas are in other racks."""
+        for topic in topics:
+            count = self.counts.get(topic, 0)
+            if now.counts.get(topic, 0) != count:
+                return True
+            if are_racks_followed and any(
+                self.racks.get(each) != now.racks.get(each)
+                for each in (TopicPartition(topic, number) for number in range(count))
+            ):
+                return True
+        return False
+
+
+_NO_PARTITIONS: Final = _Partitions({}, {})
+
+
+@attrs.frozen
 class _Joined:
     """Result of joining and syncing."""
 
     is_leader: bool
-    partitions: frozenset[TopicPartition]
-    counts: Mapping[str, int]
+    owned: frozenset[TopicPartition]
+    divided: _Partitions
 
 
 class ClassicGroupMembership(GroupMembership):
@@ -85,7 +116,7 @@ class ClassicGroupMembership(GroupMembership):
         self.state = ClassicMemberState.UNJOINED
         self._assignors = [ASSIGNORS[name] for name in settings.strategies]
         self._is_cooperative = all(each.is_cooperative for each in self._assignors)
-        self._counts: Mapping[str, int] = {}
+        self._divided = _NO_PARTITIONS
         self._is_leader = False
         self._last: frozenset[TopicPartition] = frozenset()
         self._gave_up = False
@@ -203,16 +234,16 @@ class ClassicGroupMembership(GroupMembership):
         protocol = answer.protocol_name or ""
         is_leader = answer.leader == answer.member_id
         assignments: dict[str, bytes] = {}
-        counts: Mapping[str, int] = {}
+        divided = _NO_PARTITIONS
         if is_leader:
-            assignments, counts = yield from self._divide(session, answer, protocol)
+            assignments, divided = yield from self._divide(session, answer, protocol)
         wait_ms = round(self._settings.max_poll_interval_ms)
         assignment = yield from sync_group(session, member, protocol, assignments, wait_ms)
         try:
             partitions = frozenset(ungrouped(read_assignment(assignment).assigned_partitions))
         except CodecError as error:
             raise ClientError(f"group {self._group!r}: its leader has sent no assignment: {error}") from error
-        return _Joined(is_leader, partitions, counts)
+        return _Joined(is_leader, partitions, divided)
 
     def _named(self, member_id: str) -> None:
         self._id = member_id
@@ -231,8 +262,8 @@ class ClassicGroupMembership(GroupMembership):
 
     def _divide(
         self, session: Session, answer: JoinGroupResponse, protocol: str
-    ) -> Steps[tuple[dict[str, bytes], Mapping[str, int]]]:
-        """Return the assignment of each member, and the numbers of partitions that they are based on."""
+    ) -> Steps[tuple[dict[str, bytes], _Partitions]]:
+        """Return the assignment of each member, and the partitions that they are based on."""
         assignor = ASSIGNORS[protocol]
         members: list[SubscribedMember] = []
         versions: dict[str, int] = {}
@@ -247,14 +278,14 @@ class ClassicGroupMembership(GroupMembership):
             members.append(assignor.member(each.member_id, each.group_instance_id, subscription))
             versions[each.member_id] = protocol_version(content)
         wanted = sorted({topic for member in members for topic in member.topics})
-        counts = yield from _partition_counts(session, wanted)
-        assigned = assignor.assign(counts, members)
+        divided = _Partitions.of((yield from metadata(session, wanted)))
+        assigned = assignor.assign(divided.counts, members, divided.racks)
         return {
             member_id: write_assignment(
                 ConsumerProtocolAssignment(assigned_partitions=grouped(partitions)), versions[member_id]
             )
             for member_id, partitions in assigned.items()
-        }, counts
+        }, divided
 
     def _joined(self, number: int, outcome: _Joined | ClientError) -> None:
         self._task = None
@@ -266,10 +297,10 @@ class ClassicGroupMembership(GroupMembership):
                 self._join_again()
             return
         self._failures = 0
-        self._is_leader, self._counts, self._last = outcome.is_leader, outcome.counts, outcome.partitions
+        self._is_leader, self._divided, self._last = outcome.is_leader, outcome.divided, outcome.owned
         self._heard_at = self._engine.clock()
         self._happen(_Event.SYNCED)
-        removed, added = self.owned - outcome.partitions, outcome.partitions - self.owned
+        removed, added = self.owned - outcome.owned, outcome.owned - self.owned
         if removed:
             self.changes.append(AssignmentChange("revoked", frozenset(removed), number))
         self.changes.append(AssignmentChange("assigned", frozenset(added), number))
@@ -321,7 +352,7 @@ class ClassicGroupMembership(GroupMembership):
             self._watch_timer = None
             return
         has_pattern = self._subscribed.pattern is not None
-        topics = None if has_pattern else sorted(self._subscribed.names | set(self._counts))
+        topics = None if has_pattern else sorted(self._subscribed.names | set(self._divided.counts))
         self._engine.spawn(metadata(self._engine.session, topics), self._looked_at_topics)
         self._watch()
 
@@ -329,10 +360,13 @@ class ClassicGroupMembership(GroupMembership):
         if isinstance(outcome, ClientError) or self.state is not _State.STABLE:
             return
         is_other = self._subscribed.match(outcome)
-        counts = {name: len(topic.partitions) for name, topic in outcome.topics.items()}
         if self._is_leader:
-            watched = self._subscribed.names.union(self._counts)
-            is_other |= any(counts.get(topic, 0) != self._counts.get(topic, 0) for topic in watched)
+            is_other |= self._divided.have_changed(
+                _Partitions.of(outcome),
+                self._subscribed.names.union(self._divided.counts),
+                # As in Kafka: a leader without a rack lets replicas move.
+                are_racks_followed=bool(self._settings.client_rack),
+            )
         if is_other:
             self._happen(_Event.REBALANCE)
 
@@ -345,8 +379,3 @@ class ClassicGroupMembership(GroupMembership):
             yield from leave_group(
                 self._engine.session, self._group, member_id, "the consumer is closed or does not poll"
             )
-
-
-def _partition_counts(session: Session, topics: list[str]) -> Steps[Mapping[str, int]]:
-    found = yield from metadata(session, topics)
-    return {name: len(topic.partitions) for name, topic in found.topics.items()}

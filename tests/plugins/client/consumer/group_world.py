@@ -79,6 +79,7 @@ class World:
 
     Attributes:
         logs: number of records of each partition; a record is its offset
+        replicas: the brokers with a replica of each partition, which are in the racks r1 and r2
         committed: committed offsets by partition
         commit_errors: what the next commits are answered with
         beat_errors: what the next heartbeats of the consumer protocol are answered with
@@ -91,6 +92,7 @@ class World:
         self.protocol = protocol
         self.now = 1000.0
         self.logs = [0] * partitions
+        self.replicas = [[1, 2]] * partitions
         self.committed: dict[int, int] = {}
         self.commit_errors: deque[ErrorCode] = deque()
         self.beat_errors: deque[ErrorCode] = deque()
@@ -180,7 +182,12 @@ class World:
 
     def _metadata(self, _node: int, _request: Any, reply: Reply) -> None:
         leaders = {TOPIC: [LEADER] * len(self.logs)}
-        reply(metadata_message(leaders, brokers=ADDRESSES, topic_id=self.topic_id))
+        answer = metadata_message(leaders, brokers=ADDRESSES, topic_id=self.topic_id)
+        for broker in answer.brokers:
+            broker.rack = f"r{broker.node_id}"
+        for part in answer.topics[0].partitions:
+            part.replica_nodes = self.replicas[part.partition_index]
+        reply(answer)
 
     def _find_coordinator(self, _node: int, _request: Any, reply: Reply) -> None:
         reply(coordinator_message(self.coordinator))

@@ -45,7 +45,7 @@ def test_each_partition_has_one_member_that_subscribes_to_it(
     name: str, counts: dict[str, int], topics: list[set[str]]
 ) -> None:
     members = members_of(topics)
-    assigned = ASSIGNORS[name].assign(counts, members)
+    assigned = ASSIGNORS[name].assign(counts, members, {})
     assert assigned.keys() == {member.member_id for member in members}
     for member in members:
         assert {each.topic for each in assigned[member.member_id]} <= member.topics
@@ -60,11 +60,11 @@ def test_each_partition_has_one_member_that_subscribes_to_it(
 
 def test_ranges_and_round_robin_as_the_java_client_documents_them() -> None:
     members = [SubscribedMember(each, frozenset("ab")) for each in ("C1", "C0")]
-    assert numbers(assign_ranges({"a": 3, "b": 3}, members)) == {"C0": "a0 a1 b0 b1", "C1": "a2 b2"}
-    assert numbers(assign_round_robin({"a": 3, "b": 3}, members)) == {"C0": "a0 a2 b1", "C1": "a1 b0 b2"}
+    assert numbers(assign_ranges({"a": 3, "b": 3}, members, {})) == {"C0": "a0 a1 b0 b1", "C1": "a2 b2"}
+    assert numbers(assign_round_robin({"a": 3, "b": 3}, members, {})) == {"C0": "a0 a2 b1", "C1": "a1 b0 b2"}
     static = [SubscribedMember("x", frozenset("a"), "i2"), SubscribedMember("y", frozenset("a"), "i1")]
     newcomer = SubscribedMember("a", frozenset("a"))
-    assert numbers(assign_ranges({"a": 3}, [newcomer, *static])) == {"y": "a0", "x": "a1", "a": "a2"}
+    assert numbers(assign_ranges({"a": 3}, [newcomer, *static], {})) == {"y": "a0", "x": "a1", "a": "a2"}
 
 
 def after(
@@ -81,10 +81,10 @@ def after(
 @example({"a": 2, "b": 9, "c": 9}, 2, 3)
 def test_sticky_is_even_and_moves_few(counts: dict[str, int], before: int, now: int) -> None:
     members = members_of([set(TOPICS)] * before)
-    first = assign_sticky(counts, members)
+    first = assign_sticky(counts, members, {})
     kept = after(members, first, 1)[:now]
     kept += [SubscribedMember(f"new{number}", frozenset(TOPICS)) for number in range(max(0, now - before))]
-    second = assign_sticky(counts, kept)
+    second = assign_sticky(counts, kept, {})
     sizes = [len(partitions) for partitions in second.values()]
     assert max(sizes) - min(sizes) <= 1
     total = sum(counts.values())
@@ -99,26 +99,26 @@ def test_cooperative_sticky_gives_nothing_that_another_member_owns(
     counts: dict[str, int], before: int, more: int
 ) -> None:
     members = members_of([set(TOPICS)] * before)
-    first = assign_cooperative_sticky(counts, members)
+    first = assign_cooperative_sticky(counts, members, {})
     grown = after(members, first, 1) + [
         SubscribedMember(f"new{number}", frozenset(TOPICS)) for number in range(more)
     ]
-    second = assign_cooperative_sticky(counts, grown)
+    second = assign_cooperative_sticky(counts, grown, {})
     for member in grown:
         for other in grown:
             if other is not member:
                 assert not set(second[member.member_id]) & set(other.owned)
     # Those that gave up something join again, and then all has an owner.
-    third = assign_cooperative_sticky(counts, after(grown, second, 2))
+    third = assign_cooperative_sticky(counts, after(grown, second, 2), {})
     assert sum(map(len, third.values())) == sum(counts.values())
-    assert third == assign_cooperative_sticky(counts, after(grown, third, 3))
+    assert third == assign_cooperative_sticky(counts, after(grown, third, 3), {})
 
 
 def test_of_two_claims_the_later_generation_counts() -> None:
     one = (TopicPartition("a", 0),)
     older = SubscribedMember("m0", frozenset("a"), None, one, 1)
     newer = SubscribedMember("m1", frozenset("a"), None, one, 2)
-    assert numbers(assign_sticky({"a": 1}, [older, newer])) == {"m0": "", "m1": "a0"}
+    assert numbers(assign_sticky({"a": 1}, [older, newer], {})) == {"m0": "", "m1": "a0"}
 
 
 def test_user_data_of_sticky_members_are_those_of_the_java_client() -> None:

@@ -329,6 +329,22 @@ def test_the_rack_of_a_member_is_in_its_metadata() -> None:
         assert {read_subscription(metadata).rack_id for _, metadata in joined.protocols} == {"r7"}
 
 
+@for_each("strategy", ("range", "sticky", "cooperative-sticky"))
+def test_members_get_partitions_with_a_replica_in_their_rack_also_after_those_have_moved(
+    strategy: str,
+) -> None:
+    with world_of("classic") as world:
+        world.replicas = [[2], [2], [1], [1]]
+        options = {"partition_assignment_strategy": strategy, "metadata_max_age_ms": 2000}
+        one = world.join(client_rack="r1", **options)
+        other = world.join(client_rack="r2", **options)
+        poll_until_quiet(world, one, other)
+        assert (one.owned, other.owned) == ({2, 3}, {0, 1})
+        world.replicas = [[1], [1], [2], [2]]
+        poll_until_quiet(world, one, other)
+        assert (one.owned, other.owned) == ({0, 1}, {2, 3})
+
+
 @for_each(("options", "leaves"), [({}, 1), ({"group_instance_id": "i1"}, 0)])
 def test_a_static_member_that_does_not_poll_stays_until_its_session_ends(
     options: dict[str, str], leaves: int
