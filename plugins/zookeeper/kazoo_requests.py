@@ -12,6 +12,7 @@ from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
+from kazoo.security import OPEN_ACL_UNSAFE
 
 from tidelog.plugins.zookeeper.errors import (
     NodeExists,
@@ -22,6 +23,7 @@ from tidelog.plugins.zookeeper.errors import (
     Unavailable,
     ZooKeeperError,
 )
+from tidelog.plugins.zookeeper.layouts import CONSUMERS
 from tidelog.plugins.zookeeper.session import NodeContent, Watch
 
 if TYPE_CHECKING:
@@ -89,10 +91,14 @@ class KazooRequests:
     ) -> str:
         """Create a node and return its path."""
         full = self._full(path, value)
+        # Old consumers have their nodes below it, each its own.
+        acl = OPEN_ACL_UNSAFE if path == CONSUMERS else None
         created: str = await self._ask(
             full,
             # Folders of Kafka have null, and what reads a value as JSON has a case for that alone.
-            lambda client: client.create_async(full, value or None, ephemeral=ephemeral, sequence=sequential),
+            lambda client: client.create_async(
+                full, value or None, acl=acl, ephemeral=ephemeral, sequence=sequential
+            ),
         )
         return created.removeprefix(self._connect.chroot)
 

@@ -120,11 +120,17 @@ ZOOKEEPER_SSL_ENDPOINT_IDENTIFICATION_ALGORITHM = ConfigKey(
     "need not.",
 )
 
+ZOOKEEPER_SET_ACL = ConfigKey(
+    name="zookeeper.set.acl",
+    type=boolean(),
+    default=False,
+    documentation="Give each node that the broker creates an access control list: all may read it, and only "
+    "who has the broker's certificate may change it. `/consumers` is open, for old consumers. Needs "
+    "`zookeeper.ssl.client.enable` and `zookeeper.ssl.keystore.location`.",
+)
+
 _NO_TLS: Final = "this detail of TLS to ZooKeeper"
 UNSUPPORTED: Final = (
-    UnsupportedKey(
-        "zookeeper.set.acl", "broker", missing="access control lists in ZooKeeper", neutral=("false",)
-    ),
     UnsupportedKey("zookeeper.ssl.*", "broker", missing=_NO_TLS),
     UnsupportedKey(
         "zookeeper.clientCnxnSocket", "broker", meaningless="it names a Java class of ZooKeeper's client"

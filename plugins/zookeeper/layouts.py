@@ -9,6 +9,7 @@ from tidelog.kernel.metadata import TopicImage
 from tidelog.plugins.zookeeper import nodes
 from tidelog.plugins.zookeeper.nodes import BrokerInfo
 
+CONSUMERS: Final = "/consumers"
 BROKER_IDS: Final = "/brokers/ids"
 TOPICS: Final = "/brokers/topics"
 CLUSTER: Final = "/cluster"
@@ -71,7 +72,7 @@ class KafkaLayout:
     """The layout of 0.8 and later. Source: `ZkData.PersistentZkPaths` of Apache Kafka 3.9."""
 
     folders: Sequence[str] = (
-        "/consumers",
+        CONSUMERS,
         "/brokers",
         BROKER_IDS,
         TOPICS,
@@ -128,7 +129,7 @@ class KafkaLayout:
 class Layout07:
     """The layout of 0.7, whose brokers were independent: each has ephemeral nodes below its topics."""
 
-    folders: Sequence[str] = ("/consumers", "/brokers", BROKER_IDS, TOPICS)
+    folders: Sequence[str] = (CONSUMERS, "/brokers", BROKER_IDS, TOPICS)
     has_cluster = False
 
     def __init__(self, node_id: int) -> None:

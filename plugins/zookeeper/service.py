@@ -84,9 +84,17 @@ def _client(config: Config, connect: ConnectString) -> ZooKeeper:
 
 
 def _security(config: Config) -> ZooKeeperSecurity:
-    if not config[keys.ZOOKEEPER_SSL_CLIENT_ENABLE]:
+    """Return what the keys say; raises ConfigError for access control lists without a certificate."""
+    own = config[keys.ZOOKEEPER_SSL_KEYSTORE_LOCATION]
+    uses_tls, restricts_nodes = config[keys.ZOOKEEPER_SSL_CLIENT_ENABLE], config[keys.ZOOKEEPER_SET_ACL]
+    if restricts_nodes and not (uses_tls and own):
+        raise ConfigError(
+            "zookeeper.set.acl = true needs a certificate by which ZooKeeper knows the broker: set "
+            "zookeeper.ssl.client.enable = true and zookeeper.ssl.keystore.location"
+        )
+    if not uses_tls:
         return ZooKeeperSecurity()
-    secret, own = config[keys.ZOOKEEPER_SSL_KEYSTORE_PASSWORD], config[keys.ZOOKEEPER_SSL_KEYSTORE_LOCATION]
+    secret = config[keys.ZOOKEEPER_SSL_KEYSTORE_PASSWORD]
     return ZooKeeperSecurity(
         uses_tls=True,
         ca_file=config[keys.ZOOKEEPER_SSL_TRUSTSTORE_LOCATION],
@@ -94,4 +102,5 @@ def _security(config: Config) -> ZooKeeperSecurity:
         key_file=own,
         key_password=None if secret is None else secret.value,
         checks_hostname=bool(config[keys.ZOOKEEPER_SSL_ENDPOINT_IDENTIFICATION_ALGORITHM]),
+        restricts_nodes=restricts_nodes,
     )

@@ -66,7 +66,7 @@ def test_the_table_of_an_ensemble_has_its_options_with_their_defaults() -> None:
 def test_the_table_of_settings_has_keys_of_the_plugin() -> None:
     table = PAGE.partition("## Settings")[2].partition("\n\nThey")[0]
     names = re.findall(r"^\| `([a-z.]+)` \|", table, flags=re.MULTILINE)
-    assert len(names) == 5
+    assert len(names) == 6
     assert all(BUNDLE.find(name, "broker") for name in names)
 
 

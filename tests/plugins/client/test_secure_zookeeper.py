@@ -10,11 +10,12 @@ from typing import Any
 
 import attrs
 import pytest
-from kazoo.security import make_digest_acl
+from kazoo.exceptions import NoAuthError
+from kazoo.security import Permissions, make_digest_acl
 
 from tests.deadlines import DEADLINE_S
 from tests.peers import free_port, running_tidelog, running_zookeeper
-from tests.plugins.zookeeper.observer import observing
+from tests.plugins.zookeeper.observer import observing, wait_until_there
 from tidelog.client import Admin, ClientError, ConsumerConnector, NewTopic, Producer, ZooKeeperEnsemble
 from tidelog.plugins.keystores.authority import Authority
 from tidelog.plugins.keystores.stores import certificates_pem
@@ -93,6 +94,33 @@ def test_a_broker_registers_itself_with_tls(place: Place, tmp_path: Path) -> Non
         Admin(attrs.evolve(place.ensemble(), connect=connect)) as admin,
     ):
         assert [str(each) for each in admin.describe_cluster().brokers.values()] == [broker.bootstrap]
+
+
+def test_only_the_broker_changes_its_nodes_with_access_control_lists(place: Place, tmp_path: Path) -> None:
+    # A path of its own, on the port without TLS, where a client is anonymous.
+    settings = {
+        "zookeeper.connect": f"{place.secure}-of-lists",
+        "zookeeper.ssl.client.enable": "true",
+        "zookeeper.ssl.truststore.location": str(place.folder / "ca.pem"),
+        "zookeeper.ssl.keystore.location": str(place.folder / "client.pem"),
+        "zookeeper.set.acl": "true",
+    }
+    group = str(uuid.uuid4())
+    with running_tidelog(tmp_path, settings=settings) as broker:
+        with Admin(broker.bootstrap) as admin:
+            admin.create_topics([NewTopic("lists", partitions=1)])
+        with observing(f"{place.plain}-of-lists") as observer:
+            wait_until_there(observer, "/brokers/topics/lists")
+            assert observer.get("/brokers/topics/lists")[0]
+            for path in ("/brokers/topics/lists", "/brokers/topics", "/cluster/id", "/controller"):
+                assert {(each.id.scheme, each.perms) for each in observer.get_acls(path)[0]} == {
+                    ("x509", Permissions.ALL),
+                    ("world", Permissions.READ),
+                }
+                with pytest.raises(NoAuthError):
+                    observer.set(path, b"other")
+            # An old consumer makes its nodes nevertheless.
+            observer.create(f"/consumers/{group}/ids", b"", makepath=True)
 
 
 # Kazoo leaves the socket of a handshake that has failed to the garbage collector.

@@ -49,8 +49,6 @@ def test_keys_include_every_key_of_kafka(name: str) -> None:
 @for_each(
     ("name", "value", "accepted"),
     [
-        ("zookeeper.set.acl", "false", True),
-        ("zookeeper.set.acl", "true", False),
         ("zookeeper.ssl.cipher.suites", "a", False),
         ("zookeeper.ssl.truststore.password", "a", False),
         ("zookeeper.metadata.migration.enable", "true", False),
@@ -61,6 +59,15 @@ def test_keys_that_ask_for_what_is_missing_are_refused(name: str, value: str, ac
     judged = UNSUPPORTED.judge(name, value, "broker")
     assert judged is not None
     assert judged.accepted is accepted
+
+
+async def test_access_control_lists_need_a_certificate() -> None:
+    with pytest.raises(BaseException) as failed:  # noqa: PT011 - a group around it
+        async with running_broker({"zookeeper.connect": "127.0.0.1:1", "zookeeper.set.acl": "true"}):
+            pytest.fail("it is ready")
+    cause = only_cause(failed.value)
+    assert isinstance(cause, ConfigError)
+    assert "set zookeeper.ssl.client.enable = true and zookeeper.ssl.keystore.location" in str(cause)
 
 
 @for_each("name", ("zookeeper.ssl.keystore.type", "zookeeper.ssl.truststore.type"))
