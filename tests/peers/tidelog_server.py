@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LISTENER = "PLAINTEXT"
+_SECRETS = (".jaas.config", ".password", ".secret.key")
+"""Ends of keys whose values no command line may have."""
 
 
 def _data_in_work_dir(server: TidelogServer) -> Path:
@@ -32,7 +34,8 @@ class TidelogServer:
     """A broker whose output and ready file are in `work_dir` and whose logs are in `data_dir`.
 
     `port` 0 lets the broker pick one at every start; after `start` it is the bound one. `settings` are
-    passed as `--set key=value`, `arguments` as they are. It can be started again after `stop` or `kill`.
+    passed as `--set key=value`, or in a file if they are secrets, `arguments` as they are. It can be started
+    again after `stop` or `kill`.
     With `ssl.keystore.location` among the settings there is a second listener, at `tls_port`.
     """
 
@@ -73,6 +76,14 @@ class TidelogServer:
         """Where the broker tells its address as soon as it is ready."""
         return self.work_dir / "ready.json"
 
+    @property
+    def _secrets_path(self) -> Path:
+        return self.work_dir / "secrets.properties"
+
+    @property
+    def _secrets(self) -> dict[str, str]:
+        return {key: value for key, value in self.settings.items() if key.endswith(_SECRETS)}
+
     def command(self) -> list[str]:
         """The command line of the broker."""
         plain = f"{_LISTENER}://{LOOPBACK}:{self.requested_port}"
@@ -81,7 +92,14 @@ class TidelogServer:
             "log.dirs": str(self.data_dir),
             **self.settings,
         }
-        options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        options = [
+            word
+            for key, value in settings.items()
+            if not key.endswith(_SECRETS)
+            for word in ("--set", f"{key}={value}")
+        ]
+        if self._secrets:
+            options += ["--config", str(self._secrets_path)]
         return [*self.launcher, "serve", *options, "--ready-file", str(self.ready_file), *self.arguments]
 
     def prepare(self) -> None:
@@ -89,6 +107,9 @@ class TidelogServer:
         self.work_dir.mkdir(parents=True, exist_ok=True)
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self.ready_file.unlink(missing_ok=True)
+        if self._secrets:
+            lines = (f"{key}={value}\n".replace("\\", "\\\\") for key, value in self._secrets.items())
+            self._secrets_path.write_text("".join(lines))
 
     def start(self, timeout_s: float = DEADLINE_S) -> None:
         """Start the broker and wait until it answers ApiVersions at the address of its ready file.
