@@ -46,6 +46,8 @@ _FOR_AN_APPLICATION: Final[Mapping[str, object]] = {
     # As Kafka's: with the clock in a test's hands records expire when it says so.
     "log.retention.ms": 7 * 24 * 3600 * 1000,
     "log.retention.check.interval.ms": 1000,
+    # Ten seconds in Kafka: a transaction whose time has passed on the clock is aborted soon.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
 }
 
 

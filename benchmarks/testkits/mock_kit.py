@@ -17,6 +17,7 @@ class MockKit(Kit):
 
     title = "librdkafka's mock"
     lacks: ClassVar[Mapping[str, str]] = {
+        "members_share_partitions": "what a member had that leaves is assigned after its session, 45 s",
         "offsets_are_found_by_time": "ListOffsets looks at no timestamps",
         "aborted_records_are_not_read": "aborted records are read",
         "records_are_processed_exactly_once": "offsets of transactions are not committed",

@@ -28,7 +28,7 @@ _SECONDS = """## Seconds
 
 With tidelog, the mock and kfake each test has a server of its own, whose start is in its time.
 Apache Kafka takes too long to start for that: all tests share one server, whose start is the first
-row.
+row. Two cores that other work used, too: what differs by tenths of a second says nothing.
 
 """
 _LACKING = """
