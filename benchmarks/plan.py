@@ -15,6 +15,7 @@ from .scenarios import (
     Comfort,
     CommitLatency,
     ConfiguredScenario,
+    GreedyClient,
     Heartbeats,
     ImportTime,
     LatencyLimit,
@@ -106,7 +107,7 @@ class Plan:
                 *tls_scenarios(),
             ],
             on_disk=durability(),
-            loads=[*map(Throughput, shapes), *latencies(), CommitLatency(), *raw_clients()],
+            loads=[*map(Throughput, shapes), *latencies(), CommitLatency(), GreedyClient(), *raw_clients()],
             memory=True,
         )
 

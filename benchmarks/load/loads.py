@@ -10,6 +10,7 @@ from .consume import ConsumeResult, ConsumeSpec, consume
 from .copies import CopyResult, CopySpec, copy_topic
 from .end_to_end import end_to_end
 from .flush_limit import FlushLimitResult, FlushLimitSpec, flush_limit
+from .greedy import GreedyResult, GreedySpec, greedy
 from .handshakes import HandshakesResult, HandshakesSpec, HandshakeStormSpec, handshake_storm, handshakes
 from .heartbeats import HeartbeatsResult, HeartbeatsSpec, heartbeats
 from .machine_limit import MachineLimitResult, MachineLimitSpec, receive_check_write, send_file
@@ -60,6 +61,7 @@ FLUSH_LIMIT = Load("flush-limit", flush_limit, FlushLimitSpec, FlushLimitResult)
 COMMIT = Load("commit", commit, CommitSpec, CommitResult)
 HANDSHAKES = Load("handshakes", handshakes, HandshakesSpec, HandshakesResult)
 HANDSHAKE_STORM = Load("handshake-storm", handshake_storm, HandshakeStormSpec, HandshakesResult)
+GREEDY = Load("greedy", greedy, GreedySpec, GreedyResult)
 HEARTBEATS = Load("heartbeats", heartbeats, HeartbeatsSpec, HeartbeatsResult)
 WAITING_CONSUMERS = Load("waiting-consumers", waiting_consumers, WaitingConsumersSpec, WaitingConsumersResult)
 MIXED = Load("mixed", mixed, MixedSpec, MixedResult)

@@ -19,6 +19,7 @@ from .context import (
     Scenario,
 )
 from .durability import durability, flush_limits
+from .greedy import GreedyClient
 from .groups import CommitLatency, Heartbeats, LoadedOffsets
 from .imports import ImportTime
 from .intercepted import intercepted
@@ -51,6 +52,7 @@ __all__ = [
     "Comfort",
     "CommitLatency",
     "ConfiguredScenario",
+    "GreedyClient",
     "Heartbeats",
     "ImportTime",
     "LatencyLimit",
