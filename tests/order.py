@@ -77,6 +77,7 @@ LONGEST = (
     "tests/plugins/storage_file/test_conformance.py",
     "tests/plugins/storage_file/recovery/test_segment_recovery.py",
     "tests/bad_input/test_answers.py",
+    "tests/docs/test_operations_page.py",
     "tests/docs/test_sinks_page.py",
     "tests/bad_input/test_edges.py",
     "tests/plugins/metadata_kraft/test_change_of_hands.py",
