@@ -11,6 +11,7 @@ SPARK = (
     "tests/plugins/spark_sink/pipelines/test_query.py",
     "tests/plugins/spark_sink/test_flights.py",
     "tests/plugins/spark_sink/test_failing_queries.py",
+    "tests/plugins/spark_sink/test_secured.py",
     "tests/plugins/spark_sink/load/test_load_with_spark.py",
     "tests/docs/test_load_page.py",
 )

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from tests.secured_brokers import PASSWORD, SecuredBroker, jaas, secured_tidelog
 from tests.tls_certificates import written
-from tidelog.plugins.client import BlockingClient
+from tidelog.plugins.client import BlockingClient, NewTopic, or_raise
 from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.source.options import parse_options
 from tidelog.plugins.spark_sink.writer.options import parse_writer_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
 
@@ -53,3 +58,21 @@ def test_no_password_is_in_a_representation_or_an_error(broker: SecuredBroker) -
     with pytest.raises(InvalidOption, match="sasl_jaas_config") as refused:
         parse_options(wrong, streaming=True)
     assert "horse" not in str(refused.value)
+
+
+def test_no_password_is_in_a_plan_or_an_error_of_spark(broker: SecuredBroker, spark: SparkSession) -> None:
+    with BlockingClient(broker.plain) as client:
+        or_raise(client.create_topics([NewTopic("planned", 1)]))
+
+    def load(password: str) -> Any:
+        given = {**options(broker), "kafka.sasl.jaas.config": jaas(password=password)}
+        return spark.read.format("tidelog").options(**given).option("subscribe", "planned").load()
+
+    table = load(PASSWORD)
+    assert table.count() == 0
+    plan: Any = table._jdf.queryExecution()
+    explained = [spark._jvm.PythonSQLUtils.explainString(plan, mode) for mode in ("extended", "formatted")]  # type: ignore[union-attr]
+    with pytest.raises(PySparkException) as refused:
+        load("another horse").count()
+    shown = [*map(str, explained), str(plan.toString()), repr(table), str(refused.value), repr(refused.value)]
+    assert [text for text in shown if "horse" in text] == []
