@@ -317,7 +317,7 @@ def _answered(url: str, content: bytes) -> tuple[str, float | None]:
         found: object = json.loads(content)
     except (ValueError, RecursionError):
         found = None
-    fields = cast("Mapping[str, object]", found) if isinstance(found, dict) else {}
+    fields: Mapping[str, object] = cast("Mapping[str, object]", found) if isinstance(found, dict) else {}
     token, lifetime = fields.get("access_token"), fields.get("expires_in")
     if not isinstance(token, str):
         raise NoAccessToken(f"{url} answers without an access_token")

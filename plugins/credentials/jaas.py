@@ -71,14 +71,15 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 def _options(tokens: list[tuple[str, str]]) -> Mapping[str, str]:
     options: dict[str, str] = {}
-    for start in range(0, len(tokens), 3):
+    for number, start in enumerate(range(0, len(tokens), 3), 1):
+        # Options by their place: behind a quote that is not escaped, their names are parts of a password.
         match tokens[start : start + 3]:
             case [("word", name), ("sign", "="), (kind, value)] if kind != "sign":
                 if name in options:
-                    raise BadJaas(f"has the option {name} twice")
+                    raise BadJaas(f"has an option twice, the second time as option {number}")
                 options[name] = value if kind == "word" else _ESCAPED.sub(_unescaped, value)
-            case [("word", name), *_]:
-                raise BadJaas(f'has the option {name} without ="VALUE"')
+            case [("word", _), *_]:
+                raise BadJaas(f'has an option {number} without ="VALUE"')
             case _:
                 raise BadJaas('has something else than NAME="VALUE" between its options')
     return options

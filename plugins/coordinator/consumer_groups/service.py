@@ -208,7 +208,7 @@ class ConsumerGroups:
             _log.warning("group %s: its topics stay: %s", group.group_id, takes_too_long(regex))
         # As in Kafka: also what members subscribe to that other principals have.
         if request.visible_topics is not None:
-            visible = await request.visible_topics(frozenset().union(*found.values()))
+            visible = await request.visible_topics(frozenset[str]().union(*found.values()))
             found = {regex: topics & visible for regex, topics in found.items()}
         return {**known, **found}
 

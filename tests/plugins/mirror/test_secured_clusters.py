@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -121,11 +121,19 @@ def table(source: SecuredBroker, **more: str) -> dict[str, str]:
     return {f"mirrors.us.{name}": value for name, value in settings.items()}
 
 
-def test_a_broker_without_a_listener_for_its_mirror_names_the_remedy(secured: SecuredBroker) -> None:
+def server_properties(folder: Path, settings: Mapping[str, object]) -> str:
+    """Secrets may not be arguments of a process."""
+    file = folder / "server.properties"
+    lines = (f"{name}={value}\n" for name, value in settings.items())
+    file.write_text("".join(lines).replace("\\", "\\\\"))
+    return str(file)
+
+
+def test_a_broker_without_a_listener_for_its_mirror_names_the_remedy(
+    secured: SecuredBroker, tmp_path: Path
+) -> None:
     settings = {**FOR_A_TEST, **table(secured, **{"target.security.protocol": "SSL"})}
-    done = tidelog(
-        "serve", *(word for name, value in settings.items() for word in ("--set", f"{name}={value}"))
-    )
+    done = tidelog("serve", "--config", server_properties(tmp_path, settings))
     assert done.returncode
     assert "a listener SSL, and `listeners` has none; to use another one set target.security" in done.stderr
 
@@ -162,9 +170,8 @@ def test_a_file_of_keys_that_cannot_be_used_is_named(words: str, tmp_path: Path)
     assert expected in printed
 
 
-def test_secrets_are_hidden(secured: SecuredBroker) -> None:
-    words = [word for name, value in table(secured).items() for word in ("--set", f"{name}={value}")]
-    done = tidelog("config", *words)
+def test_secrets_are_hidden(secured: SecuredBroker, tmp_path: Path) -> None:
+    done = tidelog("config", "--config", server_properties(tmp_path, table(secured)))
     assert "mirrors.us.sasl.jaas.config" in done.stdout
     assert "horse" not in done.stdout + done.stderr
     config, _ = configure(Sources().over(settings_from_mapping(table(secured))))
