@@ -196,7 +196,7 @@ def _run(case: Case, client: RawClient, *, of_tidelog: bool) -> tuple[str, str]:
 
 
 def _wait_for_complaint(log_path: Path, since: int, connection: str, reason: str) -> None:
-    wanted = re.compile(rf" {re.escape(connection)}: .*({reason})")
+    wanted = re.compile(rf" {re.escape(connection)} at PLAINTEXT: .*({reason})")
     deadline = time.monotonic() + DEADLINE_S
     while not wanted.search(_logged(log_path, since)):
         assert time.monotonic() < deadline, f"no {wanted.pattern!r} in {_logged(log_path, since)!r}"
