@@ -66,7 +66,8 @@ def test_every_value_at_its_edges(
     assert "Traceback" not in logged
     assert not re.search(r"^.* (ERROR|CRITICAL) .*$", logged, re.MULTILINE)
     for connection, name in closed.items():
-        assert re.search(rf" {re.escape(connection)}: ", logged), f"{name} was closed without a reason"
+        reason = rf" {re.escape(connection)} at PLAINTEXT: "
+        assert re.search(reason, logged), f"{name} was closed without a reason"
 
 
 def _may_be_silent(edge: Edge) -> bool:

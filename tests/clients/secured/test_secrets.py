@@ -101,8 +101,8 @@ def with_token(bootstrap: str, folder: Path, token: str) -> AdminClient:
 def texts(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
     """What was seen of errors; at the end neither these nor any logger, however talkative, has a secret."""
     found: list[str] = []
-    caplog.set_level(logging.DEBUG)
-    logging.getLogger("tidelog").setLevel(logging.DEBUG)
+    for logger in (None, "tidelog"):
+        caplog.set_level(logging.DEBUG, logger)
     yield found
     leaks = [text for text in [*found, *caplog.text.splitlines()] if SECRET.search(text)]
     assert leaks == []

@@ -164,7 +164,8 @@ async def play(
     outcome: AbstractContextManager[object],
 ) -> None:
     with plugin_of(wrong) as plugin:
-        async with running_broker({"plugins": plugin, "controller": "wrong"}) as broker:
+        settings = {"plugins": plugin, "controller": "wrong", "delegation.token.secret.key": "secret"}
+        async with running_broker(settings) as broker:
             with outcome:
                 await test(Suite(), broker)
 

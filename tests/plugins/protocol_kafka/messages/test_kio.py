@@ -49,6 +49,10 @@ NOT_IN_KIO = {
     "JoinGroup": {0, 1},
     "DescribeGroups": {6},
     "DeleteGroups": {3},
+    "CreateDelegationToken": {0},
+    "RenewDelegationToken": {0},
+    "ExpireDelegationToken": {0},
+    "DescribeDelegationToken": {0},
 }
 
 
