@@ -37,12 +37,11 @@ def set_up_logging(log_format: str, level: str, file: str | None = None) -> None
 
 
 def _file_handler(file: str) -> logging.StreamHandler[TextIOWrapper]:
-    """Return one that opens the file again when another program has moved it."""
     # Not at the top: it imports sockets and queues.
-    from logging.handlers import WatchedFileHandler
+    from tidelog.kernel.cli.log_file import WatchedLogFile
 
     try:
-        return WatchedFileHandler(Path(file), encoding="utf-8")
+        return WatchedLogFile(Path(file), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"log.file = {file!r} cannot be written: {error.strerror}.") from error
 

@@ -169,6 +169,23 @@ def test_log_file_is_opened_again_after_it_was_moved(tmp_path: Path, monkeypatch
     assert file.read_text().endswith(" x: three\n")
 
 
+@pytest.mark.usefixtures("root_logging")
+def test_what_the_log_file_cannot_take_goes_to_standard_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, away = tmp_path / "logs", tmp_path / "away"
+    folder.mkdir()
+    set_up_logging("auto", "info", str(folder / "broker.log"))
+    log = logging.getLogger("tidelog.x")
+    folder.rename(away)
+    log.info("one")
+    log.info("two")
+    away.rename(folder)
+    log.info("three")
+    assert [line.rpartition(" ")[2] for line in capsys.readouterr().err.splitlines()] == ["one", "two"]
+    assert (folder / "broker.log").read_text().endswith(" x: three\n")
+
+
 def test_log_file_that_cannot_be_written_is_a_wrong_setting(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"log\.file = .*none/broker\.log' cannot be written: No such file"):
         set_up_logging("json", "info", str(tmp_path / "none" / "broker.log"))
