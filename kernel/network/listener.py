@@ -145,8 +145,10 @@ def _resolve(listener: Listener) -> tuple[int, tuple[object, ...]]:
     """Address family and socket address; an empty host is every address, IPv6 included where there is any."""
     if not listener.host:
         return _every_address(listener.port)
+    # As bytes: text makes Python import its codec for international names first.
+    host = listener.host.encode() if listener.host.isascii() else listener.host
     try:
-        found = socket.getaddrinfo(listener.host, listener.port, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host, listener.port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise ConfigError(
             f"listener {listener.name}: host {listener.host!r} is unknown: {error.strerror}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from inspect import isroutine
 from types import ModuleType
 from typing import cast
 
@@ -33,7 +34,7 @@ def load_plugins(blocked: Sequence[str] = (), extra: Sequence[str] = ()) -> Plug
     """
     candidates = find_candidates(extra)
     refuse_unknown_blocked(blocked, candidates)
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager = _ModuleManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     manager.register(builtin, name=builtin.NAME)
     wanted = [candidate for name, candidate in candidates.items() if name not in blocked]
@@ -96,6 +97,16 @@ def load_wanted_plugins(sources: Sources) -> Plugins:
         PluginError: a plugin is missing or broken.
     """
     return load_plugins(early_value(sources, PLUGINS_BLOCKED), early_value(sources, PLUGINS))
+
+
+class _ModuleManager(pluggy.PluginManager):
+    """A plugin manager whose plugins are modules, in which it looks at functions only."""
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
+        # pluggy would search each name of a module as that of any object, through all classes of its type.
+        if isinstance(plugin, ModuleType) and not isroutine(vars(plugin).get(name)):
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
 
 
 def _register(manager: pluggy.PluginManager, candidate: Candidate) -> float:

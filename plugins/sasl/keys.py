@@ -6,13 +6,15 @@ from typing import Final
 
 from tidelog.kernel.config import ConfigKey, boolean, comma_list, integer, long, nullable, password, string
 from tidelog.kernel.config.types import Password, ValueType
-from tidelog.plugins.credentials.jaas import parse_jaas
 
 SECTION: Final = "users"
 
 
 def _jaas() -> ValueType[Password]:
     def parse(text: str) -> Password:
+        # Not at the top: most brokers have no line of it.
+        from tidelog.plugins.credentials.jaas import parse_jaas
+
         parse_jaas(text)
         return Password(text)
 

@@ -8,7 +8,6 @@ from typing import Final, cast
 import attrs
 
 from tidelog.kernel.config.types import ValueType, split_list
-from tidelog.plugins.spark_sink.pipelines.schema import check_schema, split_columns
 
 _NAME: Final = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _FUNCTION: Final = re.compile(rf"{_NAME}:{_NAME}")
@@ -30,6 +29,8 @@ def schema() -> ValueType[str]:
     """Return the type of a schema in Spark's DDL."""
 
     def parse(text: str) -> str:
+        from tidelog.plugins.spark_sink.pipelines.schema import check_schema
+
         check_schema(text)
         return text.strip()
 
@@ -38,7 +39,13 @@ def schema() -> ValueType[str]:
 
 def columns() -> ValueType[tuple[str, ...]]:
     """Return the type of a list of SQL expressions between commas, which may have commas in parentheses."""
-    return ValueType("list", "SQL expressions", split_columns, ", ".join)
+
+    def parse(text: str) -> tuple[str, ...]:
+        from tidelog.plugins.spark_sink.pipelines.schema import split_columns
+
+        return split_columns(text)
+
+    return ValueType("list", "SQL expressions", parse, ", ".join)
 
 
 def starting_offsets() -> ValueType[str]:

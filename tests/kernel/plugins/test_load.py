@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernel.plugins.distributions import HOOK, Folder
+from tests.kernel.plugins.distributions import HOOK, Folder, import_folder
 from tidelog.kernel.config import ConfigKey, integer, read_sources
 from tidelog.kernel.errors import ConfigError, PluginError
 from tidelog.kernel.plugins import configure, load_plugins
@@ -104,6 +104,17 @@ def test_load_plugins_refuses_two_distributions_with_one_plugin_name(folder: Fol
     assert message.startswith("Two plugins have the same name: twin (module ")
     assert "from first 1.0" in message
     assert "from second 1.0" in message
+
+
+def test_find_candidates_has_the_first_of_two_distributions_of_one_name(
+    folder: Folder, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder.distribution("twins", "1.0", twin="old", gone="old")
+    with import_folder(tmp_path_factory.mktemp("before")) as before:
+        before.distribution("twins", "2.0", twin="new")
+        found = find_candidates()
+    assert str(found["twin"]) == "twin (module new, from twins 2.0)"
+    assert "gone" not in found
 
 
 def test_load_plugins_refuses_to_block_an_unknown_name_and_suggests_the_nearest() -> None:
