@@ -177,17 +177,18 @@ $(INSTALLED): pyproject.toml setup.py kernel/compiled.py $(COMPILED) | $(BIN)/py
 	@scripts/pip_install.sh $(BIN)/python --editable .
 	@touch $@
 
-$(DEV_INSTALLED): pyproject.toml setup.py kernel/compiled.py $(COMPILED) | $(BIN)/python
-	@echo "Installing tidelog and its development tools into $(VENV)"
-	@scripts/pip_install.sh $(BIN)/python --editable '.[dev]'
+# The extras of what is installed: to compile again takes longer than to fetch them.
+$(DEV_INSTALLED): $(INSTALLED)
+	@echo "Installing the development tools of tidelog into $(VENV)"
+	@scripts/pip_install.sh $(BIN)/python 'tidelog[dev]'
 	@$(BRING_JAVA)
-	@touch $(INSTALLED) $@
+	@touch $@
 
-$(SPARK_INSTALLED): pyproject.toml setup.py kernel/compiled.py $(COMPILED) | $(BIN)/python
-	@echo "Installing tidelog and Spark into $(VENV)"
-	@scripts/pip_install.sh $(BIN)/python --editable '.[spark]'
+$(SPARK_INSTALLED): $(INSTALLED)
+	@echo "Installing Spark into $(VENV)"
+	@scripts/pip_install.sh $(BIN)/python 'tidelog[spark]'
 	@$(BRING_JAVA)
-	@touch $(INSTALLED) $@
+	@touch $@
 
 # MIT-licensed; apart from the rest, as it has many dependencies of its own.
 $(TOOLS)/cosmic-ray: | $(DEV_INSTALLED)

@@ -75,6 +75,8 @@ class BuildCompiled(build_ext):
             separate=True,
             target_dir=str(ROOT / "build" / "c"),
         )
+        # A module is a library of its own, so each core compiles another one.
+        self.parallel = self.parallel or True
         super().finalize_options()
 
     def build_extensions(self) -> None:

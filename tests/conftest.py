@@ -88,8 +88,26 @@ def skipping_without_peer() -> Generator[None]:
         pytest.skip(str(cause))
 
 
-def pytest_configure() -> None:
+class NamesFailures:
+    """Names each failed test at once: a run that is ended from outside has told what failed before."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write its name and the first line of its error."""
+        if report.failed:
+            reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+            crash = getattr(report.longrepr, "reprcrash", None)
+            reason, *_ = str(getattr(crash, "message", report.longrepr)).split("\n", 1)
+            cast("pytest.TerminalReporter", reporter).write(f"\n{report.nodeid} failed: {reason}\n")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Refuse an editable installation that was made before its plugins, or what it compiled, changed."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(NamesFailures(config))
     project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
     announced: dict[str, str] = project["entry-points"][ENTRY_POINT_GROUP]
     installed = {each.name: each.value for each in entry_points(group=ENTRY_POINT_GROUP)}

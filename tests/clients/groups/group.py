@@ -86,10 +86,17 @@ class Group:
 
     def produce(self, to_each: int = 10) -> None:
         """This many records more in each partition, acknowledged."""
+        refused: list[object] = []
         for _ in range(to_each):
             for partition in range(PARTITIONS):
-                self._producer.produce(self.topic, b"record", partition=partition)
+                self._producer.produce(
+                    self.topic,
+                    b"record",
+                    partition=partition,
+                    on_delivery=lambda error, _: refused.append(error) if error else None,
+                )
         assert self._producer.flush(DEADLINE_S) == 0
+        assert not refused, refused[0]
         self.produced += to_each * PARTITIONS
 
     def commit(self) -> None:
