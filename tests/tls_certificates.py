@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -64,3 +65,11 @@ def client_context(folder: Path, entry: KeyEntry | None = None, trusted: str = "
     if entry is not None:
         context.load_cert_chain(written(folder / "client.pem", entry.pem()))
     return context
+
+
+def hello(context: ssl.SSLContext) -> bytes:
+    """The first record of a client (ClientHello)."""
+    sent = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost").do_handshake()
+    return sent.read()

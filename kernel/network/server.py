@@ -323,6 +323,7 @@ class Server:
             transport = await made
         except BaseException as error:
             self._limits.closed(peer.host, peer.listener_name)
+            self._memory.connection_ended(0)
             if not isinstance(error, Exception):
                 raise
             self._report_refused(error, peer)

@@ -10,6 +10,7 @@ import ssl
 import time
 from typing import TYPE_CHECKING, Final
 
+import attrs
 import trio
 from cryptography import x509
 
@@ -30,8 +31,8 @@ _log = logging.getLogger(__name__)
 HANDSHAKE_SECONDS: Final = 10.0
 """A peer has so long from its connection to the end of its handshake."""
 MOST_HANDSHAKES: Final = 1000
-"""So many have begun and not ended, at most: each may hold 50 KB. With a further one the oldest is ended, as
-those that are in earnest take milliseconds."""
+"""So many have been answered and not ended, at most: each holds 40 KB. With a further one the oldest is
+ended, as those that are in earnest take milliseconds."""
 ALERT_SECONDS: Final = 1.0
 FILES_CHECK_SECONDS: Final = 10.0
 EXPIRY_CHECK_SECONDS: Final = 24 * 3600.0
@@ -41,6 +42,9 @@ _DISCARDED_BYTES: Final = 16 * 1024
 _MOST_DISCARDED_READS: Final = 64
 _HANDSHAKE_RECORD: Final = 0x16
 _RECORD_HEAD_BYTES: Final = 5
+_MOST_RECORD_BYTES: Final = 16 * 1024
+"""Of a record that is not encrypted (RFC 8446, section 5.1); OpenSSL refuses longer ones."""
+_LENGTH_IN_HEAD: Final = slice(3, 5)
 
 
 class TlsListener:
@@ -58,7 +62,11 @@ class TlsListener:
         self._handshakes: dict[trio.CancelScope, None] = {}
         # Handshakes compute for up to some milliseconds, without the interpreter's lock: half of the
         # processors are for the event loop and what else there is.
-        self._threads = trio.CapacityLimiter(max(1, (os.cpu_count() or 1) // 2))
+        threads = max(1, (os.cpu_count() or 1) // 2)
+        self._threads = trio.CapacityLimiter(threads)
+        # First steps wait here, before anything of TLS is made for them, and a further step for hardly more
+        # than one of them: what has begun ends soon, however many come.
+        self._first_steps = trio.CapacityLimiter(threads + 1)
 
     def _use(self, material: TlsMaterial) -> None:
         material.context.sslsocket_class = TlsTransport
@@ -71,33 +79,31 @@ class TlsListener:
             TransportRefused: the peer does not speak TLS, has not what it takes, or is too slow.
             OSError: the peer has left.
         """
-        owned = accepted
+        handshake = _Handshake(accepted, self._material)
         try:
-            with trio.move_on_after(HANDSHAKE_SECONDS):
+            with trio.move_on_after(HANDSHAKE_SECONDS) as in_time:
                 await _wait_for_hello(accepted)
-                # The socket itself is closed with the new one from here on, which has its descriptor.
-                owned = transport = self._wrap(accepted)
-                await self._shake_hands(transport)
-                return transport
+                transport = await self._shake_hands(handshake)
+                if transport is not None:
+                    return transport
         except TransportRefused:
-            await _send_alert(owned)
-            owned.close()
+            await _send_alert(handshake.socket)
+            handshake.socket.close()
             raise
         except BaseException:
-            owned.close()
+            handshake.socket.close()
             raise
-        owned.close()
-        raise TransportRefused(f"no TLS handshake ended within {HANDSHAKE_SECONDS:g} s")
+        handshake.socket.close()
+        if in_time.cancelled_caught:
+            raise TransportRefused(f"no TLS handshake ended within {HANDSHAKE_SECONDS:g} s")
+        raise TransportRefused(f"{MOST_HANDSHAKES} newer TLS handshakes began before its own had ended")
 
-    def _wrap(self, accepted: socket.socket) -> TlsTransport:
-        wrapped = self._material.context.wrap_socket(
-            accepted, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=True
-        )
-        if not isinstance(wrapped, TlsTransport):
-            raise AssertionError("the context makes transports")
-        return wrapped
-
-    async def _shake_hands(self, transport: TlsTransport) -> None:
+    async def _shake_hands(self, handshake: _Handshake) -> TlsTransport | None:
+        """Return the transport, or None once too many others have begun after it."""
+        async with self._first_steps:
+            # Its hello may have been waited for while the certificate was replaced.
+            handshake.material = self._material
+            wants = await self._step(handshake)
         with trio.CancelScope() as scope:
             if len(self._handshakes) >= MOST_HANDSHAKES:
                 oldest = next(iter(self._handshakes))
@@ -105,21 +111,15 @@ class TlsListener:
                 oldest.cancel()
             self._handshakes[scope] = None
             try:
-                await self._take_steps(transport, self._material)
+                while wants is not None:
+                    await _wait_for(wants, handshake.socket)
+                    wants = await self._step(handshake)
             finally:
                 self._handshakes.pop(scope, None)
-        if scope.cancelled_caught:
-            raise TransportRefused(f"{MOST_HANDSHAKES} newer TLS handshakes began before its own had ended")
+        return None if scope.cancelled_caught else handshake.transport
 
-    async def _take_steps(self, transport: TlsTransport, material: TlsMaterial) -> None:
-        while True:
-            wants = await trio.to_thread.run_sync(_step, transport, material, limiter=self._threads)
-            if wants is None:
-                return
-            if wants == ssl.SSL_ERROR_WANT_READ:
-                await transport.wait_readable()
-            else:
-                await transport.wait_writable()
+    async def _step(self, handshake: _Handshake) -> int | None:
+        return await trio.to_thread.run_sync(handshake.step, limiter=self._threads)
 
     async def run(self) -> None:
         """Read files again that have changed, and warn of certificates that expire soon."""
@@ -185,6 +185,51 @@ class TlsListener:
             )
 
 
+@attrs.define(eq=False)
+class _Handshake:
+    """The handshake of a connection, of which nothing of TLS is made before its first step."""
+
+    socket: socket.socket
+    """That which was accepted; from the first step on the transport, which has its descriptor."""
+    material: TlsMaterial
+
+    @property
+    def transport(self) -> TlsTransport:
+        """The socket after the first step."""
+        if not isinstance(self.socket, TlsTransport):
+            raise AssertionError("the context makes transports")
+        return self.socket
+
+    def step(self) -> int | None:
+        """Continue; return what it waits for, None at its end. Runs in a thread.
+
+        Raises:
+            TransportRefused: it has failed; the peer has got an alert.
+            OSError: the peer has left.
+        """
+        if not isinstance(self.socket, TlsTransport):
+            self.socket = self.material.context.wrap_socket(
+                self.socket, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=True
+            )
+        try:
+            self.transport.do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
+            return error.errno
+        except ssl.SSLError as error:
+            raise TransportRefused(failure_in_words(error)) from error
+        _check_suite(self.transport, self.material)
+        self.transport.accepted(_principal(self.transport, self.material))
+        return None
+
+
+async def _wait_for(wants: int, sock: socket.socket) -> None:
+    """Wait for what a step has returned."""
+    if wants == ssl.SSL_ERROR_WANT_READ:
+        await trio.lowlevel.wait_readable(sock)
+    else:
+        await trio.lowlevel.wait_writable(sock)
+
+
 async def _send_alert(sock: socket.socket) -> None:
     """Wait until the peer has closed its end, at most for a second.
 
@@ -192,7 +237,10 @@ async def _send_alert(sock: socket.socket) -> None:
     peer would never see the alert with the reason.
     """
     with trio.move_on_after(ALERT_SECONDS, shield=True), contextlib.suppress(OSError):
-        socket.socket.shutdown(sock, socket.SHUT_WR)
+        if isinstance(sock, TlsTransport):
+            sock.drop_tls()
+        else:
+            sock.shutdown(socket.SHUT_WR)
         for _ in range(_MOST_DISCARDED_READS):
             await trio.lowlevel.wait_readable(sock)
             if not socket.socket.recv(sock, _DISCARDED_BYTES):
@@ -200,43 +248,45 @@ async def _send_alert(sock: socket.socket) -> None:
 
 
 async def _wait_for_hello(accepted: socket.socket) -> None:
-    """Wait for the first bytes, before anything of TLS is made for the connection.
+    """Wait for the first record, before anything of TLS is made for the connection.
 
     Raises:
-        TransportRefused: they do not begin a handshake.
+        TransportRefused: it does not begin a handshake.
         ConnectionResetError: the peer has left.
     """
-    while True:
-        try:
-            head = accepted.recv(_RECORD_HEAD_BYTES, socket.MSG_PEEK)
-        except BlockingIOError:
-            await trio.lowlevel.wait_readable(accepted)
-            continue
-        if not head:
-            raise ConnectionResetError("the peer left before its handshake")
-        if head[0] != _HANDSHAKE_RECORD:
-            raise TransportRefused(
-                f"this listener needs TLS, and what the client sends is none (it begins with {head!r}); set "
-                "security.protocol=SSL or SASL_SSL in the client, or the port of another listener"
-            )
-        return
+    head = await _peek(accepted, 1)
+    if not head:
+        raise ConnectionResetError("the peer left before its handshake")
+    if head[0] != _HANDSHAKE_RECORD:
+        raise TransportRefused(
+            f"this listener needs TLS, and what the client sends is none (it begins with {head!r}); set "
+            "security.protocol=SSL or SASL_SSL in the client, or the port of another listener"
+        )
+    if len(head) < _RECORD_HEAD_BYTES:
+        head = await _peek(accepted, _RECORD_HEAD_BYTES)
+    record_bytes = int.from_bytes(head[_LENGTH_IN_HEAD])
+    if record_bytes <= _MOST_RECORD_BYTES:
+        await _peek(accepted, _RECORD_HEAD_BYTES + record_bytes)
 
 
-def _step(transport: TlsTransport, material: TlsMaterial) -> int | None:
-    """Continue a handshake; return what it waits for, None at its end. Runs in a thread.
+async def _peek(accepted: socket.socket, count: int) -> bytes:
+    """Wait until so many bytes have arrived, or no more do; return these, or a few more, which stay unread.
 
-    Raises:
-        TransportRefused: it has failed; the peer has got an alert.
+    Where the system does not wait for so many, OpenSSL waits for the rest.
     """
-    try:
-        transport.do_handshake()
-    except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
-        return error.errno
-    except ssl.SSLError as error:
-        raise TransportRefused(failure_in_words(error)) from error
-    _check_suite(transport, material)
-    transport.accepted(_principal(transport, material))
-    return None
+    most = max(count, _RECORD_HEAD_BYTES)
+    with contextlib.suppress(BlockingIOError):
+        arrived = accepted.recv(most, socket.MSG_PEEK)
+        if len(arrived) >= count or not arrived:
+            return arrived
+    # A peer that sends its record a byte at a time wakes up nothing.
+    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+    while True:
+        await trio.lowlevel.wait_readable(accepted)
+        with contextlib.suppress(BlockingIOError):
+            arrived = accepted.recv(most, socket.MSG_PEEK)
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+            return arrived
 
 
 def _check_suite(transport: TlsTransport, material: TlsMaterial) -> None:

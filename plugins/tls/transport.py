@@ -82,6 +82,10 @@ class TlsTransport(TcpSocket, ssl.SSLSocket):
         # That of `SSLSocket` would continue without encryption.
         socket.socket.shutdown(self, how)
 
+    def drop_tls(self) -> None:
+        """Free what OpenSSL holds, and end the direction to the peer; what it sends can still be received."""
+        ssl.SSLSocket.shutdown(self, socket.SHUT_WR)
+
     def close(self) -> None:
         """Send the end (close_notify), as far as the socket takes it, and close."""
         with contextlib.suppress(OSError, ValueError):

@@ -16,7 +16,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from tests.kernel.network.line_protocol import RunningServer, running_server_over
-from tests.tls_certificates import broker_entry, client_context, client_entry, tls_settings
+from tests.tls_certificates import broker_entry, client_context, client_entry, hello, tls_settings
 from tidelog.kernel.config import Config
 from tidelog.kernel.config.key import declared_keys
 from tidelog.kernel.seams.requests import ANONYMOUS, Principal
@@ -262,7 +262,7 @@ async def test_of_too_many_handshakes_the_oldest_ends_and_others_are_served(
     async with tls_server(tmp_path) as server:
         begun = [await server.connect() for _ in range(6)]
         for each in begun:
-            await each.send_all(b"\x16\x03\x01\x02\x00\x01")
+            await each.send_all(hello(client_context(tmp_path)))
         client = await connect(server, client_context(tmp_path))
         assert await ask(client, b"echo one\n", 4) == b"one\n"
         await refused_count(caplog, "newer TLS handshakes began", 1)
