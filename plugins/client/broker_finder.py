@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from tidelog.plugins.client.cluster import Address
+from tidelog.plugins.client.security import PLAINTEXT
 from tidelog.plugins.zookeeper.broker_registry import registered_brokers
 from tidelog.plugins.zookeeper.errors import Unavailable
 from tidelog.plugins.zookeeper.kazoo_blocking import run_blocking
@@ -35,6 +36,7 @@ class BrokerFinder:
         self._engine = engine
         self._ensemble = ensemble
         self._found = found
+        self._protocol = engine.session.settings.security.security_protocol
         self._zookeeper: BlockingZooKeeper | None = None
         self._is_reading = False
         self._is_stale = False
@@ -70,7 +72,8 @@ class BrokerFinder:
             return
         self._is_reading, self._is_stale = True, False
         self._engine.io.run_in_thread(
-            lambda: run_blocking(lambda: registered_brokers(zookeeper, self._read)), self._finish
+            lambda: run_blocking(lambda: registered_brokers(zookeeper, self._read, self._protocol)),
+            self._finish,
         )
 
     def _finish(self, outcome: Sequence[tuple[str, int]] | Exception) -> None:
@@ -90,7 +93,8 @@ class BrokerFinder:
             self.problem = ""
             self._found([Address(host, port) for host, port in outcome])
         else:
-            self.problem = f"no broker is registered in ZooKeeper at {self._ensemble.connect}"
+            listener = "" if self._protocol == PLAINTEXT else f" with a listener for {self._protocol}"
+            self.problem = f"no broker{listener} is registered in ZooKeeper at {self._ensemble.connect}"
             self._read_later()
         if self._is_stale:
             self._read()

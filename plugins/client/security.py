@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import ssl
 
     from tidelog.plugins.client.oauth import OAuthSettings
-    from tidelog.plugins.client.tls_stores import TlsStores
+    from tidelog.plugins.keystores.tls_stores import TlsStores
 
 PLAINTEXT: Final = "PLAINTEXT"
 SSL: Final = "SSL"

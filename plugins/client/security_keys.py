@@ -6,11 +6,14 @@ Source: Kafka documentation, "Producer Configs".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.plugins.client.oauth_key_names import OAUTH_KEYS
 from tidelog.plugins.client.secret_references import PROVIDERS, is_provider_key, resolve_references
 from tidelog.plugins.client.security import SECURITY_PROTOCOLS, SecuritySettings
+
+if TYPE_CHECKING:
+    from tidelog.plugins.keystores.tls_stores import TlsStores
 
 PROTOCOL: Final = "security.protocol"
 _ALGORITHM: Final = "ssl.endpoint.identification.algorithm"
@@ -60,7 +63,7 @@ def security_of_keys(given: Mapping[str, str]) -> SecuritySettings:
         if algorithm not in ("https", ""):
             raise ValueError(f"{_ALGORITHM}: {algorithm!r} is neither https nor empty")
         settings["ssl_endpoint_identification_algorithm"] = algorithm
-        settings["ssl_stores"] = _stores(values)
+        settings["ssl_stores"] = stores_of_keys(values)
     if protocol.startswith("SASL"):
         settings |= _sasl(values)
     return SecuritySettings(**settings)
@@ -76,10 +79,15 @@ def _sasl(values: Mapping[str, str]) -> dict[str, Any]:
     return {"sasl_mechanism": mechanism, "sasl_oauth": oauth_of_keys(values)}
 
 
-def _stores(values: Mapping[str, str]) -> object:
+def stores_of_keys(values: Mapping[str, str], **options: Any) -> TlsStores:
+    """Return the stores that keys `ssl.*` name, with further options of theirs.
+
+    Raises:
+        ValueError: one has a value that it cannot have; the text names it.
+    """
     # Not at the top: most clients connect without TLS.
-    from tidelog.plugins.client.tls_stores import TlsStores
     from tidelog.plugins.keystores.contexts import VERSIONS
+    from tidelog.plugins.keystores.tls_stores import TlsStores
 
     lists: dict[str, Any] = {
         setting: tuple(part.strip() for part in values[name].split(",") if part.strip())
@@ -90,4 +98,4 @@ def _stores(values: Mapping[str, str]) -> object:
     if unknown:
         raise ValueError(f"ssl.enabled.protocols: {unknown[0]!r} is none of {', '.join(VERSIONS)}")
     texts: dict[str, Any] = {setting: values[name] for name, setting in _STORES.items() if values.get(name)}
-    return TlsStores(**texts, **lists)
+    return TlsStores(**{**options, **texts, **lists})

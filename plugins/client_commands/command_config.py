@@ -1,4 +1,4 @@
-"""`--command-config`: how commands connect, by a file with Kafka's client keys, as Kafka's own tools do."""
+"""How commands connect: `--command-config`, a file with Kafka's client keys, and ensembles of ZooKeeper."""
 
 from __future__ import annotations
 
@@ -12,11 +12,24 @@ from tidelog.kernel.config.sources.properties_file import read_properties
 from tidelog.kernel.errors import TidelogError
 from tidelog.plugins.client.security import SecuritySettings
 from tidelog.plugins.client.security_keys import is_security_key, security_of_keys
+from tidelog.plugins.client.zookeeper_ensemble import names_ensemble
+from tidelog.plugins.client.zookeeper_keys import ZOOKEEPER_KEYS, ensemble_of_keys
 
 if TYPE_CHECKING:
-    from tidelog.plugins.client.tls_stores import TlsStores
+    from collections.abc import Mapping
 
-_META: Final = "tidelog.plugins.client_commands.security"
+    from tidelog.plugins.client.zookeeper_ensemble import BootstrapServers
+    from tidelog.plugins.keystores.tls_stores import TlsStores
+
+_META: Final = "tidelog.plugins.client_commands.command_config"
+
+
+@attrs.frozen
+class CommandConfig:
+    """How a command connects to brokers, and all keys, of which some are for ZooKeeper."""
+
+    security: SecuritySettings = attrs.field(factory=SecuritySettings)
+    values: Mapping[str, str] = attrs.field(factory=dict[str, str], repr=False)
 
 
 class BadCommandConfig(TidelogError):
@@ -31,9 +44,27 @@ def use_command_config(context: click.Context, _option: click.Parameter, path: P
 
 def security_of_command() -> SecuritySettings:
     """Return how the running command connects."""
+    return _config_of_command().security
+
+
+def bootstrap_of_command(bootstrap: str) -> BootstrapServers:
+    """Return what a client of the running command finds its brokers by: addresses, or an ensemble.
+
+    Raises:
+        click.BadParameter: the ensemble has another form, or a key for it a value that it cannot have.
+    """
+    if not names_ensemble(bootstrap):
+        return bootstrap
+    try:
+        return ensemble_of_keys(bootstrap, _config_of_command().values)
+    except (ValueError, ModuleNotFoundError, TidelogError) as error:
+        raise click.BadParameter(f"{error}.", param_hint="--bootstrap-server") from error
+
+
+def _config_of_command() -> CommandConfig:
     context = click.get_current_context(silent=True)
     found = None if context is None else context.meta.get(_META)
-    return SecuritySettings() if found is None else cast("SecuritySettings", found)
+    return CommandConfig() if found is None else cast("CommandConfig", found)
 
 
 def security_options() -> dict[str, Any]:
@@ -43,8 +74,8 @@ def security_options() -> dict[str, Any]:
     )
 
 
-def read_command_config(path: Path) -> SecuritySettings:
-    """Return the settings in a properties file with keys of Kafka's clients.
+def read_command_config(path: Path) -> CommandConfig:
+    """Return what a properties file has: keys of Kafka's clients, and `zookeeper.ssl.*` as of its brokers.
 
     Raises:
         BadCommandConfig: a key is none of those that commands know, or has a value that cannot be used.
@@ -55,7 +86,11 @@ def read_command_config(path: Path) -> SecuritySettings:
     except (OSError, UnicodeDecodeError) as error:
         raise BadCommandConfig(f"{path} cannot be read: {error}.") from error
     values = {setting.name: setting.text.strip() for setting in found}
-    problems += [f"{name}: commands have no part for it" for name in values if not is_security_key(name)]
+    problems += [
+        f"{name}: commands have no part for it"
+        for name in values
+        if name not in ZOOKEEPER_KEYS and not is_security_key(name)
+    ]
     if problems:
         raise BadCommandConfig(f"{path}: {problems[0]}.")
     try:
@@ -64,7 +99,7 @@ def read_command_config(path: Path) -> SecuritySettings:
             _check_stores(security.ssl_stores)
     except (ValueError, TidelogError) as error:
         raise BadCommandConfig(f"{path}: {error}.") from error
-    return security
+    return CommandConfig(security, values)
 
 
 def _check_stores(stores: TlsStores) -> None:

@@ -10,6 +10,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec
 
+import attrs
 import click
 
 from tidelog.kernel.errors import TidelogError
@@ -23,7 +24,11 @@ from tidelog.plugins.client.errors import (
     RequestTimedOut,
 )
 from tidelog.plugins.client.security import SecuritySettings
-from tidelog.plugins.client_commands.command_config import security_of_command, use_command_config
+from tidelog.plugins.client_commands.command_config import (
+    bootstrap_of_command,
+    security_of_command,
+    use_command_config,
+)
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 10.0
@@ -66,7 +71,8 @@ def broker_options(command: Callable[P, None]) -> Callable[P, None]:
         default=DEFAULT_BOOTSTRAP,
         show_default=True,
         metavar="HOST:PORT",
-        help="A broker to ask; several with commas.",
+        help="A broker to ask; several with commas. Or zookeeper://HOST:PORT/PATH: those that are registered "
+        "there.",
     )(command)
 
 
@@ -109,9 +115,35 @@ def connected(
         connect_timeout_s=timeout_s,
         security=security or security_of_command(),
     )
-    with errors_in_words(), BlockingClient(bootstrap, settings=settings) as client:
+    with (
+        errors_in_words(),
+        BlockingClient(_addresses(bootstrap, settings), settings=settings) as client,
+    ):
         client.connect()
         yield client
+
+
+def _addresses(bootstrap: str, settings: ClientSettings) -> str | Sequence[str]:
+    """Return addresses of brokers, which are read once where an ensemble is named."""
+    named = bootstrap_of_command(bootstrap)
+    if isinstance(named, str):
+        return named
+    # Not at the top: few commands find brokers in ZooKeeper.
+    from tidelog.plugins.client.drivers.thread_driver import ThreadDriver
+    from tidelog.plugins.client.engine import Engine
+    from tidelog.plugins.client.operations.metadata import metadata
+
+    driver = ThreadDriver()
+    # Half of the time, so that what is wrong in ZooKeeper is the error, and not that time is over.
+    engine = Engine(named, attrs.evolve(settings, connect_timeout_s=settings.connect_timeout_s / 2), driver)
+    driver.start(engine)
+    try:
+        found = driver.run(metadata(engine.session, ()), settings.operation_timeout_s)
+    except RequestTimedOut as error:
+        raise error.last_error or error from None
+    finally:
+        driver.stop()
+    return [str(each) for each in found.brokers.values()]
 
 
 @contextmanager

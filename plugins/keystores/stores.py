@@ -1,7 +1,6 @@
-"""Key stores and trust stores as Kafka configures them: PEM files, PEM text, PKCS#12 files.
+"""Key stores and trust stores as Kafka configures them: PEM files, PEM text, files of PKCS#12 and JKS.
 
-Source: Kafka's `DefaultSslEngineFactory` and KIP-651. Java's own format JKS is not read: an error has the
-command that converts it.
+Source: Kafka's `DefaultSslEngineFactory` and KIP-651.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from tidelog.kernel.errors import TidelogError
+from tidelog.plugins.keystores.jks import MAGIC, JksError, JksStore, parse_jks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,10 +25,8 @@ T = TypeVar("T")
 PEM: Final = "PEM"
 PKCS12: Final = "PKCS12"
 JKS: Final = "JKS"
-KINDS: Final = (JKS, PKCS12, PEM)
 
-_JKS_MAGIC: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
-"""Of JKS and of JCEKS."""
+_JCEKS_MAGIC: Final = b"\xce\xce\xce\xce"
 _DER_SEQUENCE: Final = b"\x30"
 """The first byte of a PKCS#12 file."""
 _PEM_BLOCK: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
@@ -141,24 +139,75 @@ def certificates_of_pkcs12(content: bytes, password: str | None) -> tuple[x509.C
     return found
 
 
-def kind_of(content: bytes, kind: str, path: str) -> str:
-    """Return the kind of a store: as in Java a file of PKCS#12 may be said to be JKS.
+def key_entry_of_jks(content: bytes, password: str | None, key_password: str | None) -> KeyEntry:
+    """Return the first private key of a JKS file and its certificates; without a password it has the store's.
 
     Raises:
-        StoreError: it is JKS.
+        StoreError: it has no key, or a password is wrong.
     """
-    if content.startswith(_JKS_MAGIC):
-        target = f"{path.removesuffix('.jks')}.p12"
+    store = _jks(content, password)
+    if not store.keys or not store.keys[0].chain:
+        raise StoreError("has no private key with a certificate")
+    secret = password if key_password is None else key_password
+    if secret is None:
+        raise StoreError("has an encrypted private key, and no password for it is set")
+    try:
+        key = serialization.load_der_private_key(store.keys[0].decrypted(secret), None)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        text = str(error) if isinstance(error, JksError) else "has a private key that cannot be read"
+        raise StoreError(text) from error
+    return _matching(key, _certificates_of_der(store.keys[0].chain))
+
+
+def certificates_of_jks(content: bytes, password: str | None) -> tuple[x509.Certificate, ...]:
+    """Return the certificates of a JKS file that are trusted, as in Java also those of its private keys.
+
+    Raises:
+        StoreError: it has none, or the password is wrong.
+    """
+    store = _jks(content, password)
+    found = (*store.certificates, *(key.chain[0] for key in store.keys if key.chain))
+    if not found:
+        raise StoreError("has no certificate")
+    return _certificates_of_der(found)
+
+
+def kind_of(content: bytes, kind: str | None, path: str) -> str:
+    """Return the kind of a store, None for what its content is: as in Java each of JKS and PKCS12 is both.
+
+    Raises:
+        StoreError: it is of another kind.
+    """
+    if content.startswith(_JCEKS_MAGIC):
         raise StoreError(
-            f"{path} has Java's format JKS, which is not read here; convert it with: keytool -importkeystore "
-            f"-srckeystore {path} -destkeystore {target} -deststoretype PKCS12"
+            f"{path} has Java's format JCEKS, which is not read here; convert it with: keytool "
+            f"-importkeystore -srckeystore {path} -srcstoretype JCEKS -destkeystore {path}.p12 "
+            "-deststoretype PKCS12"
         )
+    if kind in (JKS, PKCS12, None) and content.startswith(MAGIC):
+        return JKS
+    is_pem = b"-----BEGIN " in content
+    if kind is None:
+        return PEM if is_pem else PKCS12
     if kind == JKS:
         if content.startswith(_DER_SEQUENCE):
             return PKCS12
-        is_pem = b"-----BEGIN " in content
         raise StoreError(f"{path} is no store of the type JKS" + ("; set the type PEM" if is_pem else ""))
     return kind
+
+
+def _jks(content: bytes, password: str | None) -> JksStore:
+    try:
+        return parse_jks(content, password)
+    except JksError as error:
+        raise StoreError(str(error)) from error
+
+
+def _certificates_of_der(ders: Sequence[bytes]) -> tuple[x509.Certificate, ...]:
+    try:
+        return tuple(map(x509.load_der_x509_certificate, ders))
+    except ValueError as error:
+        raise StoreError("has a certificate that cannot be read") from error
 
 
 def _pkcs12(content: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
@@ -194,14 +243,19 @@ def _matching(key: object, certificates: tuple[x509.Certificate, ...]) -> KeyEnt
 
 
 class StoreText(NamedTuple):
-    """A store as text: the prefix of its keys, its type, its file with its password, or PEM text."""
+    """A store as text: the prefix of its keys, its type, its file with its password, or PEM text.
+
+    Where a store has one password, a PEM file may have it too, for its key (as in ZooKeeper's client).
+    """
 
     prefix: str
-    kind: str
+    kind: str | None
+    """None: what the content of the file is."""
     location: str | None
     password: str | None
     text: str | None
     chain: str | None = None
+    has_one_password: bool = False
 
 
 def read_key_entry(store: StoreText, key_password: str | None) -> KeyEntry | None:
@@ -219,9 +273,13 @@ def read_key_entry(store: StoreText, key_password: str | None) -> KeyEntry | Non
     if store.location is None:
         return None
     content, password = _file(store)
-    if kind_of(content, store.kind, store.location) == PEM:
+    kind = kind_of(content, store.kind, store.location)
+    if kind == PEM:
         _check_no_password(store)
-        return _of(store.location, lambda: key_entry_of_pem(content, key_password))
+        secret = password if store.has_one_password else key_password
+        return _of(store.location, lambda: key_entry_of_pem(content, secret))
+    if kind == JKS:
+        return _of(store.location, lambda: key_entry_of_jks(content, password, key_password))
     return _of(store.location, lambda: key_entry_of_pkcs12(content, password))
 
 
@@ -238,9 +296,12 @@ def read_trusted(store: StoreText) -> tuple[x509.Certificate, ...] | None:
     if store.location is None:
         return None
     content, password = _file(store)
-    if kind_of(content, store.kind, store.location) == PEM:
+    kind = kind_of(content, store.kind, store.location)
+    if kind == PEM:
         _check_no_password(store)
         return _of(store.location, lambda: certificates_of_pem(content))
+    if kind == JKS:
+        return _of(store.location, lambda: certificates_of_jks(content, password))
     return _of(store.location, lambda: certificates_of_pkcs12(content, password))
 
 
@@ -256,7 +317,7 @@ def _check_inline(store: StoreText) -> None:
 
 
 def _check_no_password(store: StoreText) -> None:
-    if store.password is not None:
+    if store.password is not None and not store.has_one_password:
         raise StoreError(f"a store of the type PEM has no password, but {store.prefix}.password is set")
 
 

@@ -1,11 +1,12 @@
 """Kafka's client keys in tables `[mirrors.NAME]`: how a mirror connects to its source and to its target.
 
-Those of the source have their names, those of the target `target.` before them.
+Those of the source have their names, those of the target `target.` before them. A source may be found in
+ZooKeeper, with the keys of Kafka's brokers for that.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.types import Password, optional, password, string
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from tidelog.kernel.config import TableConfig
     from tidelog.plugins.client.security import SecuritySettings
+    from tidelog.plugins.client.zookeeper_ensemble import ZooKeeperEnsemble
 
 _SOURCE: Final = "mirrors.NAME."
 _TARGET: Final = "mirrors.NAME.target."
@@ -48,6 +50,23 @@ _MEANINGS: Final = {
     "system.",
     "ssl.truststore.type": "PEM, PKCS12 or JKS.",
 }
+_MEANINGS_OF_ZOOKEEPER: Final = {
+    "zookeeper.session.timeout.ms": "Limit of each answer.",
+    "zookeeper.ssl.cipher.suites": "Cipher suites of TLS 1.2, between commas.",
+    "zookeeper.ssl.client.enable": "true connects with TLS.",
+    "zookeeper.ssl.enabled.protocols": "Versions of TLS, between commas.",
+    "zookeeper.ssl.endpoint.identification.algorithm": "https compares the host with the server's "
+    "certificate; empty accepts any host.",
+    "zookeeper.ssl.keystore.location": "File of the mirror's key and certificate.",
+    "zookeeper.ssl.keystore.type": "PEM, PKCS12 or JKS; unset: what its content is.",
+    "zookeeper.ssl.truststore.location": "File with the authorities whose servers are trusted; unset: those "
+    "of the system.",
+    "zookeeper.ssl.truststore.type": "PEM, PKCS12 or JKS; unset: what its content is.",
+}
+_SECRETS_OF_ZOOKEEPER: Final = {
+    "zookeeper.ssl.keystore.password": "Password of the key store.",
+    "zookeeper.ssl.truststore.password": "Password of the trust store.",
+}
 _SECRETS: Final = {
     "sasl.jaas.config": "User and password, as a line of Kafka's JAAS configuration.",
     "sasl.oauthbearer.client.credentials.client.secret": "The mirror's secret there.",
@@ -58,17 +77,26 @@ _SECRETS: Final = {
 }
 
 
-def _declared(prefix: str, which: str) -> tuple[ConfigKey[str | Password | None], ...]:
-    def key(name: str, meaning: str) -> ConfigKey[str | Password | None]:
-        kind = optional(password()) if name in _SECRETS else optional(string())
-        documentation = f"As in Kafka's clients, for connections to the {which}. {meaning}"
-        return ConfigKey(name=prefix + name, type=kind, default=None, documentation=documentation)
-
-    return tuple(key(name, meaning) for name, meaning in sorted({**_MEANINGS, **_SECRETS}.items()))
+_KeyOfClient: TypeAlias = "ConfigKey[str | Password | None]"
 
 
-SOURCE_KEYS: Final = _declared(_SOURCE, "source")
-TARGET_KEYS: Final = _declared(_TARGET, "target")
+def _declared(
+    prefix: str, use: str, meanings: Mapping[str, str], secrets: Mapping[str, str]
+) -> tuple[_KeyOfClient, ...]:
+    def key(name: str, meaning: str) -> _KeyOfClient:
+        kind = optional(password()) if name in secrets else optional(string())
+        return ConfigKey(name=prefix + name, type=kind, default=None, documentation=f"{use} {meaning}")
+
+    return tuple(key(name, meaning) for name, meaning in sorted({**meanings, **secrets}.items()))
+
+
+_USE: Final = "As in Kafka's clients, for connections to the"
+_USE_OF_ZOOKEEPER: Final = "As in Kafka's brokers, where `bootstrap.servers` names a ZooKeeper."
+SOURCE_KEYS: Final = (
+    *_declared(_SOURCE, f"{_USE} source.", _MEANINGS, _SECRETS),
+    *_declared(_SOURCE, _USE_OF_ZOOKEEPER, _MEANINGS_OF_ZOOKEEPER, _SECRETS_OF_ZOOKEEPER),
+)
+TARGET_KEYS: Final = _declared(_TARGET, f"{_USE} target.", _MEANINGS, _SECRETS)
 
 
 def source_security(table: TableConfig) -> SecuritySettings:
@@ -78,6 +106,33 @@ def source_security(table: TableConfig) -> SecuritySettings:
         ValueError: a value cannot be used; the text names its key.
     """
     return security_of(_values(table, SOURCE_KEYS, _SOURCE))
+
+
+def source_ensemble(bootstrap: str, table: TableConfig) -> ZooKeeperEnsemble | None:
+    """Return in which ZooKeeper the mirror of a table finds the brokers of its source, None for addresses.
+
+    Raises:
+        ValueError, ModuleNotFoundError: as of `ensemble_named`.
+    """
+    return ensemble_named(bootstrap, _values(table, SOURCE_KEYS, _SOURCE))
+
+
+def ensemble_named(bootstrap: str, values: Mapping[str, str]) -> ZooKeeperEnsemble | None:
+    """Return the ensemble that a text names, with the options that keys have; None for addresses.
+
+    Raises:
+        ValueError: it has another form, or a key a value that it cannot have.
+        ModuleNotFoundError: an ensemble needs kazoo.
+    """
+    # Not at the top, as in `security_of`.
+    from tidelog.plugins.client.settings import parse_addresses
+    from tidelog.plugins.client.zookeeper_ensemble import names_ensemble
+    from tidelog.plugins.client.zookeeper_keys import ensemble_of_keys
+
+    if names_ensemble(bootstrap):
+        return ensemble_of_keys(bootstrap, values)
+    parse_addresses(bootstrap)
+    return None
 
 
 def target_security(table: TableConfig) -> SecuritySettings:
@@ -100,16 +155,17 @@ def security_of(values: Mapping[str, str]) -> SecuritySettings:
     """
     # Not at the top: a broker without mirrors needs the keys alone.
     from tidelog.plugins.client.security_keys import is_security_key, security_of_keys
+    from tidelog.plugins.client.zookeeper_keys import ZOOKEEPER_KEYS
 
-    unknown = next((name for name in values if not is_security_key(name)), None)
+    unknown = next(
+        (name for name in values if name not in ZOOKEEPER_KEYS and not is_security_key(name)), None
+    )
     if unknown is not None:
         raise ValueError(f"{unknown}: a mirror takes only keys that concern connections")
     return security_of_keys(values)
 
 
-def _values(
-    table: TableConfig, keys: Sequence[ConfigKey[str | Password | None]], prefix: str
-) -> dict[str, str]:
+def _values(table: TableConfig, keys: Sequence[_KeyOfClient], prefix: str) -> dict[str, str]:
     found = {key.name.removeprefix(prefix): table[key] for key in keys}
     return {
         name: value.value if isinstance(value, Password) else value

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tidelog.plugins.client import ClientSettings
     from tidelog.plugins.client.steps import Steps
+    from tidelog.plugins.client.zookeeper_ensemble import BootstrapServers
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ class MirrorClient(Protocol):
 class EngineClient:
     """A client with an engine, which also knows brokers before Apache Kafka 0.10; entered in a trio run."""
 
-    def __init__(self, bootstrap: str, settings: ClientSettings) -> None:
+    def __init__(self, bootstrap: BootstrapServers, settings: ClientSettings) -> None:
         self._driver = TrioDriver()
         self._engine = Engine(bootstrap, settings, self._driver)
         self._timeout_s = settings.operation_timeout_s

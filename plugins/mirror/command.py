@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from tidelog.plugins.client.security import SecuritySettings
+    from tidelog.plugins.client.zookeeper_ensemble import BootstrapServers, ZooKeeperEnsemble
     from tidelog.plugins.mirror.mirror import Mirror
     from tidelog.plugins.mirror.settings import MirrorSettings
     from tidelog.plugins.mirror.statistics import MirrorStatistics
@@ -59,7 +60,7 @@ class MirrorFailed(TidelogError):
     default=DEFAULT_TARGET,
     show_default=True,
     metavar="HOST:PORT",
-    help="A broker of the cluster to copy into; several with commas.",
+    help="A broker of the cluster to copy into; several with commas. Or zookeeper://HOST:PORT/PATH.",
 )
 @click.option(
     "--source",
@@ -110,12 +111,14 @@ def mirror(
     if source is None and source_config is not None:
         raise click.UsageError("--source-config needs --source; in a file each mirror has its own keys.")
     found = _mirrors(config_file, (*_of_options(source, topics, names), *settings), names)
-    if source_config is not None:
-        found = [attrs.evolve(each, source_security=_security_in(source_config)) for each in found]
+    if source is not None and source_config is not None:
+        security, ensemble = _connection_of(source, source_config)
+        found = [attrs.evolve(each, source_security=security, ensemble=ensemble) for each in found]
+    security, ensemble = _connection_of(target, target_config)
     if target_config is not None:
-        found = [attrs.evolve(each, target_security=_security_in(target_config)) for each in found]
+        found = [attrs.evolve(each, target_security=security) for each in found]
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    statistics = trio.run(_run, found, target, until_end, status_file)
+    statistics = trio.run(_run, found, ensemble or target, until_end, status_file)
     if as_json:
         print_json([each.as_json(0.0) for each in statistics])
     elif until_end:
@@ -126,18 +129,21 @@ def mirror(
             )
 
 
-def _security_in(path: Path) -> SecuritySettings:
-    """Return the settings in a properties file; raises ConfigError, which names it."""
-    from tidelog.plugins.mirror.client_keys import security_of
+def _connection_of(named: str, path: Path | None) -> tuple[SecuritySettings, ZooKeeperEnsemble | None]:
+    """Return how a cluster is connected to by the keys in a properties file; raises ConfigError."""
+    from tidelog.plugins.mirror.client_keys import ensemble_named, security_of
 
     problems: list[str] = []
+    values: dict[str, str] = {}
     try:
-        found = read_properties(path.read_text(encoding="utf-8"), str(path), problems)
+        if path is not None:
+            found = read_properties(path.read_text(encoding="utf-8"), str(path), problems)
+            values = {each.name: each.text for each in found}
         if not problems:
-            return security_of({each.name: each.text for each in found})
-    except (OSError, ValueError) as error:
+            return security_of(values), ensemble_named(named, values)
+    except (OSError, ValueError, ModuleNotFoundError) as error:
         problems.append(str(error))
-    raise ConfigError(f"{path}: {problems[0]}.")
+    raise ConfigError(f"{named if path is None else path}: {problems[0]}.")
 
 
 def _of_options(source: str | None, topics: str | None, names: Sequence[str]) -> list[str]:
@@ -169,7 +175,7 @@ def _mirrors(config_file: Path | None, settings: Sequence[str], names: Sequence[
 
 
 async def _run(
-    mirrors: Sequence[MirrorSettings], target: str, until_end: bool, status_file: Path | None
+    mirrors: Sequence[MirrorSettings], target: BootstrapServers, until_end: bool, status_file: Path | None
 ) -> list[MirrorStatistics]:
     import trio
 
@@ -198,7 +204,10 @@ async def _stop_at_signal(scope: trio.CancelScope) -> None:
 
 
 async def _run_all(
-    mirrors: Sequence[MirrorSettings], target: str, until_end: bool, statistics: Sequence[MirrorStatistics]
+    mirrors: Sequence[MirrorSettings],
+    target: BootstrapServers,
+    until_end: bool,
+    statistics: Sequence[MirrorStatistics],
 ) -> None:
     """Run mirrors side by side; one that cannot run does not stop the others.
 

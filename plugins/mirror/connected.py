@@ -14,6 +14,7 @@ from tidelog.plugins.mirror.mirror import Mirror
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from tidelog.plugins.client.zookeeper_ensemble import BootstrapServers
     from tidelog.plugins.mirror.settings import MirrorSettings
     from tidelog.plugins.mirror.statistics import MirrorStatistics
 
@@ -25,7 +26,7 @@ _MOST_RESPONSE_BYTES: Final = 256 * 1024 * 1024
 
 @asynccontextmanager
 async def connected(
-    settings: MirrorSettings, target: str, statistics: MirrorStatistics
+    settings: MirrorSettings, target: BootstrapServers, statistics: MirrorStatistics
 ) -> AsyncGenerator[Mirror]:
     """Give a mirror into the cluster at `target`, which connects at its first use."""
     client = ClientSettings(
@@ -37,12 +38,13 @@ async def connected(
     )
     of_source = attrs.evolve(client, security=settings.source_security)
     of_target = attrs.evolve(client, security=settings.target_security)
+    from_brokers = settings.ensemble or settings.bootstrap
     with ExitStack() as stack:
         source, source_admin, target_client = (
             stack.enter_context(EngineClient(bootstrap, each))
             for bootstrap, each in (
-                (settings.bootstrap, of_source),
-                (settings.bootstrap, of_source),
+                (from_brokers, of_source),
+                (from_brokers, of_source),
                 (target, of_target),
             )
         )

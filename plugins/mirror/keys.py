@@ -79,7 +79,8 @@ BOOTSTRAP_SERVERS = ConfigKey(
     type=string(non_empty=True),
     default="",
     required=True,
-    documentation="Brokers of the source, as `host:port`, several with commas.",
+    documentation="Brokers of the source, as `host:port`, several with commas; or the ZooKeeper in which "
+    "they are registered, as `zookeeper://host:port,host:port/path`.",
 )
 TOPICS = ConfigKey(
     name="mirrors.NAME.topics",

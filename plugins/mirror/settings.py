@@ -8,11 +8,9 @@ import attrs
 
 from tidelog.kernel.errors import ConfigError, InvalidTopic
 from tidelog.kernel.topic_names import check_topic_name
-from tidelog.plugins.client.errors import InvalidAddress
 from tidelog.plugins.client.security import SecuritySettings
-from tidelog.plugins.client.settings import parse_addresses
 from tidelog.plugins.mirror import keys
-from tidelog.plugins.mirror.client_keys import source_security, target_security
+from tidelog.plugins.mirror.client_keys import source_ensemble, source_security, target_security
 from tidelog.plugins.mirror.errors import MirrorRefused
 
 if TYPE_CHECKING:
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
 
     from tidelog.kernel.config import TableConfig
     from tidelog.kernel.regexes import Regex
+    from tidelog.plugins.client.zookeeper_ensemble import ZooKeeperEnsemble
 
 
 @attrs.frozen
@@ -84,6 +83,8 @@ class MirrorSettings:
     request_timeout_s: float = 30.0
     source_security: SecuritySettings = attrs.field(factory=SecuritySettings)
     target_security: SecuritySettings = attrs.field(factory=SecuritySettings)
+    ensemble: ZooKeeperEnsemble | None = None
+    """In which the brokers of the source are registered, instead of those in `bootstrap`."""
 
     @property
     def transactional_id(self) -> str:
@@ -101,8 +102,8 @@ class MirrorSettings:
         if (pattern is None) != (not replacement):
             raise ConfigError(f"[mirrors.{table.name}] needs both rename.pattern and rename.replacement.")
         try:
-            parse_addresses(table[keys.BOOTSTRAP_SERVERS])
-        except InvalidAddress as error:
+            ensemble = source_ensemble(table[keys.BOOTSTRAP_SERVERS], table)
+        except (ValueError, ModuleNotFoundError) as error:
             raise ConfigError(f"mirrors.{table.name}.bootstrap.servers: {error}.") from None
         try:
             securities = source_security(table), target_security(table)
@@ -129,6 +130,7 @@ class MirrorSettings:
             request_timeout_s=table[keys.REQUEST_TIMEOUT_MS] / 1000,
             source_security=securities[0],
             target_security=securities[1],
+            ensemble=ensemble,
         )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from tidelog.kernel.config import ConfigKey, boolean, choice, comma_list, nullable, password, string
+from tidelog.plugins.keystores import STORE_KINDS
 
 if TYPE_CHECKING:
     from tidelog.kernel.config.types import ValueType
 
-STORE_KINDS: Final = ("JKS", "PKCS12", "PEM")
 _REPLACED: Final[Literal["dynamic"]] = "dynamic"
 
 
@@ -22,8 +22,7 @@ SSL_KEYSTORE_TYPE = ConfigKey(
     type=_store_kind(),
     default="JKS",
     per_listener=_REPLACED,
-    documentation="The format of the key store: PEM, or PKCS12, which JKS means too, as in Java; a file in "
-    "Java's own format JKS has to be converted.",
+    documentation="The format of the key store: PEM, PKCS12 or JKS; as in Java each of the last two is both.",
 )
 SSL_KEYSTORE_LOCATION = ConfigKey(
     name="ssl.keystore.location",
@@ -45,7 +44,8 @@ SSL_KEY_PASSWORD = ConfigKey(
     type=nullable(password()),
     default=None,
     per_listener=_REPLACED,
-    documentation="The password of an encrypted private key in PEM.",
+    documentation="The password of an encrypted private key in PEM, or of the key in a JKS file, where it "
+    "has another one than the store.",
 )
 SSL_KEYSTORE_KEY = ConfigKey(
     name="ssl.keystore.key",
@@ -67,7 +67,7 @@ SSL_TRUSTSTORE_TYPE = ConfigKey(
     type=_store_kind(),
     default="JKS",
     per_listener=_REPLACED,
-    documentation="The format of the trust store: PEM, or PKCS12, which JKS means too.",
+    documentation="The format of the trust store: PEM, PKCS12 or JKS; each of the last two is both.",
 )
 SSL_TRUSTSTORE_LOCATION = ConfigKey(
     name="ssl.truststore.location",

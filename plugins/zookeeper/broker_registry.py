@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.plugins.zookeeper.errors import NoNode
 from tidelog.plugins.zookeeper.layouts import BROKER_IDS
-from tidelog.plugins.zookeeper.nodes import plaintext_address
+from tidelog.plugins.zookeeper.nodes import PLAINTEXT, address_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from tidelog.plugins.zookeeper.session import Watch, ZooKeeperRequests
 
 
-async def registered_brokers(zookeeper: ZooKeeperRequests, on_change: Watch) -> Sequence[tuple[str, int]]:
-    """Return host and port of each registered broker that clients reach without TLS, and watch for others.
+async def registered_brokers(
+    zookeeper: ZooKeeperRequests, on_change: Watch, protocol: str = PLAINTEXT
+) -> Sequence[tuple[str, int]]:
+    """Return where each registered broker is reached by a security protocol, and watch for others.
 
     Only methods of `ZooKeeper` are awaited. Raises what they do, but `NoNode`.
     """
@@ -30,7 +32,7 @@ async def registered_brokers(zookeeper: ZooKeeperRequests, on_change: Watch) -> 
         # One that has gone since then: that is a change of its own.
         with suppress(NoNode):
             there = await zookeeper.read(f"{BROKER_IDS}/{name}", on_change)
-            address = plaintext_address(there.value)
+            address = address_by(protocol, there.value)
             if address is not None:
                 found.append(address)
     return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import socket
+import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +16,7 @@ from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from tidelog.kernel.errors import TidelogError
 from tidelog.plugins.zookeeper.errors import (
     NodeExists,
     NoNode,
@@ -169,7 +172,7 @@ class KazooRequests:
     def _start_client(self) -> None:
         log = _KazooLog()
         # Not with each warning: another server of the round may answer.
-        handler = _Handler(lambda: self._note_problem_soon(log.last_warning))
+        handler = _Handler(lambda: self._note_problem_soon(log.last_warning), self._security.new_context)
         client: Any = KazooClient(
             hosts=self._connect.servers,
             timeout=self._timeout_s,
@@ -236,17 +239,40 @@ class KazooRequests:
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     """Kazoo's threads; what ends one with an error is in the log that the client has, and nowhere else.
 
-    `pausing` is called in a thread between two rounds through all servers.
+    `pausing` is called in a thread between two rounds through all servers, `new_context` before a connection
+    with TLS: kazoo's own reads PEM files alone.
     """
 
-    def __init__(self, pausing: Callable[[], None]) -> None:
+    def __init__(self, pausing: Callable[[], None], new_context: Callable[[], ssl.SSLContext] | None) -> None:
         def sleep(seconds: float) -> None:
             pausing()
             time.sleep(seconds)
 
         # Before the threads: kazoo compares it with that of its retries.
         self.sleep_func = sleep
+        self._new_context = new_context
         super().__init__()
+
+    def create_connection(
+        self,
+        address: tuple[str, int],
+        hostname: str | None = None,
+        timeout: float | None = None,
+        **_of_pem: object,
+    ) -> socket.socket:
+        """Return a connected socket; `hostname` is the name that was resolved to the address."""
+        connected = socket.create_connection(address, timeout)
+        try:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._new_context is None:
+                return connected
+            return self._new_context().wrap_socket(connected, server_hostname=hostname or address[0])
+        except BaseException as error:
+            connected.close()
+            if isinstance(error, TidelogError):
+                # As what kazoo tries again after: the file may be replaced.
+                raise OSError(str(error)) from error
+            raise
 
     def spawn(self, func: Callable[..., object], *args: object, **kwargs: object) -> Any:
         def run() -> None:

@@ -6,9 +6,9 @@ from typing import Final
 
 from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.types import (
-    ValueType,
     boolean,
     choice,
+    comma_list,
     integer,
     nullable,
     optional,
@@ -16,6 +16,7 @@ from tidelog.kernel.config.types import (
     string,
 )
 from tidelog.kernel.config.unsupported import UnsupportedKey
+from tidelog.plugins.keystores import STORE_KINDS
 from tidelog.plugins.zookeeper.connect_string import connect_string
 
 LAYOUT_08: Final = "0.8"
@@ -57,19 +58,7 @@ ZOOKEEPER_LAYOUT = ConfigKey(
     "clients and tools read: `host:port` of brokers, and the number of partitions per topic and broker.",
 )
 
-PEM: Final = "PEM"
-
-
-def _store_type() -> ValueType[str]:
-    def parse(text: str) -> str:
-        if text.strip().upper() != PEM:
-            raise ValueError(
-                "names a type of store that the connection to ZooKeeper cannot read; convert it to PEM"
-            )
-        return PEM
-
-    return ValueType("string", PEM, parse, str)
-
+_WITH_TLS: Final = ("zookeeper.ssl.client.enable", "true")
 
 ZOOKEEPER_SSL_CLIENT_ENABLE = ConfigKey(
     name="zookeeper.ssl.client.enable",
@@ -81,36 +70,60 @@ ZOOKEEPER_SSL_KEYSTORE_LOCATION = ConfigKey(
     name="zookeeper.ssl.keystore.location",
     type=nullable(string()),
     default=None,
-    documentation="PEM file with the broker's private key and certificates for ZooKeeper, where its servers "
+    documentation="The file with the broker's private key and certificates for ZooKeeper, where its servers "
     "ask for them. Unset: none.",
-    only_with=("zookeeper.ssl.client.enable", "true"),
+    only_with=_WITH_TLS,
 )
 ZOOKEEPER_SSL_KEYSTORE_PASSWORD = ConfigKey(
     name="zookeeper.ssl.keystore.password",
     type=optional(password()),
     default=None,
-    documentation="The password of the private key in that file, where it is encrypted.",
-    only_with=("zookeeper.ssl.client.enable", "true"),
+    documentation="The password of that file and of its private key, in a PEM file of the key alone.",
+    only_with=_WITH_TLS,
 )
 ZOOKEEPER_SSL_KEYSTORE_TYPE = ConfigKey(
     name="zookeeper.ssl.keystore.type",
-    type=_store_type(),
-    default=PEM,
-    documentation="The format of that file.",
+    type=nullable(choice(*STORE_KINDS)),
+    default=None,
+    documentation="The format of that file; as in Java each of JKS and PKCS12 is both. Unset: what its "
+    "content is.",
+    only_with=_WITH_TLS,
 )
 ZOOKEEPER_SSL_TRUSTSTORE_LOCATION = ConfigKey(
     name="zookeeper.ssl.truststore.location",
     type=nullable(string()),
     default=None,
-    documentation="PEM file with the authorities whose ZooKeeper servers are trusted. Unset: those of the "
+    documentation="The file with the authorities whose ZooKeeper servers are trusted. Unset: those of the "
     "system.",
-    only_with=("zookeeper.ssl.client.enable", "true"),
+    only_with=_WITH_TLS,
+)
+ZOOKEEPER_SSL_TRUSTSTORE_PASSWORD = ConfigKey(
+    name="zookeeper.ssl.truststore.password",
+    type=optional(password()),
+    default=None,
+    documentation="The password of that file, where it has one.",
+    only_with=_WITH_TLS,
 )
 ZOOKEEPER_SSL_TRUSTSTORE_TYPE = ConfigKey(
     name="zookeeper.ssl.truststore.type",
-    type=_store_type(),
-    default=PEM,
-    documentation="The format of that file.",
+    type=nullable(choice(*STORE_KINDS)),
+    default=None,
+    documentation="The format of that file, as `zookeeper.ssl.keystore.type` has it.",
+    only_with=_WITH_TLS,
+)
+ZOOKEEPER_SSL_ENABLED_PROTOCOLS = ConfigKey(
+    name="zookeeper.ssl.enabled.protocols",
+    type=comma_list("TLSv1.2", "TLSv1.3", repeated="dropped", non_empty=True),
+    default=("TLSv1.2", "TLSv1.3"),
+    documentation="The versions of TLS that a connection to ZooKeeper may use.",
+    only_with=_WITH_TLS,
+)
+ZOOKEEPER_SSL_CIPHER_SUITES = ConfigKey(
+    name="zookeeper.ssl.cipher.suites",
+    type=comma_list(repeated="dropped"),
+    default=(),
+    documentation="The cipher suites that it may use, by their IANA names; empty: what OpenSSL finds secure.",
+    only_with=_WITH_TLS,
 )
 ZOOKEEPER_SSL_ENDPOINT_IDENTIFICATION_ALGORITHM = ConfigKey(
     name="zookeeper.ssl.endpoint.identification.algorithm",
@@ -129,9 +142,15 @@ ZOOKEEPER_SET_ACL = ConfigKey(
     "`zookeeper.ssl.client.enable` and `zookeeper.ssl.keystore.location`.",
 )
 
-_NO_TLS: Final = "this detail of TLS to ZooKeeper"
+_NO_REVOCATION: Final = "asking whether a certificate of ZooKeeper's was revoked"
 UNSUPPORTED: Final = (
-    UnsupportedKey("zookeeper.ssl.*", "broker", missing=_NO_TLS),
+    UnsupportedKey("zookeeper.ssl.crl.enable", "broker", missing=_NO_REVOCATION, neutral=("false",)),
+    UnsupportedKey("zookeeper.ssl.ocsp.enable", "broker", missing=_NO_REVOCATION, neutral=("false",)),
+    UnsupportedKey(
+        "zookeeper.ssl.protocol",
+        "broker",
+        meaningless="zookeeper.ssl.enabled.protocols has the versions of TLS",
+    ),
     UnsupportedKey(
         "zookeeper.clientCnxnSocket", "broker", meaningless="it names a Java class of ZooKeeper's client"
     ),

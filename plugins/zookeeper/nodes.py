@@ -24,7 +24,7 @@ import attrs
 from tidelog.kernel.config.listeners import MAX_PORT, format_address
 from tidelog.kernel.metadata import PartitionImage, TopicImage
 
-_PLAINTEXT: Final = "PLAINTEXT"
+PLAINTEXT: Final = "PLAINTEXT"
 _NO_JMX: Final = -1
 _NO_PORT: Final = -1
 
@@ -54,7 +54,7 @@ class BrokerInfo:
     @property
     def plaintext(self) -> AdvertisedEndpoint | None:
         """The endpoint for clients that know of no other security protocol, None without one."""
-        plain = (each for each in self.endpoints if each.security_protocol == _PLAINTEXT)
+        plain = (each for each in self.endpoints if each.security_protocol == PLAINTEXT)
         return next(plain, None)
 
 
@@ -114,17 +114,17 @@ def parse_broker(value: bytes) -> Holder:
     )
 
 
-def plaintext_address(value: bytes) -> tuple[str, int] | None:
-    """Return where clients without TLS reach the broker of a node, None if it names no such place."""
+def address_by(protocol: str, value: bytes) -> tuple[str, int] | None:
+    """Return where clients with a security protocol reach the broker of a node, None if nowhere."""
     holder, fields = parse_broker(value), parse(value) or {}
-    if holder.host and 0 < holder.port <= MAX_PORT:
+    if protocol == PLAINTEXT and holder.host and 0 < holder.port <= MAX_PORT:
         return holder.host, holder.port
     protocols = fields.get("listener_security_protocol_map")
     known = cast("dict[str, object]", protocols) if isinstance(protocols, dict) else {}
     for endpoint in sorted(holder.endpoints):
         listener, _, address = endpoint.partition("://")
         host, _, digits = address.rpartition(":")
-        if known.get(listener, listener) == _PLAINTEXT and host and digits.isdecimal():
+        if known.get(listener, listener) == protocol and host and digits.isdecimal():
             return host.strip("[]"), int(digits)
     return None
 

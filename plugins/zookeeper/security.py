@@ -6,36 +6,33 @@ client that creates a node may do everything with it, and all others read it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
 
 
 @attrs.frozen(kw_only=True)
 class ZooKeeperSecurity:
-    """What kazoo can do; files are PEM.
+    """What clients of ZooKeeper can do.
 
     Attributes:
-        uses_tls: connect to a `secureClientPort`
-        ca_file: certificates that servers' are checked with, None for those of the system
-        cert_file, key_file: the client's own, where servers ask for one; None for none
-        key_password: of the key
-        checks_hostname: the certificate of a server has to name the host that is connected to
+        new_context: makes the context of a connection to a `secureClientPort`, None without TLS; it is called
+            for each, in a thread, so that files which were replaced are used. Raises `TidelogError` or
+            `OSError`: what it reads cannot be used.
         digest: `user:password`, by which access control lists of that scheme know the client
         restricts_nodes: no one else may change the nodes that it creates
     """
 
-    uses_tls: bool = False
-    ca_file: str | None = None
-    cert_file: str | None = None
-    key_file: str | None = None
-    key_password: str | None = attrs.field(default=None, repr=False)
-    checks_hostname: bool = True
+    new_context: Callable[[], ssl.SSLContext] | None = None
     digest: str | None = attrs.field(default=None, repr=False)
     restricts_nodes: bool = False
 
     def kazoo_options(self) -> dict[str, Any]:
-        """Return keyword arguments of `KazooClient`."""
+        """Return keyword arguments of `KazooClient`; TLS is none of them."""
         options: dict[str, Any] = {}
         if self.restricts_nodes:
             # Not at the top: without kazoo there is an error that names the extra.
@@ -44,13 +41,4 @@ class ZooKeeperSecurity:
             options["default_acl"] = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
         if self.digest is not None:
             options["auth_data"] = [("digest", self.digest)]
-        if self.uses_tls:
-            options |= {
-                "use_ssl": True,
-                "ca": self.ca_file,
-                "certfile": self.cert_file,
-                "keyfile": self.key_file,
-                "keyfile_password": self.key_password,
-                "check_hostname": self.checks_hostname,
-            }
         return options

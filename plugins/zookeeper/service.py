@@ -84,7 +84,11 @@ def _client(config: Config, connect: ConnectString) -> ZooKeeper:
 
 
 def _security(config: Config) -> ZooKeeperSecurity:
-    """Return what the keys say; raises ConfigError for access control lists without a certificate."""
+    """Return what the keys say.
+
+    Raises:
+        ConfigError: there are access control lists without a certificate, or a store cannot be used.
+    """
     own = config[keys.ZOOKEEPER_SSL_KEYSTORE_LOCATION]
     uses_tls, restricts_nodes = config[keys.ZOOKEEPER_SSL_CLIENT_ENABLE], config[keys.ZOOKEEPER_SET_ACL]
     if restricts_nodes and not (uses_tls and own):
@@ -94,13 +98,7 @@ def _security(config: Config) -> ZooKeeperSecurity:
         )
     if not uses_tls:
         return ZooKeeperSecurity()
-    secret = config[keys.ZOOKEEPER_SSL_KEYSTORE_PASSWORD]
-    return ZooKeeperSecurity(
-        uses_tls=True,
-        ca_file=config[keys.ZOOKEEPER_SSL_TRUSTSTORE_LOCATION],
-        cert_file=own,
-        key_file=own,
-        key_password=None if secret is None else secret.value,
-        checks_hostname=bool(config[keys.ZOOKEEPER_SSL_ENDPOINT_IDENTIFICATION_ALGORITHM]),
-        restricts_nodes=restricts_nodes,
-    )
+    # Not at the top: it needs what reads keys and certificates.
+    from tidelog.plugins.zookeeper.tls_contexts import checked_context_factory
+
+    return ZooKeeperSecurity(new_context=checked_context_factory(config), restricts_nodes=restricts_nodes)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.producer.producer import Producer
     from tidelog.plugins.client.producer.settings import ProducerSettings
     from tidelog.plugins.client.zookeeper_ensemble import ZooKeeperEnsemble
+    from tidelog.plugins.keystores.tls_stores import TlsStores
     from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 __all__ = [
@@ -107,6 +108,7 @@ __all__ = [
     "ScramUser",
     "SimpleConsumer",
     "SimpleConsumerSettings",
+    "TlsStores",
     "TopicMetadata",
     "TopicPartition",
     "WhiteList",
@@ -172,6 +174,7 @@ _HOMES: Final = {
     "ScramUser": f"{_CLIENT}.operations.scram_users",
     "SimpleConsumer": f"{_CONSUMER}.simple_consumer",
     "SimpleConsumerSettings": f"{_CONSUMER}.settings",
+    "TlsStores": "tidelog.plugins.keystores.tls_stores",
     "TopicMetadata": f"{_CLIENT}.cluster",
     "WhiteList": f"{_CONNECTOR}.topic_filters",
     "ZooKeeperEnsemble": f"{_CLIENT}.zookeeper_ensemble",

@@ -12,10 +12,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from tidelog.kernel.errors import TidelogError
+from tidelog.plugins.client.pem_files import context_of_files, new_context
 
 if TYPE_CHECKING:
     from tidelog.plugins.client.security import SecuritySettings
-    from tidelog.plugins.client.tls_stores import TlsStores
+    from tidelog.plugins.keystores.tls_stores import TlsStores
 
 Want: TypeAlias = Literal["read", "write"]
 
@@ -85,34 +86,14 @@ def context_of(settings: SecuritySettings) -> ssl.SSLContext:
     """
     context = settings.ssl_context
     if context is None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.check_hostname = settings.ssl_endpoint_identification_algorithm != ""
-        # As in Java each trusted certificate is an anchor, also one that is not a root.
-        context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+        checks_hostname = settings.ssl_endpoint_identification_algorithm != ""
         if settings.ssl_stores is None:
-            _load_files(context, settings)
+            context = context_of_files(settings, checks_hostname=checks_hostname)
         else:
+            context = new_context(checks_hostname=checks_hostname)
             _load_stores(context, settings.ssl_stores)
     context.sslsocket_class = TlsSocket
     return context
-
-
-def _load_files(context: ssl.SSLContext, settings: SecuritySettings) -> None:
-    try:
-        if settings.ssl_cafile is None:
-            context.load_default_certs()
-        else:
-            context.load_verify_locations(settings.ssl_cafile)
-    except OSError as error:
-        raise _named("ssl_cafile", settings.ssl_cafile, error) from None
-    if settings.ssl_certfile is not None:
-        password = settings.ssl_key_password or ""  # not None, for which OpenSSL would ask at the terminal
-        try:
-            context.load_cert_chain(settings.ssl_certfile, settings.ssl_keyfile, password)
-        except OSError as error:
-            where = settings.ssl_keyfile or settings.ssl_certfile
-            raise _named("ssl_certfile", where, error) from None
 
 
 def _load_stores(context: ssl.SSLContext, stores: TlsStores) -> None:
@@ -120,11 +101,6 @@ def _load_stores(context: ssl.SSLContext, stores: TlsStores) -> None:
         stores.load_into(context)
     except TidelogError as error:
         raise ConnectionAbortedError(str(error)) from None
-
-
-def _named(setting: str, path: str | None, error: OSError) -> OSError:
-    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
-    return ConnectionAbortedError(f"{setting}: {path} cannot be used ({reason or error})")
 
 
 def wrapped(sock: socket.socket, host: str, settings: SecuritySettings) -> TlsSocket:

@@ -11,6 +11,7 @@ import click
 
 from tidelog.kernel.config.types import SECRET_ARGUMENT
 from tidelog.plugins.client.security import SecuritySettings
+from tidelog.plugins.client_commands.command_config import bootstrap_of_command
 from tidelog.plugins.client_commands.options import key_values, parse_duration, parse_time
 from tidelog.plugins.client_commands.records.encodings import ENCODINGS
 
@@ -124,7 +125,7 @@ def security_of(options: Mapping[str, Any]) -> SecuritySettings:
     """Return how the options of a client have it connect; raises as `made`."""
     given = {name: value for name, value in options.items() if name in _SECURITY}
 
-    def create(_bootstrap: str, **named: Any) -> SecuritySettings:
+    def create(_bootstrap: object, **named: Any) -> SecuritySettings:
         return SecuritySettings(**named)
 
     return made(create, "", given)
@@ -137,7 +138,7 @@ def made(create: Callable[..., T], bootstrap: str, options: Mapping[str, Any]) -
         click.BadParameter: an option is unknown, or has a value that it cannot have.
     """
     try:
-        return create(bootstrap, **options)
+        return create(bootstrap_of_command(bootstrap), **options)
     except (TypeError, ValueError) as error:
         raise click.BadParameter(f"{error}.", param_hint="-X") from error
 

@@ -28,7 +28,7 @@ from tidelog.client import (
     ZooKeeperEnsemble,
 )
 from tidelog.plugins.client.errors import RequestTimedOut
-from tidelog.plugins.zookeeper.nodes import plaintext_address
+from tidelog.plugins.zookeeper.nodes import address_by
 
 PLACE = TopicPartition("found", 0)
 
@@ -152,12 +152,12 @@ def until(condition: Callable[[], bool]) -> None:
     ],
 )
 def test_plaintext_address_is_the_one_without_tls(value: object, address: object) -> None:
-    assert plaintext_address(json.dumps(value).encode()) == address
+    assert address_by("PLAINTEXT", json.dumps(value).encode()) == address
 
 
 def test_plaintext_address_of_brokers_of_0_7() -> None:
-    assert plaintext_address(b"host-123:10.0.0.7:9092") == ("10.0.0.7", 9092)
-    assert plaintext_address(b"nonsense") is None
+    assert address_by("PLAINTEXT", b"host-123:10.0.0.7:9092") == ("10.0.0.7", 9092)
+    assert address_by("PLAINTEXT", b"nonsense") is None
 
 
 def test_an_ensemble_is_checked_when_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    load_pem_private_key,
-    pkcs12,
-)
 
-from tests.tls_certificates import authority, ca_file, client_entry, tls_settings, written
+from tests.tls_certificates import authority, ca_file, client_entry, p12, tls_settings, written
 from tidelog.kernel.testing.broker import ThreadedBroker, broker_in_thread
 from tidelog.plugins.client_commands.command_config import BadCommandConfig, read_command_config
 from tidelog.plugins.client_commands.consume.consume_command import command as consume
@@ -52,12 +47,9 @@ def pem(folder: Path) -> Path:
     )
 
 
-def p12(folder: Path) -> Path:
+def p12_files(folder: Path) -> Path:
     """Stores of the type PKCS12, which Java also calls JKS."""
-    entry, secret = client_entry("alice"), BestAvailableEncryption(b"secret")
-    key = load_pem_private_key(entry.key, None)
-    own = pkcs12.serialize_key_and_certificates(b"k", key, entry.certificate, entry.chain[1:], secret)  # type: ignore[arg-type]
-    trusted = pkcs12.serialize_key_and_certificates(None, None, None, authority("tests").entry.chain, secret)
+    own, trusted = p12(client_entry("alice"), "secret"), p12(None, "secret", authority("tests").entry.chain)
     return config(
         folder,
         security_protocol="SSL",
@@ -69,7 +61,7 @@ def p12(folder: Path) -> Path:
     )
 
 
-@pytest.mark.parametrize("make", [pem, p12])
+@pytest.mark.parametrize("make", [pem, p12_files])
 def test_commands_connect_with_the_keys_of_a_file(broker: ThreadedBroker, folder: Path, make: object) -> None:
     connect = ["-b", broker.bootstrap, "--command-config", str(make(folder))]  # type: ignore[operator]
     runner = CliRunner()
@@ -82,6 +74,7 @@ def test_commands_connect_with_the_keys_of_a_file(broker: ThreadedBroker, folder
     ("values", "reason"),
     [
         ({"group_id": "g"}, "group.id: commands have no part for it"),
+        ({"zookeeper_connect": "a:1"}, "zookeeper.connect: commands have no part for it"),
         ({"security_protocol": "TLS"}, "security.protocol: 'TLS' is none of PLAINTEXT, SSL, SASL_PLAINTEXT"),
         ({"security_protocol": "SASL_SSL"}, "sasl_mechanism is 'GSSAPI': set one of 'PLAIN'"),
         (
@@ -100,7 +93,7 @@ def test_commands_connect_with_the_keys_of_a_file(broker: ThreadedBroker, folder
         ),
         (
             {"security_protocol": "SSL", "ssl_truststore_location": "trust.jks"},
-            "keytool -importkeystore -srckeystore trust.jks -destkeystore trust.p12 -deststoretype PKCS12",
+            "trust.jks is a store of the type JKS that is cut",
         ),
         ({"security_protocol": "SSL", "ssl_truststore_location": "/no/such"}, "/no/such cannot be read"),
     ],
@@ -131,6 +124,6 @@ def test_secrets_are_read_where_references_say(tmp_path: Path, monkeypatch: pyte
         sasl_jaas_config=f"${{directory:{tmp_path}:module}} required username=${{env:USER_OF_A_TEST}} "
         f'password="${{file:{tmp_path}/secrets.properties:password}}";',
     )
-    security = read_command_config(path)
+    security = read_command_config(path).security
     assert security.sasl_jaas_config == 'PlainLoginModule required username=alice password="from file";'
     assert "from file" not in repr(security)

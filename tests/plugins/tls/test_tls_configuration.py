@@ -11,10 +11,9 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     PrivateFormat,
     load_pem_private_key,
-    pkcs12,
 )
 
-from tests.tls_certificates import authority, broker_entry, ca_file, tls_settings, written
+from tests.tls_certificates import authority, broker_entry, ca_file, jks, p12, tls_settings, written
 from tidelog.kernel.config import Config
 from tidelog.kernel.config.key import declared_keys
 from tidelog.kernel.errors import ConfigError
@@ -31,11 +30,9 @@ SECRET = BestAvailableEncryption(b"secret")
 ENTRY = broker_entry()
 
 
-def p12(folder: Path) -> str:
+def p12_file(folder: Path) -> str:
     """A store of the type PKCS12."""
-    key = load_pem_private_key(ENTRY.key, None)
-    content = pkcs12.serialize_key_and_certificates(b"k", key, ENTRY.certificate, ENTRY.chain[1:], SECRET)  # type: ignore[arg-type]
-    return written(folder / "broker.p12", content)
+    return written(folder / "broker.p12", p12(ENTRY, "secret"))
 
 
 def encrypted_pem() -> bytes:
@@ -61,13 +58,20 @@ FORMS: list[tuple[str, Settings]] = [
         "PKCS12",
         lambda folder: {
             "ssl.keystore.type": "PKCS12",
-            "ssl.keystore.location": p12(folder),
+            "ssl.keystore.location": p12_file(folder),
             "ssl.keystore.password": "secret",
         },
     ),
     (
         "PKCS12 that is said to be JKS",
-        lambda folder: {"ssl.keystore.location": p12(folder), "ssl.keystore.password": "secret"},
+        lambda folder: {"ssl.keystore.location": p12_file(folder), "ssl.keystore.password": "secret"},
+    ),
+    (
+        "JKS",
+        lambda folder: {
+            "ssl.keystore.location": written(folder / "broker.jks", jks(ENTRY, "secret")),
+            "ssl.keystore.password": "secret",
+        },
     ),
     (
         "encrypted PEM",
@@ -118,8 +122,8 @@ def test_each_form_of_a_store_is_read(tmp_path: Path, make: Settings) -> None:
 REFUSED: list[tuple[str, Settings]] = [
     ("ssl.keystore.location: is not set", lambda folder: {}),
     (
-        "keytool -importkeystore -srckeystore .*b.jks -destkeystore .*b.p12 -deststoretype PKCS12",
-        lambda folder: {"ssl.keystore.location": written(folder / "b.jks", b"\xfe\xed\xfe\xed" + bytes(9))},
+        "keytool -importkeystore -srckeystore .*b.jks -srcstoretype JCEKS",
+        lambda folder: {"ssl.keystore.location": written(folder / "b.jks", b"\xce\xce\xce\xce" + bytes(9))},
     ),
     (
         "set the type PEM",
@@ -127,20 +131,20 @@ REFUSED: list[tuple[str, Settings]] = [
     ),
     (
         "opens with this password",
-        lambda folder: {"ssl.keystore.location": p12(folder), "ssl.keystore.password": "wrong"},
+        lambda folder: {"ssl.keystore.location": p12_file(folder), "ssl.keystore.password": "wrong"},
     ),
     (
         "cannot be read with this password",
-        lambda folder: {**FORMS[3][1](folder), "ssl.key.password": "wrong"},
+        lambda folder: {**FORMS[4][1](folder), "ssl.key.password": "wrong"},
     ),
     (
         "no password for it is set",
-        lambda folder: {k: v for k, v in FORMS[3][1](folder).items() if k != "ssl.key.password"},
+        lambda folder: {k: v for k, v in FORMS[4][1](folder).items() if k != "ssl.key.password"},
     ),
     ("need each other", lambda folder: {"ssl.keystore.type": "PEM", "ssl.keystore.key": "x"}),
     (
         "one has to go",
-        lambda folder: {**FORMS[4][1](folder), "ssl.keystore.location": "/x"},
+        lambda folder: {**FORMS[5][1](folder), "ssl.keystore.location": "/x"},
     ),
     ("has no password", lambda folder: {**tls_settings(folder, ENTRY), "ssl.keystore.password": "x"}),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -11,7 +12,7 @@ from tests.kernel.config.bundle import BUNDLE
 from tests.tables import for_each
 from tidelog.kernel.config.unsupported import UnsupportedKeys
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.testing.broker import new_broker, running_broker
+from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.zookeeper import keys
 
 UNSUPPORTED = UnsupportedKeys(keys.UNSUPPORTED)
@@ -49,8 +50,9 @@ def test_keys_include_every_key_of_kafka(name: str) -> None:
 @for_each(
     ("name", "value", "accepted"),
     [
-        ("zookeeper.ssl.cipher.suites", "a", False),
-        ("zookeeper.ssl.truststore.password", "a", False),
+        ("zookeeper.ssl.crl.enable", "true", False),
+        ("zookeeper.ssl.ocsp.enable", "false", True),
+        ("zookeeper.ssl.protocol", "TLSv1.2", True),
         ("zookeeper.metadata.migration.enable", "true", False),
         ("zookeeper.clientCnxnSocket", "org.apache.zookeeper.ClientCnxnSocketNetty", True),
     ],
@@ -70,10 +72,24 @@ async def test_access_control_lists_need_a_certificate() -> None:
     assert "set zookeeper.ssl.client.enable = true and zookeeper.ssl.keystore.location" in str(cause)
 
 
-@for_each("name", ("zookeeper.ssl.keystore.type", "zookeeper.ssl.truststore.type"))
-def test_stores_other_than_pem_are_refused_with_the_remedy(name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"{name}.* convert it to PEM"):
-        new_broker({name: "JKS"})
+@for_each(
+    ("settings", "reason"),
+    [
+        ({"truststore.location": "/no/such"}, r"zookeeper\.ssl\.\*: /no/such cannot be read"),
+        ({"keystore.location": __file__}, "has no private key|opens with this password"),
+        ({"cipher.suites": "TLS_NO_SUCH"}, "'TLS_NO_SUCH', which is no cipher suite"),
+    ],
+)
+async def test_stores_that_cannot_be_used_end_the_start(settings: dict[str, str], reason: str) -> None:
+    named = {f"zookeeper.ssl.{name}": value for name, value in settings.items()}
+    with pytest.raises(BaseException) as failed:  # noqa: PT011 - a group around it
+        async with running_broker(
+            {"zookeeper.connect": "127.0.0.1:1", "zookeeper.ssl.client.enable": "true", **named}
+        ):
+            pytest.fail("it is ready")
+    cause = only_cause(failed.value)
+    assert isinstance(cause, ConfigError)
+    assert re.search(reason, str(cause))
 
 
 async def test_registration_without_kazoo_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Key stores and trust stores of a client, as Kafka's keys `ssl.*` name them."""
+"""Key stores and trust stores of a client, as Kafka's keys `ssl.*` and `zookeeper.ssl.*` name them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,19 @@ from tidelog.plugins.keystores.stores import JKS, StoreText, read_key_entry, rea
 
 @attrs.frozen(kw_only=True)
 class TlsStores:
-    """Texts of Kafka's keys, by their names without `ssl.`; passwords and keys are in no representation."""
+    """Texts of Kafka's keys, by their names without `ssl.`; passwords and keys are in no representation.
 
-    truststore_type: str = JKS
+    Attributes:
+        truststore_type, keystore_type: PEM, PKCS12 or JKS, None: what the file's content is
+        prefix: what the names of the keys begin with, for errors
+        has_one_password: that of the key store is that of its key in a PEM file as well
+    """
+
+    truststore_type: str | None = JKS
     truststore_location: str | None = None
     truststore_password: str | None = attrs.field(default=None, repr=False)
     truststore_certificates: str | None = attrs.field(default=None, repr=False)
-    keystore_type: str = JKS
+    keystore_type: str | None = JKS
     keystore_location: str | None = None
     keystore_password: str | None = attrs.field(default=None, repr=False)
     keystore_key: str | None = attrs.field(default=None, repr=False)
@@ -32,6 +38,8 @@ class TlsStores:
     key_password: str | None = attrs.field(default=None, repr=False)
     enabled_protocols: tuple[str, ...] = tuple(VERSIONS)
     cipher_suites: tuple[str, ...] = ()
+    prefix: str = "ssl"
+    has_one_password: bool = False
 
     def load_into(self, context: ssl.SSLContext) -> None:
         """Trust and present what is in the stores; blocks while it reads them.
@@ -44,11 +52,12 @@ class TlsStores:
             restrict_ciphers(context, self.cipher_suites)
         trusted = read_trusted(
             StoreText(
-                "ssl.truststore",
+                f"{self.prefix}.truststore",
                 self.truststore_type,
                 self.truststore_location,
                 self.truststore_password,
                 self.truststore_certificates,
+                has_one_password=self.has_one_password,
             )
         )
         if trusted is None:
@@ -57,12 +66,13 @@ class TlsStores:
             load_trusted(context, trusted)
         entry = read_key_entry(
             StoreText(
-                "ssl.keystore",
+                f"{self.prefix}.keystore",
                 self.keystore_type,
                 self.keystore_location,
                 self.keystore_password,
                 self.keystore_key,
                 self.keystore_certificate_chain,
+                self.has_one_password,
             ),
             self.key_password,
         )
