@@ -13,7 +13,8 @@ From the whole to its parts: `backend` (a kind of storage and its context), `sto
 `directories` (which others may use, and the topics that it knows), `partition_store` (the bytes of one
 partition), `segments`, `regions` (bytes that a read returns).
 `forwarding` has base classes for a storage that wraps another, `transforming` one that stores records in
-another form.
+another form, `batch_list_store` one for a store without segment files, and `key_value` a whole storage over
+pairs of a key and a value.
 """
 
 from tidelog.kernel.seams.storage.backend import StorageBackend, StorageContext
