@@ -10,23 +10,30 @@ import attrs
 
 @attrs.define
 class _Window:
-    """The time of the last event of a key that was admitted, and how many were not since then."""
+    """When an interval of a key began, how many events were admitted since then, and how many were not."""
 
     opened: float
+    admitted: int = 1
     suppressed: int = 0
 
 
 class RateLimit:
-    """Admits one event per key and interval, and counts the others.
+    """Admits `most` events per key and interval, and counts the others.
 
     At most `max_keys` keys are distinguished at a time. Further ones share one limit, so that a flood from
     many addresses fills neither the log nor the memory.
     """
 
     def __init__(
-        self, interval_seconds: float, *, max_keys: int = 1000, now: Callable[[], float] = time.monotonic
+        self,
+        interval_seconds: float,
+        *,
+        most: int = 1,
+        max_keys: int = 1000,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._interval = interval_seconds
+        self._most = most
         self._max_keys = max_keys
         self._now = now
         self._windows: dict[str | None, _Window] = {}
@@ -39,9 +46,13 @@ class RateLimit:
         if window is None:
             return 0
         if now - window.opened < self._interval:
-            window.suppressed += 1
-            return None
-        suppressed, window.suppressed, window.opened = window.suppressed, 0, now
+            if window.admitted >= self._most:
+                window.suppressed += 1
+                return None
+            window.admitted += 1
+            return 0
+        suppressed = window.suppressed
+        window.opened, window.admitted, window.suppressed = now, 1, 0
         return suppressed
 
     def _window(self, key: str | None, now: float) -> _Window | None:

@@ -43,7 +43,10 @@ def _file_handler(file: str) -> logging.StreamHandler[TextIOWrapper]:
     try:
         return WatchedLogFile(Path(file), encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"log.file = {file!r} cannot be written: {error.strerror}.") from error
+        raise ConfigError(
+            f"log.file = {file!r} cannot be written: {error.strerror}. Its directory has to exist, and "
+            "this user has to be able to write there."
+        ) from error
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, object]:

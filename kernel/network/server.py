@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import socket
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -62,6 +63,9 @@ HELD_SHARE = 16
 """Where descriptors are few, one in so many of those for connections is for these."""
 WARNING_INTERVAL_SECONDS = 10.0
 """The same warning about the same host is logged no more often."""
+MOST_WARNINGS_OF_A_HOST = 50
+MOST_WARNINGS = 100
+"""So many warnings that differ are logged in that time, as a peer may choose a part of the reason."""
 MAX_WARNING_CHARACTERS = 1000
 """Limit of each part of a warning: the peer may have chosen it, such as a name of 32 kB."""
 
@@ -420,8 +424,10 @@ class Server:
 class PeerWarnings:
     """Warnings about the peers of one broker, rate-limited so that none can flood the log."""
 
-    def __init__(self) -> None:
-        self._limit = RateLimit(WARNING_INTERVAL_SECONDS)
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._limit = RateLimit(WARNING_INTERVAL_SECONDS, now=now)
+        self._of_host = RateLimit(WARNING_INTERVAL_SECONDS, most=MOST_WARNINGS_OF_A_HOST, now=now)
+        self._of_all = RateLimit(WARNING_INTERVAL_SECONDS, most=MOST_WARNINGS, now=now)
 
     def warn(self, peer: Peer, what: str, reason: object, *, alike: str | None = None) -> None:
         """Log `what` happened to the peer, where and why, unless the same was logged a moment ago.
@@ -433,5 +439,12 @@ class PeerWarnings:
         suppressed = self._limit.admit(f"{peer.host} {what} {listener} {alike or text}")
         if suppressed is None:
             return
+        # One host alone cannot use up what there is for all.
+        of_host = self._of_host.admit(peer.host)
+        of_all = None if of_host is None else self._of_all.admit(what)
+        if of_host is None or of_all is None:
+            return
         again = f" (and {suppressed} times more before)" if suppressed else ""
+        if left_out := of_host + of_all:
+            again += f" ({left_out} other warnings about connections were left out before)"
         _log.warning("%s %s at %s: %s%s", what, peer, listener, text, again, extra={"peer": str(peer)})

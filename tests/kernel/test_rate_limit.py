@@ -56,3 +56,13 @@ def test_admit_lets_every_event_pass_or_counts_it(steps: list[tuple[int, int]]) 
         last = limit.admit(key)
         told = sum(answer for answer in [*answers, last] if answer is not None)
         assert told == answers.count(None)
+
+
+def test_admit_lets_as_many_events_pass_as_it_should() -> None:
+    clock = Clock()
+    limit = RateLimit(10, most=2, now=clock)
+    assert [limit.admit("a") for _ in range(5)] == [0, 0, None, None, None]
+    clock.now = 10
+    assert [limit.admit("a") for _ in range(3)] == [3, 0, None]
+    clock.now = 20
+    assert [limit.admit("a"), limit.admit("b")] == [1, 0]

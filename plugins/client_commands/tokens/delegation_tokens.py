@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import ParamSpec
 
 import click
 
@@ -11,10 +12,11 @@ from tidelog.kernel.cli.tables import print_json
 from tidelog.plugins.client import BlockingClient
 from tidelog.plugins.client.errors import ErrorResponse
 from tidelog.plugins.client.operations.delegation_tokens import DelegationToken, describe_delegation_tokens
-from tidelog.plugins.client_commands.options import CommandFailed
+from tidelog.plugins.client_commands.options import CommandFailed, parse_duration
 from tidelog.plugins.client_commands.output import show_table
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
+P = ParamSpec("P")
 _SENTENCES = {
     ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: (
         "The cluster has no delegation tokens: its brokers need delegation.token.secret.key."
@@ -33,6 +35,17 @@ _SENTENCES = {
     ErrorCode.DELEGATION_TOKEN_EXPIRED: "The token has expired.",
     ErrorCode.INVALID_PRINCIPAL_TYPE: "Tokens are renewed by users only, such as User:alice.",
 }
+
+
+def period_option(what: str, default: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Add `--period`, passed to the command as `period_ms`, None where it is not given."""
+    return click.option(
+        "--period",
+        "period_ms",
+        callback=parse_duration,
+        metavar="DURATION",
+        help=f"In how long it expires, such as {what}.  [default: {default}]",
+    )
 
 
 def token_of(client: BlockingClient, token_id: str) -> DelegationToken:

@@ -7,8 +7,8 @@ import click
 from tidelog.plugins.client import BlockingClient
 from tidelog.plugins.client.errors import ErrorResponse
 from tidelog.plugins.client.operations.delegation_tokens import renew_delegation_token
-from tidelog.plugins.client_commands.options import parse_duration, with_broker
-from tidelog.plugins.client_commands.tokens.delegation_tokens import moment, refused, token_of
+from tidelog.plugins.client_commands.options import with_broker
+from tidelog.plugins.client_commands.tokens.delegation_tokens import moment, period_option, refused, token_of
 
 _EPILOG = """\b
 Examples:
@@ -19,13 +19,7 @@ Examples:
 
 @click.command("renew", epilog=_EPILOG, short_help="Have a token expire later.")
 @click.argument("token_id", metavar="ID")
-@click.option(
-    "--period",
-    "period_ms",
-    callback=parse_duration,
-    metavar="DURATION",
-    help="In how long it expires, such as 12h.  [default: as long as the broker permits]",
-)
+@period_option("12h", "as long as the broker permits")
 @with_broker
 def command(client: BlockingClient, *, token_id: str, period_ms: int | None) -> None:
     """Have a token expire later; its secret is not needed for that."""
