@@ -28,6 +28,7 @@ from tidelog.plugins.client.errors import (
     ClientClosed,
     ClientError,
     NoBrokerFound,
+    NoCredentials,
     OperationRaised,
     RequestTimedOut,
 )
@@ -117,6 +118,7 @@ class Channel:
         self.address = address
         self.lane = lane
         self.link: Link | None = None
+        self.login: SaslLogin | None = None
         self.is_assumed_old = is_assumed_old
         self.silence = ""
         self.is_released = False
@@ -403,7 +405,7 @@ class Engine:
             sock.close()
             return
         assumed = versions_before_negotiation(str(channel.address)) if channel.is_assumed_old else None
-        channel.link = Link(sock, channel.address, self.session.settings, assumed, self._login)
+        channel.link = Link(sock, channel.address, self.session.settings, assumed, channel.login)
         self.io.watch(channel)
         self._send(channel)
         if channel.link.wire.ready:
@@ -515,19 +517,21 @@ class Engine:
 
     def _begin(self, channel: Channel) -> None:
         """Have a channel connected, once there is what its login needs."""
-        tokens = None if self._login is None else self._login.access_tokens
-        if tokens is None or tokens.is_fresh:
+        channel.login = self._login
+        prepare = None if self._login is None else self._login.preparation(channel.address.host)
+        if prepare is None:
             self.io.connect(channel)
         else:
-            # To read one may take seconds.
-            self.io.run_in_thread(tokens.refresh, lambda outcome: self._refreshed(channel, outcome))
+            # An access token or a ticket may take seconds.
+            self.io.run_in_thread(prepare, lambda outcome: self._prepared(channel, outcome))
 
-    def _refreshed(self, channel: Channel, outcome: Exception | None) -> None:
+    def _prepared(self, channel: Channel, outcome: SaslLogin | Exception | None) -> None:
         if channel.is_released:
             return
-        if outcome is None:
+        if not isinstance(outcome, Exception):
+            channel.login = outcome or self._login
             self.io.connect(channel)
-        elif self._login is not None and not getattr(outcome, "may_pass", False):
+        elif self._login is not None and not (isinstance(outcome, NoCredentials) and outcome.may_pass):
             peer, mechanism = str(channel.address), self._login.mechanism
             self._drop(channel, AuthenticationRefused(peer, mechanism, str(outcome)))
         else:

@@ -136,6 +136,17 @@ class SaslRefused(ValueError):
     """Reason of an `AuthenticationRefused`, without the broker and the mechanism; it has no secrets."""
 
 
+class NoCredentials(Exception):
+    """A client has nothing to log in with; the message says why, and has nothing of a secret.
+
+    `may_pass`: it may be there at another attempt.
+    """
+
+    def __init__(self, message: str, *, may_pass: bool = False) -> None:
+        super().__init__(message)
+        self.may_pass = may_pass
+
+
 class RequestTimedOut(ClientError):
     """A response did not arrive in time.
 

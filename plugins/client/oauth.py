@@ -24,7 +24,7 @@ from urllib.parse import quote_plus, unquote, urlencode, urlsplit
 
 import attrs
 
-from tidelog.plugins.client.errors import SaslRefused
+from tidelog.plugins.client.errors import NoCredentials, SaslRefused
 from tidelog.plugins.credentials.oauthbearer import GIVEN_UP, BadOAuthMessage, client_first
 
 if TYPE_CHECKING:
@@ -112,15 +112,8 @@ class OAuthSettings:
             raise ValueError("an identity provider needs client_id and client_secret")
 
 
-class NoAccessToken(Exception):
-    """There is no access token; the message says why, and has nothing of a secret.
-
-    `may_pass`: it may be there at another attempt.
-    """
-
-    def __init__(self, message: str, *, may_pass: bool = False) -> None:
-        super().__init__(message)
-        self.may_pass = may_pass
+class NoAccessToken(NoCredentials):
+    """There is no access token."""
 
 
 class ClientAccessToken(NamedTuple):

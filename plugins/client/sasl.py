@@ -18,10 +18,10 @@ from tidelog.plugins.credentials import scram
 from tidelog.plugins.credentials.jaas import JaasEntry, parse_jaas
 
 if TYPE_CHECKING:
-    from tidelog.plugins.client.oauth import AccessTokens
     from tidelog.plugins.client.security import SecuritySettings
 
 SaslTokens: TypeAlias = Generator[bytes, bytes, None]
+Preparation: TypeAlias = "Callable[[], SaslLogin | None]"
 
 MIN_ITERATIONS: Final = 4096
 """With fewer a password is guessed too quickly by who listens; Kafka's clients refuse them, too."""
@@ -29,18 +29,25 @@ MAX_ITERATIONS: Final = 1_000_000
 """About half a second of computing: what a broker may make a client do."""
 _PLAIN: Final = "PLAIN"
 _OAUTHBEARER: Final = "OAUTHBEARER"
+_GSSAPI: Final = "GSSAPI"
+
+
+def _unprepared(_host: str) -> None:
+    """Return that there is nothing to do before a connection."""
 
 
 @attrs.frozen
 class SaslLogin:
     """How connections authenticate: the name of a mechanism, and its generator, made for each connection.
 
-    `access_tokens` have to be fresh before that.
+    `preparation` returns for the host of a broker what has to be done in a thread before a connection to it,
+    None if that is nothing. It returns the login of that connection, None if that is this one, and raises
+    `NoCredentials`.
     """
 
     mechanism: str
     tokens: Callable[[], SaslTokens] = attrs.field(repr=False)
-    access_tokens: AccessTokens | None = None
+    preparation: Callable[[str], Preparation | None] = attrs.field(default=_unprepared, repr=False)
 
 
 def plain_tokens(user: str, password: str) -> SaslTokens:
@@ -95,6 +102,9 @@ _BY_NAME: Final[Mapping[str, Callable[[str, str], SaslTokens]]] = {
 }
 
 
+_OF_ONE_MECHANISM: Final = {"sasl_oauth": _OAUTHBEARER, "sasl_kerberos": _GSSAPI}
+
+
 def login_of(settings: SecuritySettings) -> SaslLogin | None:
     """Return how connections authenticate, None without SASL.
 
@@ -104,14 +114,17 @@ def login_of(settings: SecuritySettings) -> SaslLogin | None:
     if not settings.uses_sasl:
         return None
     mechanism = settings.sasl_mechanism or ""
+    for name, of_mechanism in _OF_ONE_MECHANISM.items():
+        if getattr(settings, name) is not None and mechanism != of_mechanism:
+            raise ValueError(f"{name} has no effect with {mechanism}")
     if mechanism == _OAUTHBEARER:
         return _oauth_login(settings)
+    if mechanism == _GSSAPI:
+        return _kerberos_login(settings)
     tokens = _BY_NAME.get(mechanism)
     if tokens is None:
-        known = ", ".join(map(repr, (*_BY_NAME, _OAUTHBEARER)))
+        known = ", ".join(map(repr, (*_BY_NAME, _OAUTHBEARER, _GSSAPI)))
         raise ValueError(f"sasl_mechanism is {settings.sasl_mechanism!r}: set one of {known}")
-    if settings.sasl_oauth is not None:
-        raise ValueError(f"sasl_oauth has no effect with {mechanism}")
     user, password, options = _credentials(settings, mechanism)
     return SaslLogin(mechanism, partial(tokens, user, password, **options))
 
@@ -125,10 +138,38 @@ def _oauth_login(settings: SecuritySettings) -> SaslLogin:
             "OAUTHBEARER needs sasl_oauth, or Kafka's key sasl.oauthbearer.token.endpoint.url: where its "
             "access tokens are from"
         )
-    if settings.sasl_plain_username is not None or settings.sasl_plain_password is not None:
-        raise ValueError("sasl_plain_username has no effect with OAUTHBEARER")
+    _refuse_passwords(settings, _OAUTHBEARER)
     tokens = access_tokens_of(settings.sasl_oauth)
-    return SaslLogin(_OAUTHBEARER, tokens.tokens, tokens)
+    return SaslLogin(_OAUTHBEARER, tokens.tokens, lambda _host: None if tokens.is_fresh else tokens.refresh)
+
+
+def _kerberos_login(settings: SecuritySettings) -> SaslLogin:
+    # Not at the top: most clients do without what it imports.
+    from tidelog.plugins.client.kerberos import tickets_of
+
+    if settings.sasl_kerberos is None:
+        raise ValueError(
+            "GSSAPI needs sasl_kerberos, or Kafka's keys sasl.kerberos.service.name and sasl.jaas.config: "
+            "whose tickets it shows"
+        )
+    _refuse_passwords(settings, _GSSAPI)
+    tickets = tickets_of(settings.sasl_kerberos)
+
+    def prepared(host: str) -> SaslLogin:
+        tokens = tickets.tokens_for(host)
+        return SaslLogin(_GSSAPI, lambda: tokens)
+
+    return SaslLogin(_GSSAPI, _unprepared_tokens, lambda host: lambda: prepared(host))
+
+
+def _unprepared_tokens() -> SaslTokens:
+    raise AssertionError("each connection has a token of its own")
+
+
+def _refuse_passwords(settings: SecuritySettings, mechanism: str) -> None:
+    for name in ("sasl_plain_username", "sasl_plain_password", "sasl_jaas_config"):
+        if getattr(settings, name) is not None:
+            raise ValueError(f"{name} has no effect with {mechanism}")
 
 
 def _credentials(settings: SecuritySettings, mechanism: str) -> tuple[str, str, dict[str, bool]]:

@@ -9,6 +9,7 @@ import attrs
 if TYPE_CHECKING:
     import ssl
 
+    from tidelog.plugins.client.kerberos import KerberosSettings
     from tidelog.plugins.client.oauth import OAuthSettings
     from tidelog.plugins.keystores.tls_stores import TlsStores
 
@@ -33,6 +34,7 @@ _OF_SASL: Final = (
     "sasl_plain_password",
     "sasl_jaas_config",
     "sasl_oauth",
+    "sasl_kerberos",
 )
 
 
@@ -52,6 +54,7 @@ class SecurityOptions(TypedDict, total=False):
     sasl_plain_password: str | None
     sasl_jaas_config: str | None
     sasl_oauth: OAuthSettings | None
+    sasl_kerberos: KerberosSettings | None
 
 
 @attrs.frozen(kw_only=True)
@@ -68,11 +71,12 @@ class SecuritySettings:
             accepts any host
         ssl_context: a context of the caller's own, instead of the files
         ssl_stores: stores as Kafka's keys name them, instead of the files
-        sasl_mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER
+        sasl_mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI
         sasl_plain_username: the user, of PLAIN and SCRAM
         sasl_plain_password: the user's password
         sasl_jaas_config: Kafka's line with both, instead of them; a delegation token has `tokenauth="true"`
         sasl_oauth: where the access tokens of OAUTHBEARER are from (`OAuthSettings`)
+        sasl_kerberos: whose tickets GSSAPI shows to which service (`KerberosSettings`)
     """
 
     security_protocol: str = attrs.field(
@@ -92,6 +96,7 @@ class SecuritySettings:
     sasl_plain_password: str | None = attrs.field(default=None, repr=False)
     sasl_jaas_config: str | None = attrs.field(default=None, repr=False)
     sasl_oauth: OAuthSettings | None = None
+    sasl_kerberos: KerberosSettings | None = None
 
     def __attrs_post_init__(self) -> None:
         """Refuse settings without effect: who sets them expects TLS, or to authenticate.

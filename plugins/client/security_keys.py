@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.plugins.client.kerberos_keys import KERBEROS_KEYS, kerberos_of_keys
 from tidelog.plugins.client.oauth_key_names import OAUTH_KEYS
 from tidelog.plugins.client.secret_references import PROVIDERS, is_provider_key, resolve_references
 from tidelog.plugins.client.security import SECURITY_PROTOCOLS, SecuritySettings
@@ -35,10 +36,11 @@ _STORES: Final = {
 _LISTS: Final = {"ssl.enabled.protocols": "enabled_protocols", "ssl.cipher.suites": "cipher_suites"}
 _SASL: Final = {"sasl.mechanism": "sasl_mechanism", "sasl.jaas.config": "sasl_jaas_config"}
 SECURITY_KEYS: Final = tuple(
-    sorted((PROTOCOL, _ALGORITHM, *_STORES, *_LISTS, *_SASL, *OAUTH_KEYS, PROVIDERS))
+    sorted((PROTOCOL, _ALGORITHM, *_STORES, *_LISTS, *_SASL, *KERBEROS_KEYS, *OAUTH_KEYS, PROVIDERS))
 )
 """Those with fixed names; each provider of references has a further one."""
-_MECHANISM_OF_KAFKA: Final = "GSSAPI"
+_GSSAPI: Final = "GSSAPI"
+"""Kafka's default."""
 _OAUTHBEARER: Final = "OAUTHBEARER"
 
 
@@ -70,7 +72,9 @@ def security_of_keys(given: Mapping[str, str]) -> SecuritySettings:
 
 
 def _sasl(values: Mapping[str, str]) -> dict[str, Any]:
-    mechanism = values.get("sasl.mechanism", _MECHANISM_OF_KAFKA)
+    mechanism = values.get("sasl.mechanism", _GSSAPI)
+    if mechanism == _GSSAPI:
+        return {"sasl_mechanism": mechanism, "sasl_kerberos": kerberos_of_keys(values)}
     if mechanism != _OAUTHBEARER:
         return {"sasl_mechanism": mechanism, "sasl_jaas_config": values.get("sasl.jaas.config")}
     # Not at the top: most clients log in without tokens.

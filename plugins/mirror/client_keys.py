@@ -22,7 +22,13 @@ _SOURCE: Final = "mirrors.NAME."
 _TARGET: Final = "mirrors.NAME.target."
 _MEANINGS: Final = {
     "security.protocol": "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; unset: PLAINTEXT.",
-    "sasl.mechanism": "How the mirror authenticates: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.",
+    "sasl.kerberos.min.time.before.relogin": "How long a ticket of Kerberos is used at least.",
+    "sasl.kerberos.service.name": "The first part of the principal of brokers, for GSSAPI.",
+    "sasl.kerberos.ticket.renew.jitter": "Up to which further share of its lifetime, by chance.",
+    "sasl.kerberos.ticket.renew.window.factor": "The share of its lifetime after which a ticket is requested "
+    "again.",
+    "sasl.mechanism": "How the mirror authenticates: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or "
+    "GSSAPI; unset: GSSAPI.",
     "sasl.login.connect.timeout.ms": "Limit of the wait for a connection to the identity provider.",
     "sasl.login.read.timeout.ms": "Limit of the wait for its answer.",
     "sasl.login.refresh.buffer.seconds": "How long before it expires an access token is read again.",

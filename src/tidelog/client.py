@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.consumer.simple_consumer import SimpleConsumer
     from tidelog.plugins.client.errors import ClientError, PartlyFailed
     from tidelog.plugins.client.fetched import Fetched
+    from tidelog.plugins.client.kerberos import KerberosSettings
     from tidelog.plugins.client.oauth import OAuthSettings
     from tidelog.plugins.client.operations.acls import AclBinding, AclBindingFilter
     from tidelog.plugins.client.operations.configs import ConfigChange, ConfigResource, ConfigValue
@@ -92,6 +93,7 @@ __all__ = [
     "GroupMember",
     "GroupMetadata",
     "GroupOffset",
+    "KerberosSettings",
     "MessageStream",
     "NewScramPassword",
     "NewTopic",
@@ -158,6 +160,7 @@ _HOMES: Final = {
     "GroupMember": f"{_CLIENT}.operations.groups",
     "GroupMetadata": f"{_CLIENT}.operations.group_offsets",
     "GroupOffset": f"{_CLIENT}.operations.group_offsets",
+    "KerberosSettings": f"{_CLIENT}.kerberos",
     "MessageStream": f"{_CONNECTOR}.connector",
     "NewScramPassword": f"{_CLIENT}.operations.scram_users",
     "NewTopic": f"{_CLIENT}.operations.topics",

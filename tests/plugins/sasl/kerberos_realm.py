@@ -65,11 +65,13 @@ def kerberos_realm(folder: Path, passwords: dict[str, str]) -> Generator[Realm]:
             patched.setenv(name, value)
         _run(database, "create", "-s", "-r", REALM, "-P", "master")
         realm = Realm(configuration, folder / "broker.keytab", folder / "alice.keytab")
-        for user, password in passwords.items():
-            _run(admin, "-r", REALM, "-q", f"addprinc -pw {password} {user}")
-        _run(admin, "-r", REALM, "-q", f"addprinc -randkey {SERVICE}")
-        _run(admin, "-r", REALM, "-q", f"ktadd -k {realm.broker_keys} {SERVICE}")
-        _run(admin, "-r", REALM, "-q", f"ktadd -norandkey -k {realm.alice_keys} alice")
+        commands = [
+            *(f"addprinc -pw {password} {user}" for user, password in passwords.items()),
+            f"addprinc -randkey {SERVICE}",
+            f"ktadd -k {realm.broker_keys} {SERVICE}",
+            f"ktadd -norandkey -k {realm.alice_keys} alice",
+        ]
+        _run(admin, "-r", REALM, stdin="\n".join(commands))
         server = ServerProcess("krb5kdc", [kdc, "-n", "-r", REALM], folder / "kdc.log")
         server.start()
         try:
@@ -88,6 +90,6 @@ def _wait_until_connectable(port: int) -> None:
     raise AssertionError("the KDC cannot be connected to")
 
 
-def _run(*command: str) -> None:
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+def _run(*command: str, stdin: str = "") -> None:
+    ended = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 0, ended.stderr

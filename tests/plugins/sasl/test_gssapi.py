@@ -215,6 +215,7 @@ def test_kcat_gets_in(broker: ThreadedBroker, realm: Realm) -> None:
     assert "1 brokers" in ended.stdout
 
 
+@pytest.mark.long
 def test_kafkas_tools_get_in_and_see_why_they_do_not(
     broker: ThreadedBroker, realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
