@@ -1,8 +1,8 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), with the credentials of the metadata.
 
-A user that is unknown gets the answers that a wrong password gets: a salt that is always the same for its
-name, and a failure at the end. With `tokenauth=true` the user is the id of a delegation token, the password
-its secret (KIP-48). Source of the checks: Kafka's `ScramSaslServer`.
+A user that is unknown gets the answers that a wrong password gets, after the same work: a salt that is always
+the same for its name, and a failure at the end. With `tokenauth=true` the user is the id of a delegation
+token, the password its secret (KIP-48). Source of the checks: Kafka's `ScramSaslServer`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 MIN_ITERATIONS: Final = 4096
 _OTHER_NONCE: Final = "another nonce than that of this exchange"
 _NONCE_TWICE: Final = "its own nonce comes twice, as of librdkafka before 2.6.1: the client needs a newer one"
+_NONE_YET: Final = ScramCredential(b"", b"", b"", 0)
 KNOWN_TOKENS: Final = 10_000
 """So many tokens have credentials in memory, each of some hundred bytes; those of others are made again."""
 
@@ -101,7 +102,8 @@ class ScramExchange(SaslExchange):
         self._scram = scram_mechanism
         self._first: ClientFirst | None = None
         self._server_first = self._nonce = ""
-        self._credential: ScramCredential | None = None
+        self._credential = _NONE_YET
+        self._is_known = False
         self._token: DelegationTokenImage | None = None
 
     def respond(self, token: bytes) -> bytes | Authenticated | Awaitable[bytes]:
@@ -130,15 +132,17 @@ class ScramExchange(SaslExchange):
         return self._server_first_for(first, credential)
 
     def _server_first_for(self, first: ClientFirst, credential: ScramCredential | None) -> bytes:
-        self._credential = credential
-        shown = credential or self._scram.no_credential(first.user, by_token=first.is_by_token)
+        # It is made for users that are known, too: otherwise the time of an answer shows which are.
+        none = self._scram.no_credential(first.user, by_token=first.is_by_token)
+        self._is_known, self._credential = credential is not None, credential or none
+        salt, iterations = scram.encoded(self._credential.salt), self._credential.iterations
         self._nonce = first.nonce + scram.new_nonce()
-        self._server_first = f"r={self._nonce},s={scram.encoded(shown.salt)},i={shown.iterations}"
+        self._server_first = f"r={self._nonce},s={salt},i={iterations}"
         return self._server_first.encode()
 
     def _finish(self, token: bytes, first: ClientFirst) -> Authenticated:
         final, mechanism = scram.parse_client_final(token), self._scram.mechanism
-        credential = self._credential or self._scram.no_credential(first.user, by_token=first.is_by_token)
+        credential = self._credential
         signed = f"{first.bare},{self._server_first},{final.without_proof}".encode()
         is_right = scram.is_proven(mechanism, credential.stored_key, final.proof, signed)
         if not hmac.compare_digest(final.nonce.encode(), self._nonce.encode()):
@@ -147,9 +151,9 @@ class ScramExchange(SaslExchange):
             self._refuse(_NONCE_TWICE if repeats else _OTHER_NONCE, first.user)
         if final.channel != first.header.encode():
             self._refuse("another header than that of its first message", first.user)
-        if self._credential is None or not is_right:
+        if not (self._is_known and is_right):
             kind = "token" if first.is_by_token else "user"
-            self._refuse(f"unknown {kind}" if self._credential is None else "wrong password", first.user)
+            self._refuse("wrong password" if self._is_known else f"unknown {kind}", first.user)
         if credential.iterations < MIN_ITERATIONS:
             self._refuse(f"a credential with fewer than {MIN_ITERATIONS} iterations", first.user)
         signature = scram.server_signature(mechanism, credential.server_key, signed)

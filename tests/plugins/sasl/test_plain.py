@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.sasl.test_conformance import plain_tokens
+from tests.plugins.sasl.work import work_of
 from tests.tables import for_each
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.kernel.config import Config, Sources, declared_keys, settings_from_mapping
@@ -40,6 +41,19 @@ def lets_in(mechanism: Plain, user: str, password: str) -> bool:
         return False
     assert proven == (Principal("User", user), b"", None, False)
     return True
+
+
+def test_an_unknown_user_costs_the_hashes_and_comparisons_of_a_wrong_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mechanism = plain({"sasl.jaas.config": LINE})
+    unknown = work_of(monkeypatch, lambda: lets_in(mechanism, "carol", "wrong"))
+    wrong = work_of(monkeypatch, lambda: lets_in(mechanism, "alice", "wrong"))
+    assert (
+        [name for name, *_ in unknown] == [name for name, *_ in wrong] == ["digest"] * 2 + ["compare_digest"]
+    )
+    # What is compared has one length, whatever was sent.
+    assert unknown[-1] == wrong[-1] == ("compare_digest", 32, 32)
 
 
 def test_users_are_in_lines_and_tables(tmp_path: Path) -> None:

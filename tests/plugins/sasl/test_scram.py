@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 import pytest
 
 from tests.plugins.sasl.test_conformance import SALT, context, scram_tokens, with_credentials
+from tests.plugins.sasl.work import work_of
 from tests.tables import for_each
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.kernel.config import Config
@@ -79,6 +80,26 @@ def test_an_unknown_user_gets_a_salt_that_stays_and_looks_like_others() -> None:
     assert shown("carol")[1] == shown(ALICE)[1] == 8192
     assert shown("carol")[0].isalnum()
     assert len(shown("carol")[0]) == 26
+
+
+def refused(user: str, password: str) -> None:
+    """A login that fails at its end."""
+    with pytest.raises(AuthenticationFailed):
+        log_in(AT, user, password)
+
+
+AT = mechanism()
+
+
+def test_an_unknown_user_costs_the_hashes_and_comparisons_of_a_wrong_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The credentials are counted once for each image, whoever asks first.
+    refused("carol", "wrong")
+    unknown = work_of(monkeypatch, lambda: refused("carol", "wrong"))
+    wrong = work_of(monkeypatch, lambda: refused(ALICE, "wrong"))
+    assert [name for name, *_ in unknown] == [name for name, *_ in wrong]
+    assert ("compare_digest", 32, 32) in wrong
 
 
 def own_nonce(token: bytes) -> bytes:
