@@ -19,6 +19,7 @@ from tidelog.kernel.seams.requests import ANONYMOUS, Principal
 from tidelog.kernel.seams.transport import TransportRefused
 from tidelog.plugins.keystores.names import distinguished_name
 from tidelog.plugins.tls.failures import failure_in_words
+from tidelog.plugins.tls.long_reads import LongReads
 from tidelog.plugins.tls.settings import TlsMaterial, TlsSettings
 from tidelog.plugins.tls.transport import TlsTransport
 
@@ -59,6 +60,7 @@ class TlsListener:
         self._settings = TlsSettings.of_listener(config, listener)
         self._files = self._settings.files()
         self._use(TlsMaterial.load(self._settings))
+        self._reads = LongReads()
         self._handshakes: dict[trio.CancelScope, None] = {}
         # Handshakes compute for up to some milliseconds, without the interpreter's lock: half of the
         # processors are for the event loop and what else there is.
@@ -79,7 +81,7 @@ class TlsListener:
             TransportRefused: the peer does not speak TLS, has not what it takes, or is too slow.
             OSError: the peer has left.
         """
-        handshake = _Handshake(accepted, self._material)
+        handshake = _Handshake(accepted, self._material, self._reads)
         try:
             with trio.move_on_after(HANDSHAKE_SECONDS) as in_time:
                 await _wait_for_hello(accepted)
@@ -122,7 +124,14 @@ class TlsListener:
         return await trio.to_thread.run_sync(handshake.step, limiter=self._threads)
 
     async def run(self) -> None:
-        """Read files again that have changed, and warn of certificates that expire soon."""
+        """Read files again that have changed, warn of certificates that expire soon, and end long reads."""
+        self._reads.start()
+        try:
+            await self._look_at_files()
+        finally:
+            self._reads.stop()
+
+    async def _look_at_files(self) -> None:
         warn_at = 0.0
         while True:
             if trio.current_time() >= warn_at:
@@ -192,6 +201,7 @@ class _Handshake:
     socket: socket.socket
     """That which was accepted; from the first step on the transport, which has its descriptor."""
     material: TlsMaterial
+    reads: LongReads
 
     @property
     def transport(self) -> TlsTransport:
@@ -218,7 +228,7 @@ class _Handshake:
         except ssl.SSLError as error:
             raise TransportRefused(failure_in_words(error)) from error
         _check_suite(self.transport, self.material)
-        self.transport.accepted(_principal(self.transport, self.material))
+        self.transport.accepted(_principal(self.transport, self.material), self.reads)
         return None
 
 

@@ -16,11 +16,14 @@ from tidelog.kernel.seams.requests import Principal
 from tidelog.kernel.seams.transport import TcpSocket
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.tls.failures import failure_in_words
+from tidelog.plugins.tls.long_reads import TICK_S, LongReads
 
 PIECE_BYTES: Final = 256 * 1024
 """Most bytes that are encrypted in one call: about 0.1 ms, after which other connections are served."""
 RECORDS_AT_ONCE: Final = 64
 """Most records that one call decrypts. They may have a byte each, and each costs as much as a request."""
+_TOO_LONG: Final = f"its key updates or attempts to renegotiate took {TICK_S:g} s, without a request between"
+_UNREAD: Final = "it updates keys or renegotiates, and does not read the answers"
 _NOT_NOW: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -28,16 +31,28 @@ class TlsTransport(TcpSocket, ssl.SSLSocket):
     """A socket whose bytes are encrypted; `TlsListener` does the handshake."""
 
     sends_files: bool = False
+    reads: LongReads
 
-    def accepted(self, principal: Principal) -> None:
-        """Note who the peer has proven to be."""
+    def accepted(self, principal: Principal, reads: LongReads) -> None:
+        """Note who the peer has proven to be, and by what reads are bounded."""
         self.principal = principal
+        self.reads = reads
 
     def recv_into(  # type: ignore[override]
         self, buffer: bytearray | memoryview, nbytes: int | None = None, flags: int = 0, /
     ) -> int:
         """Receive and decrypt what has arrived."""
-        view = memoryview(buffer)
+        try:
+            self.reads.begin(self)
+            return self._decrypt(memoryview(buffer))
+        except OSError:
+            if self.reads.has_cut(self):
+                raise ProtocolViolation(_TOO_LONG) from None
+            raise
+        finally:
+            self.reads.end()
+
+    def _decrypt(self, view: memoryview) -> int:
         size, received = len(view), 0
         try:
             for _ in range(RECORDS_AT_ONCE):
@@ -45,10 +60,14 @@ class TlsTransport(TcpSocket, ssl.SSLSocket):
                 received += count
                 if not count or received == size:
                     break
-        except _NOT_NOW:
+        except ssl.SSLWantReadError:
             if not received:
                 self.holds_bytes = False
                 raise BlockingIOError from None
+        except ssl.SSLWantWriteError:
+            # Without space for its answer OpenSSL reads nothing, and the socket stays readable.
+            if not received:
+                raise ProtocolViolation(_UNREAD) from None
         except ssl.SSLError as error:
             # What came before is served first; the next call finds the error again.
             if not received:
