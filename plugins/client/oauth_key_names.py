@@ -23,4 +23,3 @@ NUMBERS: Final = {
 }
 """With how many of the key's unit are one of the setting's."""
 OAUTH_KEYS: Final = (URL, URL_ENCODE, *TEXTS, *NUMBERS)
-SECRET_OAUTH_KEY: Final = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105 - a name

@@ -24,7 +24,8 @@ T = TypeVar("T")
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _SECURITY: Final = frozenset(each.name for each in attrs.fields(SecuritySettings))
 """Options that are text, though a password may have digits alone."""
-_SECRETS: Final = frozenset(("ssl_key_password", "sasl_plain_password", "sasl_jaas_config"))
+_SECRETS: Final = ("_password", "_jaas_config", "_keystore_key", "_secret")
+"""Ends of the names of options and of Kafka's keys that no argument may have."""
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -91,8 +92,9 @@ def client_options(context: click.Context, option: click.Parameter, given: tuple
     """
     pairs = key_values(context, option, given).items()
     named = {name.replace(".", "_").replace("-", "_"): value for name, value in pairs}
-    for name in sorted(_SECRETS.intersection(named)):
-        raise click.BadParameter(f"{name} {SECRET_ARGUMENT}: put it into the file of --command-config.")
+    for name in named:
+        if name.endswith(_SECRETS):
+            raise click.BadParameter(f"{name} {SECRET_ARGUMENT}: put it into the file of --command-config.")
     return {name: value if name in _SECURITY else _value(value) for name, value in named.items()}
 
 

@@ -14,6 +14,7 @@ from confluent_kafka.admin._config import ConfigResource as BrokerResource
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
 
 from tests.kernel.cli.running import tidelog_in_process
+from tests.plugins.client.token_endpoint import running_endpoint
 from tests.plugins.sasl.identity_provider import AUDIENCE, ISSUER, Provider
 from tests.tls_certificates import broker_entry, ca_file, written
 from tidelog.client import (
@@ -28,16 +29,19 @@ from tidelog.client import (
 )
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.testing.broker import broker_in_thread
+from tidelog.plugins.client import BlockingClient, ClientSettings
 from tidelog.plugins.client.errors import AuthenticationRefused, ErrorResponse
+from tidelog.plugins.client.security_keys import security_of_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 # Each has a part that occurs nowhere else.
-STORE, PLAIN, CHANGED, SCRAM, WRONG = (
-    f"hunter-{each}-2" for each in ("store", "plain", "new", "scram", "wrong")
+STORE, PLAIN, CHANGED, SCRAM, OAUTH, WRONG = (
+    f"hunter-{each}-2" for each in ("store", "plain", "new", "scram", "oauth", "wrong")
 )
+CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
 SECRET = re.compile("hunter")
 
 
@@ -148,6 +152,28 @@ def test_no_secret_is_in_logs_answers_or_errors(
     assert token not in "".join(texts) + caplog.text
 
 
+def test_no_secret_of_an_access_token_is_in_logs_or_errors(tmp_path: Path, texts: list[str]) -> None:
+    url = "sasl.oauthbearer.token.endpoint.url"
+    keys = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.client.credentials.client.id": "alice",
+        CLIENT_SECRET: OAUTH,
+    }
+    with running_endpoint(Provider()) as endpoint:
+        # The endpoint knows another secret, and refuses this one.
+        security = security_of_keys({**keys, url: endpoint.url})
+        settings = ClientSettings(security=security)
+        with BlockingClient("127.0.0.1:1", settings=settings) as client:
+            with pytest.raises(AuthenticationRefused, match="answers 401") as refused:
+                client.metadata()
+            texts += [repr(settings), repr(vars(client)), *format_exception(refused.value)]
+    for changes in ({url: "ftp://x"}, {url: "https://x", "sasl.login.read.timeout.ms": "soon"}, {}):
+        with pytest.raises(ValueError, match=r"sasl|schemes") as wrong:
+            security_of_keys({**keys, **changes})
+        texts += format_exception(wrong.value)
+
+
 @pytest.mark.parametrize(
     "name", ["ssl.keystore.password", "listener.name.sasl_ssl.plain.sasl.jaas.config", "ssl.keystore.key"]
 )
@@ -164,6 +190,7 @@ def test_no_secret_is_in_the_error_of_a_broker_that_cannot_start(
 def test_no_secret_is_in_what_commands_print(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, Provider(algorithm="ES256"))
     file = tmp_path / "server.properties"
+    settings |= {"mirrors.copy.bootstrap.servers": "x:1", f"mirrors.copy.{CLIENT_SECRET}": OAUTH}
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     for arguments in (["config"], ["config", "--json"], ["config", "ssl.keystore.password"]):
         done = tidelog_in_process(*arguments, "--config", str(file))
@@ -180,6 +207,7 @@ def test_no_secret_is_in_what_commands_print(tmp_path: Path) -> None:
         ["config", "--set", f"ssl.key.password={WRONG}"],
         ["produce", "t", "-X", f"sasl.plain.password={WRONG}"],
         ["consume", "t", "-X", f"sasl.jaas.config={WRONG}"],
+        ["consume", "u", "-X", f"{CLIENT_SECRET}={WRONG}"],
         ["configs", "alter", "broker", "1", "--set", f"listener.name.x.plain.sasl.jaas.config={WRONG}"],
     ],
     ids=lambda each: " ".join(each[:2]),

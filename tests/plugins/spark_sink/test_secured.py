@@ -11,12 +11,15 @@ from pyspark.errors import PySparkException
 
 from tests.secured_brokers import PASSWORD, SecuredBroker, jaas, secured_tidelog
 from tests.tls_certificates import written
+from tidelog.client import Producer
 from tidelog.plugins.client import BlockingClient, NewTopic, or_raise
 from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.source.options import parse_options
 from tidelog.plugins.spark_sink.writer.options import parse_writer_options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
@@ -76,3 +79,26 @@ def test_no_password_is_in_a_plan_or_an_error_of_spark(broker: SecuredBroker, sp
         load("another horse").count()
     shown = [*map(str, explained), str(plan.toString()), repr(table), str(refused.value), repr(refused.value)]
     assert [text for text in shown if "horse" in text] == []
+
+
+@pytest.mark.long
+def test_no_password_is_in_a_checkpoint_or_the_progress_of_a_query(
+    broker: SecuredBroker, spark: SparkSession, tmp_path: Path
+) -> None:
+    with BlockingClient(broker.plain) as client:
+        or_raise(client.create_topics([NewTopic("streamed", 1), NewTopic("copied", 1)]))
+    with Producer(broker.plain) as producer:
+        producer.send_and_wait("streamed", b"x")
+    given = {**options(broker), "kafka.sasl.jaas.config": jaas(password=PASSWORD)}
+    source = spark.readStream.format("tidelog").options(**given).option("subscribe", "streamed")
+    rows = source.option("startingOffsets", "earliest").load()
+    sink = rows.select("value").writeStream.format("tidelog").options(**given).option("topic", "copied")
+    query = sink.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert query.recentProgress[0].numInputRows == 1
+    assert "horse" not in "".join(each.json for each in query.recentProgress)
+    files = {
+        str(each.relative_to(tmp_path)): each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()
+    }
+    assert {"metadata", "offsets/0", "commits/0"} <= files.keys()
+    assert [name for name, content in files.items() if b"horse" in content] == []
