@@ -50,8 +50,9 @@ class AsyncKafkaServer:
         async with AsyncKafkaServer(topics=["orders"]) as kafka:
             await kafka.produce("orders", "a cup of tea")
 
-    What sends no request is not awaited: `bootstrap`, `clock`, `faults`, `requests`, `config_for`. The rest
-    is described at `KafkaServer`.
+    What sends no request is not awaited: `bootstrap`, `advertised`, `clock`, `faults`, `requests` and
+    `config_for`.
+    The rest is described at `KafkaServer`.
     """
 
     def __init__(
@@ -81,6 +82,11 @@ class AsyncKafkaServer:
     def bootstrap(self) -> str:
         """The address for clients, `127.0.0.1:port`."""
         return self.server.bootstrap
+
+    @property
+    def advertised(self) -> str:
+        """The address that clients get, which is another one with `advertised.listeners`."""
+        return self.server.advertised
 
     @property
     def clock(self) -> ShiftedClock:

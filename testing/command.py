@@ -29,9 +29,10 @@ Examples:
   tidelog test-broker --set num.partitions=4 --print-bootstrap
   tidelog test-broker --data-dir data --port 9092
 
-The command finds the address of the broker in {VARIABLE}. Its exit code is that of this one; {_TIMED_OUT} if
-its time was up. Without a command the broker runs until it is interrupted. Records are in memory unless there
-is a directory, groups wait for no further members, and topics are created when they are used.
+The command finds the address of the broker in {VARIABLE}: that of
+advertised.listeners, if it is set. Its exit code is that of this one; {_TIMED_OUT} if its time was up.
+Without a command the broker runs until it is interrupted. Records are in memory unless there is a directory,
+groups wait for no further members, and topics are created when they are used.
 """
 
 
@@ -69,14 +70,14 @@ def test_broker(
     values = {"listeners": f"PLAINTEXT://127.0.0.1:{port}", **dict(map(_setting, settings))}
     with KafkaServer(values, topics=dict(map(_topic, topics)), directory=data_dir) as kafka:
         if print_bootstrap or not command:
-            click.echo(kafka.bootstrap)
+            click.echo(kafka.advertised)
             sys.stdout.flush()
         code = _run(command, kafka, ttl) if command else _wait(ttl)
     sys.exit(code)
 
 
 def _run(command: tuple[str, ...], kafka: KafkaServer, ttl: float | None) -> int:
-    environment = {**os.environ, VARIABLE: kafka.bootstrap}
+    environment = {**os.environ, VARIABLE: kafka.advertised}
     try:
         process = subprocess.Popen(command, env=environment)  # noqa: S603 - the user's own command
     except FileNotFoundError:

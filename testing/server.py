@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tidelog.kernel.allocator import return_freed_blocks
+from tidelog.kernel.config.config import DEFAULT_CODEC
 from tidelog.kernel.config.keys import CLEANUP_POLICY
+from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.topic_partition import TopicPartition
 from tidelog.testing.broker_thread import BrokerThread
 from tidelog.testing.client_configs import client_config
@@ -169,9 +171,14 @@ class KafkaServer:
 
     @property
     def bootstrap(self) -> str:
-        """The address for clients, `127.0.0.1:port`."""
-        (address,) = self.broker.listeners.values()
-        return address
+        """The address for clients here, `127.0.0.1:port`: that of the first listener for Kafka's protocol."""
+        return self.broker.listeners[self._kafka_listener]
+
+    @property
+    def advertised(self) -> str:
+        """The address that clients get, `host:port`, which is another one with `advertised.listeners`."""
+        endpoint = self.broker.cluster.this_broker(self._kafka_listener)
+        return format_address(endpoint.host, endpoint.port)
 
     @property
     def broker(self) -> Broker:
@@ -441,6 +448,11 @@ class KafkaServer:
         if self._thread is None:
             raise RuntimeError("this server does not run: start it, or use it in a with block")
         return self._thread
+
+    @property
+    def _kafka_listener(self) -> str:
+        served = self.broker.config.served_listeners()
+        return next(each.name for each in served if each.codec in (CODEC_NAME, DEFAULT_CODEC))
 
     def _cleaner(self) -> LogCleaner:
         cleaner = self.broker.log_cleaner

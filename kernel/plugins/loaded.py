@@ -295,6 +295,10 @@ class Plugins:
         """Call a hook of every plugin in the order of loading; yield (plugin name, what it returns).
 
         Beside `arguments` a hook gets these plugins as `plugins`, if it declares that.
+
+        Raises:
+            ConfigError: a hook with `arguments` refuses the configuration.
+            PluginError: a hook raised anything else; names plugin and hook.
         """
         callees = self._callees(hook)
         for callee in callees:
@@ -307,6 +311,9 @@ class Plugins:
             except Exception as error:
                 if isinstance(error, PluginError) and error.plugin is not None:
                     # A hook of that plugin, which this one has called.
+                    raise
+                if isinstance(error, ConfigError) and arguments:
+                    # It was given the configuration, and that is at fault, not the plugin.
                     raise
                 raise PluginError(
                     f"The plugin {callee.plugin_name} failed in {hook}: {type(error).__name__}: {error}",

@@ -163,6 +163,8 @@ async def test_tidelog_storage_backends_encrypts_what_is_stored(installed: Examp
         "encrypted.storage.key": "a secret",
         "log.dirs": str(tmp_path / "data"),
     }
+    with pytest.raises(ConfigError, match=r"needs encrypted\.storage\.key: a password"):
+        new_broker({**settings, "encrypted.storage.key": ""})
     values = [b"a", b"a plain value" * 10, b"another plain value" * 1000]
     async with running_broker(settings) as broker:
         (partition,) = (await broker.topics.ensure("t")).partitions

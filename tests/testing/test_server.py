@@ -234,6 +234,17 @@ def test_killed_server_is_copied_again_if_a_file_is_renamed_while_it_is_looked_a
         assert [record.value for record in kafka.records("orders")] == [b"tea"]
 
 
+def test_server_has_the_address_of_its_first_listener_and_the_one_that_clients_are_told() -> None:
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,INSIDE://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT",
+        "advertised.listeners": "PLAINTEXT://kafka.example:0",
+    }
+    with KafkaServer(settings) as kafka:
+        assert kafka.bootstrap == kafka.broker.listeners["PLAINTEXT"]
+        assert kafka.advertised == kafka.bootstrap.replace("127.0.0.1", "kafka.example")
+
+
 def test_wrong_use_of_a_server_is_named() -> None:
     with pytest.raises(ConfigError, match=r"num\.partitons"):
         KafkaServer({"num.partitons": 3}).start()

@@ -73,7 +73,8 @@ def test_entry_point_of_the_container_is_a_test_broker() -> None:
     own = [each.replace("9092", str(port)) for each in command[1:]]
     done = tidelog(*own, "--ttl", "0.1")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith(f":{port}\n")
+    # Not 0.0.0.0, where it listens: no client can use that from outside of the container.
+    assert done.stdout == f"localhost:{port}\n"
 
 
 def test_test_broker_says_that_a_signal_has_ended_the_command() -> None:

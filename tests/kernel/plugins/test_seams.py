@@ -7,7 +7,7 @@ import pytest
 from tests.kernel.plugins.distributions import Folder
 from tidelog.kernel.cli.plugins import Offer, installed_plugins
 from tidelog.kernel.config import Config
-from tidelog.kernel.errors import PluginError
+from tidelog.kernel.errors import ConfigError, PluginError
 from tidelog.kernel.plugins import Plugins, configure
 from tidelog.kernel.testing.broker import new_broker
 
@@ -87,6 +87,27 @@ def test_storage_backend_names_the_plugin_whose_hook_fails(folder: Folder, name:
     with pytest.raises(PluginError) as caught:
         load(folder, one=source).storage_backend("tape")
     assert sentence in str(caught.value)
+
+
+REFUSING = """
+    from tidelog.kernel import hookimpl
+    from tidelog.kernel.errors import ConfigError
+    @hookimpl
+    def tidelog_request_stages(broker):
+        raise ConfigError("moon.phase is not set")
+    @hookimpl
+    def tidelog_storage_backends():
+        raise ConfigError("no configuration was here")
+"""
+
+
+def test_a_hook_that_refuses_the_configuration_is_not_at_fault(folder: Folder) -> None:
+    plugins = load(folder, one=REFUSING)
+    with pytest.raises(ConfigError) as caught:
+        list(plugins.ask("tidelog_request_stages", broker=None))
+    assert str(caught.value) == "moon.phase is not set"
+    with pytest.raises(PluginError, match="The plugin one failed in tidelog_storage_backends: ConfigError"):
+        plugins.storage_backend("tape")
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a,b", " a", "x" * 101])
