@@ -44,7 +44,7 @@ _RESULTS = Path(__file__).parent / "results"
 _EXAMPLES = """\b
 Examples:
   python -m benchmarks                              about half an hour, beside Apache Kafka
-  python -m benchmarks --smoke                      less than a minute, tidelog alone: does everything run?
+  python -m benchmarks --smoke                      a minute, tidelog alone: does each kind of row run?
   python -m benchmarks --only ready --only memory   some rows
   python -m benchmarks --only 'produce-1KB-16KB-*' --slices 30    narrower intervals
   python -m benchmarks --full --json figures.json   every shape of load
@@ -98,7 +98,7 @@ class Options:
         matrix = SMOKE_MATRIX if self.smoke else FULL_MATRIX if self.full else DEFAULT_MATRIX
         plan = Plan.of(matrix, self.effort)
         if not self.only:
-            return plan
+            return plan.one_of_each_kind() if self.smoke else plan
         try:
             return plan.only(self.only)
         except ValueError as error:
@@ -135,7 +135,7 @@ class Options:
 
 
 @click.command(epilog=_EXAMPLES, context_settings={"max_content_width": 100})
-@click.option("--smoke", is_flag=True, help="Tiny sizes and no Kafka: less than a minute in total.")
+@click.option("--smoke", is_flag=True, help="Tiny sizes, one row of each kind, and no Kafka: a minute in total.")
 @click.option("--full", is_flag=True, help="Every shape of throughput load, not the default ten.")
 @click.option(
     "--only", multiple=True, metavar="NAME", help="Rows by name, part of it or pattern; repeatable."

@@ -134,6 +134,16 @@ class Plan:
             memory=self.memory and any(_fits(row.name, patterns) for row in MEMORY_ROWS),
         )
 
+    def one_of_each_kind(self) -> Plan:
+        """The first of the scenarios that differ in sizes and names only, where each has brokers of its own."""
+        return attrs.evolve(
+            self,
+            packages=_first_of_each_kind(self.packages),
+            launches=_first_of_each_kind(self.launches),
+            configured=_first_of_each_kind(self.configured),
+            on_disk=_first_of_each_kind(self.on_disk),
+        )
+
     @property
     def rows(self) -> list[Row]:
         """All rows, in the order of the table."""
@@ -160,6 +170,10 @@ def _chosen(scenarios: Sequence[AnyScenario], patterns: Sequence[str]) -> list[A
         for each in scenarios
         if any(_fits(name, patterns) for name in (each.name, *(row.name for row in each.rows)))
     ]
+
+
+def _first_of_each_kind(scenarios: Sequence[AnyScenario]) -> list[AnyScenario]:
+    return [*{type(each): each for each in reversed(scenarios)}.values()][::-1]
 
 
 def _fits(name: str, patterns: Sequence[str]) -> bool:

@@ -50,6 +50,17 @@ def test_targets_depend_on_what_is_produced_and_on_what_runs() -> None:
     assert targets["ready"] == ["≤ 0.4", "≤ 0.2×"]
 
 
+def test_a_smoke_run_has_a_scenario_of_each_kind() -> None:
+    smoke = WHOLE_PLAN.one_of_each_kind()
+    assert [each.name for each in smoke.on_disk] == [WHOLE_PLAN.on_disk[0].name]
+    launched = [type(each) for each in WHOLE_PLAN.launches]
+    assert [type(each) for each in smoke.launches] == [*dict.fromkeys(launched)]
+    assert len(smoke.launches) < len(launched)
+    rows = names(smoke)
+    assert set(rows) < set(names(WHOLE_PLAN))
+    assert {row.limit for row in smoke.rows if row.limit} <= set(rows)
+
+
 @pytest.mark.parametrize(
     ("patterns", "expected"),
     [
