@@ -135,7 +135,7 @@ class Options:
 
 
 @click.command(epilog=_EXAMPLES, context_settings={"max_content_width": 100})
-@click.option("--smoke", is_flag=True, help="Tiny sizes, one row of each kind, and no Kafka: a minute in total.")
+@click.option("--smoke", is_flag=True, help="Tiny sizes, a row of each kind, no Kafka: a minute in all.")
 @click.option("--full", is_flag=True, help="Every shape of throughput load, not the default ten.")
 @click.option(
     "--only", multiple=True, metavar="NAME", help="Rows by name, part of it or pattern; repeatable."

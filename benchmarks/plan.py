@@ -135,7 +135,7 @@ class Plan:
         )
 
     def one_of_each_kind(self) -> Plan:
-        """The first of the scenarios that differ in sizes and names only, where each has brokers of its own."""
+        """The first of those scenarios that differ in sizes only, where each has brokers of its own."""
         return attrs.evolve(
             self,
             packages=_first_of_each_kind(self.packages),

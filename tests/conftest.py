@@ -7,13 +7,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 import tomllib
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 from hypothesis import Phase, settings
@@ -218,18 +219,27 @@ def failing_on_unraisable() -> Generator[None]:
         pytest.fail("left by this test: " + "; ".join(seen), pytrace=False)
 
 
+_BEGAN = pytest.StashKey[float]()
+_seconds: Final = time.monotonic  # tests replace that one
+_NEARLY: Final = 0.99  # the clock of pytest-timeout begins a little earlier
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup() -> Generator[None]:
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     """Fixtures ask for peers."""
+    item.stash[_BEGAN] = _seconds()
     with skipping_without_peer():
         yield
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> Generator[None]:
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """Tests ask for peers, and pytest-trio's fixtures run here too."""
     with skipping_without_peer(), keeping_the_reason():
         yield
+    # To a test that expects a failure the one by pytest-timeout may be as good as any other.
+    if _seconds() - item.stash[_BEGAN] >= _NEARLY * float(cast("str", item.config.getini("timeout"))):
+        pytest.fail("it passed only as its time was up")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -12,7 +12,6 @@ from tidelog.kernel.cli.options import config_options, sources_of
 from tidelog.kernel.cli.tables import print_json, print_table
 from tidelog.kernel.errors import ConfigError
 from tidelog.plugins.mirror import keys
-from tidelog.plugins.mirror.status import mirror_status_file, read_mirror_status
 
 _EPILOG = """\b
 Examples:
@@ -26,6 +25,9 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array with all figures.")
 def mirrors(config_file: Path | None, settings: tuple[str, ...], as_json: bool) -> None:
     """Show what the mirrors of the broker do that runs on this machine with this configuration."""
+    # Not at the top: what it is written with takes longer to import than most commands to run.
+    from tidelog.plugins.mirror.status import mirror_status_file, read_mirror_status
+
     config, _ = configure(sources_of(config_file, settings))
     file = mirror_status_file(config)
     try:

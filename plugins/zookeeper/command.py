@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import click
@@ -13,7 +14,9 @@ from tidelog.kernel.cli.options import config_options, sources_of
 from tidelog.kernel.cli.tables import print_json, print_table
 from tidelog.kernel.errors import ConfigError
 from tidelog.plugins.zookeeper import keys
-from tidelog.plugins.zookeeper.status import RegistrationStatus, read_status, status_file
+
+if TYPE_CHECKING:
+    from tidelog.plugins.zookeeper.status import RegistrationStatus
 
 _EPILOG = """\b
 Examples:
@@ -29,6 +32,9 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, null without a running broker.")
 def zookeeper(config_file: Path | None, settings: tuple[str, ...], as_json: bool) -> None:
     """Show how the broker that runs on this machine with this configuration is registered in ZooKeeper."""
+    # Not at the top: what it is written with takes longer to import than most commands to run.
+    from tidelog.plugins.zookeeper.status import read_status, status_file
+
     config, _ = configure(sources_of(config_file, settings))
     file = status_file(config)
     try:

@@ -55,6 +55,18 @@ def test_help_of_every_command_has_examples() -> None:
         assert "Examples:\n    tidelog" in done.stdout, command
 
 
+def test_to_look_up_a_command_imports_no_event_loop() -> None:
+    """It takes longer than what most commands do."""
+    program = """
+import sys, click
+from tidelog.kernel.cli.main import tidelog
+assert tidelog.get_command(click.Context(tidelog), "topics") is not None
+print({"trio", "numpy", "rich", "cryptography"} & {*sys.modules})
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
 def test_without_a_command_the_help_goes_to_standard_error() -> None:
     done = tidelog()
     assert (done.returncode, done.stdout) == (2, "")
