@@ -1,10 +1,10 @@
 """Access tokens of a client for OAUTHBEARER: where they come from, and when they are read again.
 
 A token is a signed JWT. It comes from the token endpoint of an identity provider (RFC 6749, section 4.4: the
-client's own id and secret), from a file, or from a function. Reading one may take seconds, so the engine has
-it done in a thread before it connects; what was read serves all connections of the process with the same
-settings until the time to refresh it. Source: KIP-255, KIP-768, KIP-1139; Kafka's
-`ClientCredentialsRequestFormatter` and `ExpiringCredentialRefreshingLogin`.
+client's own id and secret; RFC 7523: an assertion that it has signed), from a file, or from a function.
+Reading one may take seconds, so the engine has it done in a thread before it connects; what was read serves
+all connections of the process with the same settings until the time to refresh it. Source: KIP-255, KIP-768,
+KIP-1139; Kafka's `HttpJwtRetriever` and `ExpiringCredentialRefreshingLogin`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import ssl
 import threading
 import time
 import urllib.error
@@ -24,6 +25,7 @@ from urllib.parse import quote_plus, unquote, urlencode, urlsplit
 
 import attrs
 
+from tidelog.kernel.errors import TidelogError
 from tidelog.plugins.client.errors import NoCredentials, SaslRefused
 from tidelog.plugins.credentials.oauthbearer import GIVEN_UP, BadOAuthMessage, client_first
 
@@ -31,9 +33,13 @@ if TYPE_CHECKING:
     from email.message import Message
     from http.client import HTTPResponse
 
+    from tidelog.plugins.client.oauth_assertions import OAuthAssertion
     from tidelog.plugins.client.sasl import SaslTokens
+    from tidelog.plugins.keystores.tls_stores import TlsStores
 
-OAUTHBEARER: Final = "OAUTHBEARER"
+CLIENT_CREDENTIALS: Final = "client_credentials"
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 MAX_BYTES: Final = 1024 * 1024
 """Limit of a token, and of what an identity provider answers."""
 _FILE: Final = "file"
@@ -51,6 +57,10 @@ class OAuthSettings:
         token_endpoint_url: of the identity provider, `https://…`, or `file:///…` for a file with a token
         client_id: who the client is there
         client_secret: its secret there
+        grant: client_credentials, with the client's secret or an assertion; or that of JWT_BEARER, by which
+            the assertion itself is what a token is given for
+        assertion: by which the client is known there, instead of its secret
+        ssl_stores: whom to trust there, and what to present; None for the authorities of the system
         scope: what the token is to be good for, None for what the provider chooses
         token_provider: a function that returns a token, instead of all these; called in a thread
         extensions: sent to the broker with the token (KIP-342)
@@ -68,6 +78,11 @@ class OAuthSettings:
     token_endpoint_url: str | None = None
     client_id: str | None = None
     client_secret: str | None = attrs.field(default=None, repr=False)
+    grant: str = attrs.field(
+        default=CLIENT_CREDENTIALS, validator=attrs.validators.in_((CLIENT_CREDENTIALS, JWT_BEARER))
+    )
+    assertion: OAuthAssertion | None = None
+    ssl_stores: TlsStores | None = None
     scope: str | None = None
     token_provider: Callable[[], str] | None = attrs.field(default=None, repr=False)
     extensions: tuple[tuple[str, str], ...] = ()
@@ -108,8 +123,16 @@ class OAuthSettings:
         scheme = urlsplit(url).scheme
         if scheme not in ("https", "http", _FILE):
             raise ValueError(f"token_endpoint_url: {url!r} has none of the schemes https, http and file")
-        if scheme != _FILE and not (self.client_id and self.client_secret):
-            raise ValueError("an identity provider needs client_id and client_secret")
+        if scheme == _FILE:
+            return
+        if self.grant == JWT_BEARER and self.assertion is None:
+            raise ValueError(f"the grant {JWT_BEARER} needs an assertion")
+        if self.assertion is None and not (self.client_id and self.client_secret):
+            raise ValueError("an identity provider needs client_id and client_secret, or an assertion")
+        if self.assertion is not None and self.client_secret is not None:
+            raise ValueError("client_secret has no effect with an assertion")
+        if self.grant == JWT_BEARER and self.client_id is not None:
+            raise ValueError(f"client_id has no effect with the grant {JWT_BEARER}")
 
 
 class NoAccessToken(NoCredentials):
@@ -192,7 +215,7 @@ class AccessTokens:
         deadline, pause_s = time.monotonic() + settings.retry_backoff_max_s, settings.retry_backoff_s
         while True:
             try:
-                return _ask(url, settings)
+                return _ask(url, settings, self._clock())
             except NoAccessToken as error:
                 if not error.may_pass or time.monotonic() + pause_s >= deadline:
                     raise
@@ -256,10 +279,10 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """Follow no redirect."""
 
 
-def _ask(url: str, settings: OAuthSettings) -> tuple[str, float | None]:
+def _ask(url: str, settings: OAuthSettings, now_s: float) -> tuple[str, float | None]:
     """Return the token that an identity provider gives a client, and its lifetime."""
-    request = urllib.request.Request(url, _form(settings), _headers(settings))  # noqa: S310 - checked
-    opener = urllib.request.build_opener(_NoRedirect)
+    request = urllib.request.Request(url, _form(settings, now_s), _headers(settings))  # noqa: S310 - checked
+    opener = _opener(url, settings.ssl_stores)
     try:
         response: HTTPResponse
         with opener.open(request, timeout=settings.connect_timeout_s) as response:
@@ -269,28 +292,64 @@ def _ask(url: str, settings: OAuthSettings) -> tuple[str, float | None]:
         status = f"{error.code} {error.reason}"
         raise NoAccessToken(f"{url} answers {status}", may_pass=error.code >= _RETRIED) from error
     except (OSError, ValueError) as error:
+        if isinstance(cause := getattr(error, "reason", None), ssl.SSLCertVerificationError):
+            reason = f"the certificate of {url} is refused: {cause.verify_message}"
+            raise NoAccessToken(reason) from error
         raise NoAccessToken(f"{url} gives no access token: {error}", may_pass=True) from error
     return _answered(url, content)
 
 
-def _form(settings: OAuthSettings) -> bytes:
-    fields = {"grant_type": "client_credentials"}
+def _opener(url: str, stores: TlsStores | None) -> urllib.request.OpenerDirector:
+    if stores is None:
+        return urllib.request.build_opener(_NoRedirect)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # As in Java each trusted certificate is an anchor, also one that is not a root.
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        stores.load_into(context)
+    except TidelogError as error:
+        raise NoAccessToken(f"the stores for {url}: {error}") from error
+    return urllib.request.build_opener(_NoRedirect, urllib.request.HTTPSHandler(context=context))
+
+
+def _form(settings: OAuthSettings, now_s: float) -> bytes:
+    fields = {"grant_type": settings.grant}
+    if settings.assertion is not None:
+        assertion = _assertion(settings.assertion, now_s)
+        if settings.grant == JWT_BEARER:
+            fields["assertion"] = assertion
+        else:
+            fields |= {"client_assertion_type": _ASSERTION_TYPE, "client_assertion": assertion}
+            if settings.client_id:
+                fields["client_id"] = settings.client_id
     if settings.scope:
         fields["scope"] = settings.scope
     return urlencode(fields).encode()
 
 
+def _assertion(settings: OAuthAssertion, now_s: float) -> str:
+    # Not at the top: most clients are known by a secret.
+    from tidelog.plugins.client.oauth_assertions import BadAssertion, assertion_of
+
+    try:
+        return assertion_of(settings, now_s)
+    except BadAssertion as error:
+        raise NoAccessToken(f"there is no assertion: {error}") from error
+
+
 def _headers(settings: OAuthSettings) -> dict[str, str]:
-    client, secret = settings.client_id or "", settings.client_secret or ""
-    if settings.header_urlencode:
-        client, secret = quote_plus(client), quote_plus(secret)
-    credentials = base64.b64encode(f"{client}:{secret}".encode()).decode()
-    return {
+    headers = {
         "Accept": "application/json",
-        "Authorization": f"Basic {credentials}",
         "Content-Type": "application/x-www-form-urlencoded",
         "Cache-Control": "no-cache",
     }
+    if settings.assertion is None:
+        client, secret = settings.client_id or "", settings.client_secret or ""
+        if settings.header_urlencode:
+            client, secret = quote_plus(client), quote_plus(secret)
+        credentials = base64.b64encode(f"{client}:{secret}".encode()).decode()
+        headers["Authorization"] = f"Basic {credentials}"
+    return headers
 
 
 def _content(response: HTTPResponse, timeout_s: float) -> bytes:

@@ -6,6 +6,8 @@ from typing import Final
 
 URL: Final = "sasl.oauthbearer.token.endpoint.url"
 URL_ENCODE: Final = "sasl.oauthbearer.header.urlencode"
+RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
+HANDLER: Final = "sasl.login.callback.handler.class"
 TEXTS: Final = {
     "sasl.oauthbearer.client.credentials.client.id": "client_id",
     "sasl.oauthbearer.client.credentials.client.secret": "client_secret",
@@ -22,4 +24,23 @@ NUMBERS: Final = {
     "sasl.login.refresh.buffer.seconds": ("refresh_buffer_s", 1),
 }
 """With how many of the key's unit are one of the setting's."""
-OAUTH_KEYS: Final = (URL, URL_ENCODE, *TEXTS, *NUMBERS)
+ASSERTION_FILE: Final = "sasl.oauthbearer.assertion.file"
+ASSERTION_ISSUER: Final = "sasl.oauthbearer.assertion.claim.iss"
+ASSERTION_KEY: Final = "sasl.oauthbearer.assertion.private.key.file"
+ASSERTION_ID: Final = "sasl.oauthbearer.assertion.claim.jti.include"
+ASSERTION_TEXTS: Final = {
+    ASSERTION_FILE: "file",
+    ASSERTION_ISSUER: "issuer",
+    ASSERTION_KEY: "private_key_file",
+    "sasl.oauthbearer.assertion.algorithm": "algorithm",
+    "sasl.oauthbearer.assertion.claim.aud": "audience",
+    "sasl.oauthbearer.assertion.claim.sub": "subject",
+    "sasl.oauthbearer.assertion.private.key.passphrase": "private_key_passphrase",
+    "sasl.oauthbearer.assertion.template.file": "template_file",
+}
+ASSERTION_SECONDS: Final = {
+    "sasl.oauthbearer.assertion.claim.exp.seconds": "lifetime_s",
+    "sasl.oauthbearer.assertion.claim.nbf.seconds": "not_before_s",
+}
+ASSERTION_KEYS: Final = (*ASSERTION_TEXTS, *ASSERTION_SECONDS, ASSERTION_ID)
+OAUTH_KEYS: Final = (URL, URL_ENCODE, RETRIEVER, HANDLER, *TEXTS, *NUMBERS, *ASSERTION_KEYS)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tidelog.plugins.client.secret_references import resolve_references
-from tidelog.plugins.client.security_keys import stores_of_keys
+from tidelog.plugins.client.tls_keys import stores_of_keys
 from tidelog.plugins.client.zookeeper_ensemble import ZooKeeperEnsemble
 
 _PREFIX: Final = "zookeeper."

@@ -29,6 +29,7 @@ _MEANINGS: Final = {
     "again.",
     "sasl.mechanism": "How the mirror authenticates: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or "
     "GSSAPI; unset: GSSAPI.",
+    "sasl.login.callback.handler.class": "Kafka's OAuthBearerLoginCallbackHandler, as without this key.",
     "sasl.login.connect.timeout.ms": "Limit of the wait for a connection to the identity provider.",
     "sasl.login.read.timeout.ms": "Limit of the wait for its answer.",
     "sasl.login.refresh.buffer.seconds": "How long before it expires an access token is read again.",
@@ -39,6 +40,19 @@ _MEANINGS: Final = {
     "sasl.login.retry.backoff.max.ms": "The longest wait between attempts to get an access token, and how "
     "long is tried.",
     "sasl.login.retry.backoff.ms": "The first wait between attempts.",
+    "sasl.oauthbearer.assertion.algorithm": "RS256 or ES256; unset: RS256.",
+    "sasl.oauthbearer.assertion.claim.aud": "The claim aud of assertions.",
+    "sasl.oauthbearer.assertion.claim.exp.seconds": "How long an assertion is good; unset: 300.",
+    "sasl.oauthbearer.assertion.claim.iss": "The claim iss of assertions; without a retriever class it is "
+    "also what has the mirror known by an assertion instead of a secret.",
+    "sasl.oauthbearer.assertion.claim.jti.include": "Whether each assertion has an id of its own.",
+    "sasl.oauthbearer.assertion.claim.nbf.seconds": "Since how long an assertion is good; unset: 60.",
+    "sasl.oauthbearer.assertion.claim.sub": "The claim sub of assertions.",
+    "sasl.oauthbearer.assertion.file": "File with an assertion that is made already.",
+    "sasl.oauthbearer.assertion.private.key.file": "PEM file with the key that signs assertions.",
+    "sasl.oauthbearer.assertion.template.file": "JSON file with further fields and claims of assertions.",
+    "sasl.oauthbearer.jwt.retriever.class": "How access tokens are requested: Kafka's DefaultJwtRetriever, "
+    "ClientCredentialsJwtRetriever, FileJwtRetriever or JwtBearerJwtRetriever.",
     "sasl.oauthbearer.client.credentials.client.id": "Who the mirror is for the identity provider.",
     "sasl.oauthbearer.header.urlencode": "Whether id and secret are quoted.",
     "sasl.oauthbearer.scope": "What access tokens are to be good for.",
@@ -74,6 +88,7 @@ _SECRETS_OF_ZOOKEEPER: Final = {
     "zookeeper.ssl.truststore.password": "Password of the trust store.",
 }
 _SECRETS: Final = {
+    "sasl.oauthbearer.assertion.private.key.passphrase": "Passphrase of the key that signs assertions.",
     "sasl.jaas.config": "User and password, as a line of Kafka's JAAS configuration.",
     "sasl.oauthbearer.client.credentials.client.secret": "The mirror's secret there.",
     "ssl.key.password": "Password of the key.",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.fetched import Fetched
     from tidelog.plugins.client.kerberos import KerberosSettings
     from tidelog.plugins.client.oauth import OAuthSettings
+    from tidelog.plugins.client.oauth_assertions import OAuthAssertion
     from tidelog.plugins.client.operations.acls import AclBinding, AclBindingFilter
     from tidelog.plugins.client.operations.configs import ConfigChange, ConfigResource, ConfigValue
     from tidelog.plugins.client.operations.delegation_tokens import DelegationToken
@@ -97,6 +98,7 @@ __all__ = [
     "MessageStream",
     "NewScramPassword",
     "NewTopic",
+    "OAuthAssertion",
     "OAuthSettings",
     "PartlyFailed",
     "Producer",
@@ -164,6 +166,7 @@ _HOMES: Final = {
     "MessageStream": f"{_CONNECTOR}.connector",
     "NewScramPassword": f"{_CLIENT}.operations.scram_users",
     "NewTopic": f"{_CLIENT}.operations.topics",
+    "OAuthAssertion": f"{_CLIENT}.oauth_assertions",
     "OAuthSettings": f"{_CLIENT}.oauth",
     "PartlyFailed": f"{_CLIENT}.errors",
     "Producer": f"{_PRODUCER}.producer",

@@ -24,7 +24,7 @@ T = TypeVar("T")
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _SECURITY: Final = frozenset(each.name for each in attrs.fields(SecuritySettings))
 """Options that are text, though a password may have digits alone."""
-_SECRETS: Final = ("_password", "_jaas_config", "_keystore_key", "_secret")
+_SECRETS: Final = ("_password", "_jaas_config", "_keystore_key", "_secret", "_passphrase")
 """Ends of the names of options and of Kafka's keys that no argument may have."""
 _BOOLEANS: Final = {"true": True, "false": False}
 

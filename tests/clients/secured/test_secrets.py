@@ -208,6 +208,7 @@ def test_no_secret_is_in_what_commands_print(tmp_path: Path) -> None:
         ["produce", "t", "-X", f"sasl.plain.password={WRONG}"],
         ["consume", "t", "-X", f"sasl.jaas.config={WRONG}"],
         ["consume", "u", "-X", f"{CLIENT_SECRET}={WRONG}"],
+        ["produce", "u", "-X", f"sasl.oauthbearer.assertion.private.key.passphrase={WRONG}"],
         ["configs", "alter", "broker", "1", "--set", f"listener.name.x.plain.sasl.jaas.config={WRONG}"],
     ],
     ids=lambda each: " ".join(each[:2]),
