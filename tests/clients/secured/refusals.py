@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import ssl
@@ -18,15 +19,16 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.peers import LOOPBACK, free_ports, running_kafka
+from tests.peers import LOOPBACK, free_ports, running_kafka, running_tidelog
 from tests.secured_brokers import USER
 from tests.tls_certificates import broker_entry, ca_file, client_entry, written
 from tidelog.client import Admin
-from tidelog.kernel.testing.broker import broker_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
+
+    from tests.peers import TidelogServer
 
 PASSWORD: Final = "right"
 EXPIRED: Final = timedelta(seconds=-5)
@@ -69,14 +71,15 @@ def _settings(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def refusing_tidelog(folder: Path) -> Generator[dict[str, str]]:
-    """Run tidelog with all listeners; their addresses."""
+def refusing_tidelog(folder: Path) -> Generator[tuple[TidelogServer, dict[str, str]]]:
+    """Run tidelog with all listeners, in a process; their addresses."""
     protocols = ",".join(f"{name}:{protocol}" for name, protocol in LISTENERS.items())
     listeners = ",".join(f"{name}://{LOOPBACK}:0" for name in LISTENERS)
     settings = {"listeners": listeners, "listener.security.protocol.map": protocols, **_settings(folder)}
     settings = {name: value for name, value in settings.items() if "scram-sha" not in name}
-    with broker_in_thread(settings) as running:
-        yield dict(zip(LISTENERS, running.bootstrap.split(","), strict=True))
+    with running_tidelog(folder / "tidelog", settings=settings) as server:
+        ready = json.loads(server.ready_file.read_text())
+        yield server, {name: address.rpartition("//")[2] for name, address in ready["listeners"].items()}
 
 
 @contextmanager

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING
 import attrs
 import pytest
 
+from benchmarks.procfs import peak_resident_bytes
 from tests.deadlines import DEADLINE_S, wait_until
 
-from .refusals import CLIENTS, EXPIRED, TIMEOUT_S, Misfit, logged, refusing_kafka, refusing_tidelog
+from .refusals import CLIENTS, EXPIRED, TIMEOUT_S, Misfit, refusing_kafka, refusing_tidelog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.peers import TidelogServer
+
+MOST_GROWTH_BYTES = 16 * 1024 * 1024
 YEAR = timedelta(days=365)
 # What each client shows. Some show of a reason only that the connection was closed.
 INVALID = dict.fromkeys(CLIENTS, "Authentication failed: Invalid username or password")
@@ -125,11 +129,11 @@ MISFITS = (
 
 @attrs.frozen
 class Refusing:
-    """A broker's addresses, its files, and what it has logged, None where that is not ours."""
+    """A broker's addresses, its files, and the broker itself, None where it is not ours."""
 
     addresses: dict[str, str]
     folder: Path
-    lines: list[str] | None
+    server: TidelogServer | None
 
 
 @pytest.fixture(scope="module", params=["tidelog", pytest.param("kafka", marks=pytest.mark.long)])
@@ -140,8 +144,11 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         with refusing_kafka(folder) as addresses:
             yield Refusing(addresses, folder, None)
     else:
-        with logged("tidelog.kernel.network.server") as lines, refusing_tidelog(folder) as addresses:
-            yield Refusing(addresses, folder, lines)
+        with refusing_tidelog(folder) as (server, addresses):
+            before = peak_resident_bytes(server.pid)
+            yield Refusing(addresses, folder, server)
+            # What the clients of all tests have sent together, the first bytes of TLS as a length among it.
+            assert peak_resident_bytes(server.pid) - before < MOST_GROWTH_BYTES
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
@@ -154,12 +161,12 @@ def test_a_client_that_does_not_fit_sees_why_and_the_broker_logs_it(client: str,
     assert time.monotonic() - began < max(5 * TIMEOUT_S, DEADLINE_S / 2)
     unclear = {each.name: errors[each.name] for each in misfits if not shows(errors[each.name], each, client)}
     assert unclear == {}
-    lines = broker.lines
-    if lines is not None:
+    if broker.server is not None:
+        log = broker.server.process.log_path
         for each in misfits:
             where = f"closing the connection of 127.0.0.1:[0-9]+ at {each.listener}: .*"
             wanted = re.compile("|".join(where + part for part in patterns_of(each.at_the_broker)))
-            wait_until(lambda wanted=wanted: any(map(wanted.match, lines)), wanted.pattern)  # type: ignore[misc]
+            wait_until(lambda wanted=wanted: bool(wanted.search(log.read_text())), wanted.pattern)  # type: ignore[misc]
 
 
 def shows(error: str, misfit: Misfit, client: str) -> bool:
