@@ -19,6 +19,7 @@ from tidelog.kernel.seams.requests import ANONYMOUS, Principal
 from tidelog.kernel.seams.transport import TransportRefused
 from tidelog.plugins.keystores.names import distinguished_name
 from tidelog.plugins.tls.failures import failure_in_words
+from tidelog.plugins.tls.handshake_threads import HandshakeThreads
 from tidelog.plugins.tls.long_reads import LongReads
 from tidelog.plugins.tls.settings import TlsMaterial, TlsSettings
 from tidelog.plugins.tls.transport import TlsTransport
@@ -62,10 +63,9 @@ class TlsListener:
         self._use(TlsMaterial.load(self._settings))
         self._reads = LongReads()
         self._handshakes: dict[trio.CancelScope, None] = {}
-        # Handshakes compute for up to some milliseconds, without the interpreter's lock: half of the
-        # processors are for the event loop and what else there is.
+        # Half of the processors are for the event loop and what else there is.
         threads = max(1, (os.cpu_count() or 1) // 2)
-        self._threads = trio.CapacityLimiter(threads)
+        self._threads = HandshakeThreads(threads)
         # First steps wait here, before anything of TLS is made for them, and a further step for hardly more
         # than one of them: what has begun ends soon, however many come.
         self._first_steps = trio.CapacityLimiter(threads + 1)
@@ -105,7 +105,7 @@ class TlsListener:
         async with self._first_steps:
             # Its hello may have been waited for while the certificate was replaced.
             handshake.material = self._material
-            wants = await self._step(handshake)
+            wants = await self._threads.run(handshake.step)
         with trio.CancelScope() as scope:
             if len(self._handshakes) >= MOST_HANDSHAKES:
                 oldest = next(iter(self._handshakes))
@@ -115,13 +115,10 @@ class TlsListener:
             try:
                 while wants is not None:
                     await _wait_for(wants, handshake.socket)
-                    wants = await self._step(handshake)
+                    wants = await self._threads.run(handshake.step)
             finally:
                 self._handshakes.pop(scope, None)
         return None if scope.cancelled_caught else handshake.transport
-
-    async def _step(self, handshake: _Handshake) -> int | None:
-        return await trio.to_thread.run_sync(handshake.step, limiter=self._threads)
 
     async def run(self) -> None:
         """Read files again that have changed, warn of certificates that expire soon, and end long reads."""
@@ -130,6 +127,7 @@ class TlsListener:
             await self._look_at_files()
         finally:
             self._reads.stop()
+            self._threads.close()
 
     async def _look_at_files(self) -> None:
         warn_at = 0.0
