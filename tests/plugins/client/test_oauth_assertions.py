@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Generator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,18 @@ ASSERTION = "sasl.oauthbearer.assertion."
 CREDENTIALS = "sasl.oauthbearer.client.credentials.client."
 PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 PASSPHRASE = "a passphrase"
-RSA, EC = rsa.generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP256R1())
+
+
+@cache
+def rsa_key() -> rsa.RSAPrivateKey:
+    """The client's key for RS256."""
+    return rsa.generate_private_key(65537, 2048)
+
+
+@cache
+def ec_key() -> ec.EllipticCurvePrivateKey:
+    """The client's key for ES256."""
+    return ec.generate_private_key(ec.SECP256R1())
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +57,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         serialization.NoEncryption(),
         serialization.BestAvailableEncryption(PASSPHRASE.encode()),
     )
-    for name, key, encryption in (("rsa", RSA, none), ("ec", EC, none), ("encrypted", RSA, passphrase)):
+    for name, key, encryption in (
+        ("rsa", rsa_key(), none),
+        ("ec", ec_key(), none),
+        ("encrypted", rsa_key(), passphrase),
+    ):
         (made / f"{name}.pem").write_bytes(
             key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
         )
@@ -62,7 +78,7 @@ def endpoint(folder: Path) -> Generator[TokenEndpoint]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     load_key(context, broker_entry("id"))
     with running_endpoint(Provider(), context) as running:
-        running.client_keys = {"RS256": RSA.public_key(), "ES256": EC.public_key()}
+        running.client_keys = {"RS256": rsa_key().public_key(), "ES256": ec_key().public_key()}
         yield running
 
 
@@ -155,7 +171,7 @@ def test_the_forms_and_assertions_of_each_grant(fresh: TokenEndpoint, folder: Pa
 
 def test_an_assertion_that_is_made_already_is_read_again(fresh: TokenEndpoint, folder: Path) -> None:
     file, now = folder / "assertion", int(time.time())
-    made = [jwt.encode({"aud": fresh.url, "exp": now + each}, RSA, "RS256") for each in (100, 200)]
+    made = [jwt.encode({"aud": fresh.url, "exp": now + each}, rsa_key(), "RS256") for each in (100, 200)]
     for text in made:
         file.write_text(f"{text}\n")
         values = keys(fresh, folder, {f"{ASSERTION}file": "{}/assertion", **CLAIMS})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from tests.docs.examples import DOCS
 from tests.tls_certificates import authority, ca_file, client_entry, p12, tls_settings, written
 from tidelog.kernel.testing.broker import ThreadedBroker, broker_in_thread
 from tidelog.plugins.client_commands.command_config import BadCommandConfig, read_command_config
@@ -127,3 +130,29 @@ def test_secrets_are_read_where_references_say(tmp_path: Path, monkeypatch: pyte
     security = read_command_config(path).security
     assert security.sasl_jaas_config == 'PlainLoginModule required username=alice password="from file";'
     assert "from file" not in repr(security)
+
+
+FILES = dict(re.findall(r"```properties\n# (\S+)\n(.*?)```", (DOCS / "users.md").read_text(), re.DOTALL))
+"""The files of the page, by their names."""
+
+
+@pytest.mark.parametrize(
+    ("name", "mechanism"),
+    [
+        ("client.properties", "SCRAM-SHA-512"),
+        ("oauth.properties", "OAUTHBEARER"),
+        ("assertion.properties", "OAUTHBEARER"),
+        ("kerberos.properties", "GSSAPI"),
+    ],
+)
+def test_the_files_of_the_page_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mechanism: str
+) -> None:
+    if mechanism == "GSSAPI" and find_spec("gssapi") is None:
+        pytest.skip('GSSAPI needs: pip install "tidelog[kerberos]"')
+    for secret in ("ALICE_PASSWORD", "BILLING_SECRET"):
+        monkeypatch.setenv(secret, "secret")
+    text = FILES[name].replace("/etc/tidelog/ca.pem", ca_file(tmp_path))
+    security = read_command_config(Path(written(tmp_path / name, text.encode()))).security
+    assert (security.security_protocol, security.sasl_mechanism) == ("SASL_SSL", mechanism)
+    assert "secret" not in repr(security)
