@@ -125,7 +125,11 @@ class KerberosTickets:
 
         # While a KDC does not answer, one thread waits for it, however often connections are tried.
         if self._is_asking.acquire(timeout=self._settings.timeout_s):
-            threading.Thread(target=run, name="tidelog-kerberos", daemon=True).start()
+            try:
+                threading.Thread(target=run, name="tidelog-kerberos", daemon=True).start()
+            except RuntimeError as error:
+                self._is_asking.release()
+                raise NoTicket(f"no thread can ask Kerberos: {error}", may_pass=True) from error
             ended.wait(max(0.0, deadline - time.monotonic()))
         if not outcomes:
             raise NoTicket(f"Kerberos gave no ticket within {self._settings.timeout_s:g} s", may_pass=True)

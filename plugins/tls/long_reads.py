@@ -57,8 +57,9 @@ class LongReads:
 
     def _run(self, cpu_s: Callable[[], float]) -> None:
         number, since_s, wait_s = -1, 0.0, IDLE_S
-        # What takes the place of a socket: OpenSSL reads that it is not connected.
-        with socket.socket() as unconnected:
+        # What takes the place of a socket: OpenSSL reads that it is not connected. The clock ends with the
+        # thread that it is of.
+        with socket.socket() as unconnected, suppress(OSError):
             while not self._stopped.wait(wait_s):
                 reading, seen = self._reading, self._number
                 wait_s = IDLE_S if seen == number and reading is None else TICK_S

@@ -20,8 +20,9 @@ from tidelog.kernel.config import Sources, settings_from_mapping
 from tidelog.kernel.testing.broker import FOR_A_TEST, broker_in_thread
 from tidelog.plugins.client import BlockingClient, NewTopic, TopicPartition, or_raise
 from tidelog.plugins.client.errors import ClientError
+from tidelog.plugins.client.security_keys import SECURITY_KEYS
 from tidelog.plugins.mirror import keys
-from tidelog.plugins.mirror.client_keys import security_of
+from tidelog.plugins.mirror.client_keys import SOURCE_KEYS, TARGET_KEYS, security_of
 from tidelog.plugins.mirror.settings import MirrorSettings
 
 PLAIN_USERS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="p";'
@@ -67,6 +68,13 @@ def test_the_command_copies_from_and_to_clusters_with_tls_and_scram(
             )  # fmt: skip
             assert (code, printed) == (0, f"{topic}: copied 2 records in 1 topics (0.0 MB).\n")
             assert [each[2] for each in content(target.plain, topic)] == [b"a", b"b"]
+
+
+def test_each_key_of_connections_of_clients_is_there_for_source_and_target() -> None:
+    # A broker's secrets have references of their own.
+    names = set(SECURITY_KEYS) - {"config.providers"}
+    assert {f"mirrors.NAME.{name}" for name in names} <= {key.name for key in SOURCE_KEYS}
+    assert {f"mirrors.NAME.target.{name}" for name in names} <= {key.name for key in TARGET_KEYS}
 
 
 def test_a_wrong_password_is_an_error_that_names_the_cluster(secured: SecuredBroker) -> None:
