@@ -43,7 +43,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-secure run-zookeeper run-spark collect test test-pure test-long lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak hands interop golden-frames spark-kills load-kills mirror-kills spark-declarative docs site site-version news release clean
+.PHONY: help run run-secure run-zookeeper run-spark collect test test-pure test-long lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak hands interop golden-frames spark-kills load-kills mirror-kills spark-declarative docs frameworks site site-version news release clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -150,6 +150,9 @@ docs: $(INSTALLED) ## write docs/configuration.md, seams.md, commands.md and the
 	@$(BIN)/python -m tests.docs.protocol_tables
 	@$(BIN)/python -m tests.docs.reference_pages
 
+frameworks: $(DEV_INSTALLED) $(TOOLS)/frameworks ## run the examples with Quix Streams and Faust of docs/testing-applications.md
+	$(BIN)/python -m pytest tests/docs/test_testing_applications_page.py -k 'quixstreams or faust'
+
 site: $(TOOLS)/mkdocs ## build the pages of docs/ as a site with search, in build/site
 	NO_MKDOCS_2_WARNING=1 $(TOOLS)/mkdocs/bin/mkdocs build --strict
 
@@ -199,6 +202,13 @@ $(TOOLS)/cosmic-ray: | $(DEV_INSTALLED)
 $(TOOLS)/mkdocs: | $(BIN)/python
 	@echo "Fetching MkDocs into $@"
 	@$(BIN)/python -m venv $@ && $@/bin/python -m pip install --quiet 'mkdocs-material>=9.7,<10' 'mike>=2.1,<3' || { rm -rf $@; exit 1; }
+
+# Apache-2.0 and BSD. What they share with the tests is taken from there, and the versions that they want come first.
+$(TOOLS)/frameworks: | $(DEV_INSTALLED)
+	@echo "Fetching Quix Streams and Faust into $@"
+	@$(BIN)/python -m venv --without-pip $@
+	@$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'), '$(CURDIR)/src', sep='\n')" > $$(echo $@/lib/python*/site-packages)/shared.pth
+	@$(BIN)/python -m pip --python $@ install --quiet 'quixstreams>=3.28,<4' 'faust-streaming>=0.15,<1' || { rm -rf $@; exit 1; }
 
 # Apache-2.0, as tidelog, and larger than all the rest together.
 $(TOOLS)/atheris: | $(DEV_INSTALLED)

@@ -81,12 +81,12 @@ def example_of_hook(hook: str) -> str:
     return examples_of_hook(hook)[0]
 
 
-def run_example(example: Example, folder: Path) -> None:
+def run_example(example: Example, folder: Path, *, python: Path = Path(sys.executable)) -> None:
     """Do what the page says, in `folder`; the output has to match where the page shows any."""
     if example.file_name is not None:
         (folder / example.file_name).write_text(example.text)
     elif example.language == "python":
-        check(_run([sys.executable, "-c", example.text], folder), example)
+        check(_run([str(python), "-c", example.text], folder), example)
     elif _IN_FOREGROUND.fullmatch(example.text):
         check(_serve(example, folder), example)
     elif example.language == "sh":

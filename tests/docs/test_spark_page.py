@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import runpy
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import pytest
@@ -17,6 +17,7 @@ from tidelog.plugins.spark_sink.rows import SCHEMA_WITH_HEADERS
 from tidelog.plugins.spark_sink.source.options import NAMES, parse_options
 from tidelog.plugins.spark_sink.writer.options import NAMES as WRITER_NAMES
 from tidelog.plugins.spark_sink.writer.options import parse_writer_options
+from tidelog.testing import KafkaServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +50,15 @@ def test_the_examples_work_one_after_the_other(
                 run_example_on(there, broker.bootstrap, spark_folder)
             else:
                 run_example(there, spark_folder)
+
+
+def test_the_example_of_the_page_about_testing_works(spark: SparkSession) -> None:
+    (example,) = [each for each in examples_of("testing-applications.md") if "pyspark" in each.text]
+    assert spark.version
+    with KafkaServer() as kafka:
+        names: dict[str, Any] = {}
+        exec(example.text, names)
+        names["test_orders_are_read_by_spark"](kafka)
 
 
 def test_the_table_of_options_has_all_options() -> None:

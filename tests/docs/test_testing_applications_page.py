@@ -11,6 +11,7 @@ from tests.docs.examples import DOCS, Example, examples_of, run_example
 from tidelog.testing import AsyncKafkaServer, KafkaServer
 
 PAGE = "testing-applications.md"
+FRAMEWORKS = DOCS.parent / ".tools/frameworks/bin/python"
 
 
 @pytest.fixture(scope="module")
@@ -19,9 +20,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("testing")
 
 
-@pytest.mark.parametrize("example", examples_of(PAGE), ids=str)
+def uses(example: Example, *frameworks: str) -> bool:
+    """Whether an example imports one of these."""
+    return any(re.search(rf"^(import|from) {name}\b", example.text, re.MULTILINE) for name in frameworks)
+
+
+ELSEWHERE = [each for each in examples_of(PAGE) if uses(each, "quixstreams", "faust")]
+HERE = [each for each in examples_of(PAGE) if each not in ELSEWHERE]
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        # Its import takes longer than the other examples.
+        pytest.param(each, marks=[pytest.mark.long] if uses(each, "faststream") else [], id=str(each))
+        for each in HERE
+    ],
+)
 def test_the_example_works(example: Example, folder: Path) -> None:
     run_example(example, folder)
+
+
+@pytest.mark.skipif(not FRAMEWORKS.exists(), reason="`make frameworks` makes their environment")
+@pytest.mark.parametrize("framework", ["quixstreams", "faust"])
+def test_the_example_with_a_framework_that_has_pins_of_its_own_works(framework: str, folder: Path) -> None:
+    (example,) = [each for each in ELSEWHERE if uses(each, framework)]
+    run_example(example, folder, python=FRAMEWORKS)
 
 
 def test_the_page_has_every_method_of_a_server() -> None:
