@@ -17,6 +17,7 @@ from .scenarios import (
     ConfiguredScenario,
     GreedyClient,
     Heartbeats,
+    HttpRecords,
     ImportTime,
     LatencyLimit,
     LaunchScenario,
@@ -98,6 +99,7 @@ class Plan:
                 *mirror_copies(),
                 AuthorizedProduce(effort.acls),
                 *intercepted(),
+                HttpRecords(),
             ],
             sessions=spark_scenarios(effort.spark_records),
             configured=[

@@ -21,6 +21,7 @@ from .context import (
 from .durability import durability, flush_limits
 from .greedy import GreedyClient
 from .groups import CommitLatency, Heartbeats, LoadedOffsets
+from .http_records import HttpRecords
 from .imports import ImportTime
 from .intercepted import intercepted
 from .latency import latencies
@@ -54,6 +55,7 @@ __all__ = [
     "ConfiguredScenario",
     "GreedyClient",
     "Heartbeats",
+    "HttpRecords",
     "ImportTime",
     "LatencyLimit",
     "LaunchScenario",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.kernel.errors import BrokerError
@@ -13,7 +14,7 @@ from tidelog.kernel.seams.requests import AclOperation, ResourceType
 from tidelog.plugins.protocol_http import json_text
 from tidelog.plugins.protocol_http.events import RecordEvents, ServerSentEvents, WebSocketMessages
 from tidelog.plugins.protocol_http.formats import (
-    CONTENT_OF,
+    CONTENTS_OF,
     EMBEDDED_OF,
     EVENT_STREAM,
     NDJSON,
@@ -23,7 +24,7 @@ from tidelog.plugins.protocol_http.formats import (
     FetchedRecord,
     accepted,
     json_array,
-    new_record,
+    record_at,
     record_text,
 )
 from tidelog.plugins.protocol_http.messages import JSON, HttpProblem, HttpResponse, WebSocketAccepted
@@ -72,22 +73,15 @@ async def _topic(call: Call, name: str) -> Topic:
 
 
 async def _records(call: Call, embedded: Embedded, partition: int) -> list[BodyRecord]:
-    body = await run_in_steps(json_text.decode_in_steps(call.request.body, "records"))
-    elements = body.get("records")
-    if not json_text.is_array(elements) or not elements:
+    read = partial(record_at, CONTENTS_OF[embedded])
+    body = await run_in_steps(json_text.decode_in_steps(call.request.body, "records", read))
+    records: object = body.get("records")
+    if not json_text.is_array(records) or not records:
         raise HttpProblem(422, "records is not an array of at least one record")
-    content_of, pace = CONTENT_OF[embedded], Pace()
-    records: list[BodyRecord] = []
-    for number, element in enumerate(elements):
-        records.append(_placed(new_record(element, content_of), partition))
-        if number % json_text.ELEMENTS_PER_STEP == 0:
-            await pace.turn()
-    return records
+    return records if partition == NO_PARTITION else [_placed(record, partition) for record in records]
 
 
 def _placed(record: BodyRecord, partition: int) -> BodyRecord:
-    if partition == NO_PARTITION:
-        return record
     if record.partition not in (NO_PARTITION, partition):
         raise HttpProblem(422, f"a record names partition {record.partition}, and the path {partition}")
     return record._replace(partition=partition)
