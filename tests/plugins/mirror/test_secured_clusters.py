@@ -17,10 +17,12 @@ from tests.secured_brokers import SecuredBroker, jaas, secured_kafka, secured_ti
 from tests.tables import for_each
 from tidelog.kernel import configure
 from tidelog.kernel.config import Sources, settings_from_mapping
+from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.testing.broker import FOR_A_TEST, broker_in_thread
 from tidelog.plugins.client import BlockingClient, NewTopic, TopicPartition, or_raise
 from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.client.security_keys import SECURITY_KEYS
+from tidelog.plugins.client.zookeeper_keys import ZOOKEEPER_KEYS
 from tidelog.plugins.mirror import keys
 from tidelog.plugins.mirror.client_keys import SOURCE_KEYS, TARGET_KEYS, security_of
 from tidelog.plugins.mirror.settings import MirrorSettings
@@ -75,6 +77,46 @@ def test_each_key_of_connections_of_clients_is_there_for_source_and_target() -> 
     names = set(SECURITY_KEYS) - {"config.providers"}
     assert {f"mirrors.NAME.{name}" for name in names} <= {key.name for key in SOURCE_KEYS}
     assert {f"mirrors.NAME.target.{name}" for name in names} <= {key.name for key in TARGET_KEYS}
+
+
+def test_each_key_of_an_ensemble_is_there_for_the_source_and_has_its_effect() -> None:
+    names = {name for name in ZOOKEEPER_KEYS if name != "zookeeper.clientCnxnSocket"}
+    assert {f"mirrors.NAME.{name}" for name in names} <= {key.name for key in SOURCE_KEYS}
+    values = {
+        "bootstrap.servers": "zookeeper://zoo:2181/kafka",
+        "zookeeper.session.timeout.ms": "7000",
+        "zookeeper.ssl.client.enable": "true",
+        "zookeeper.ssl.endpoint.identification.algorithm": "",
+        "zookeeper.ssl.truststore.location": "trust.jks",
+        "zookeeper.ssl.truststore.password": "secret",
+    }
+
+    def settings(**changes: str) -> MirrorSettings:
+        table = {f"mirrors.us.{name}": text for name, text in {**values, **changes}.items()}
+        config, _ = configure(Sources().over(settings_from_mapping(table)))
+        (found,) = (MirrorSettings.of_table(each) for each in config.tables(keys.SECTION))
+        return found
+
+    found = settings()
+    ensemble = found.ensemble
+    assert ensemble is not None
+    assert (ensemble.connect, ensemble.session_timeout_ms, ensemble.ssl_check_hostname) == (
+        "zoo:2181/kafka",
+        7000,
+        False,
+    )
+    assert ensemble.use_tls
+    assert ensemble.ssl_stores is not None
+    assert ensemble.ssl_stores.truststore_location == "trust.jks"
+    assert "secret" not in repr(found)
+    for name, text, reason in (
+        ("zookeeper.session.timeout.ms", "x", "'x' is no number of milliseconds above 0"),
+        ("zookeeper.ssl.client.enable", "yes", "'yes' is neither true nor false"),
+        ("zookeeper.ssl.enabled.protocols", "TLSv1", "'TLSv1' is none of TLSv1.2, TLSv1.3"),
+        ("zookeeper.ssl.endpoint.identification.algorithm", "x", "'x' is neither https nor empty"),
+    ):
+        with pytest.raises(ConfigError, match=f"mirrors.us.bootstrap.servers: {name}: {reason}"):
+            settings(**{name: text})
 
 
 def test_a_wrong_password_is_an_error_that_names_the_cluster(secured: SecuredBroker) -> None:
