@@ -23,10 +23,10 @@ from tidelog.kernel.records.placed import OUTLINE_BYTES
 from tidelog.kernel.records.record import Record, iter_records
 from tidelog.kernel.seams.partition import LastBatch
 from tidelog.kernel.seams.storage import AbortedTransaction
+from tidelog.kernel.seams.storage.batch_lists import ListedDraftWriter
 from tidelog.plugins.cleaner.worker import rewriter
 from tidelog.plugins.cleaner.worker import segments as worker_segments
 from tidelog.plugins.cleaner.worker.messages import JobDone, RewriteJob
-from tidelog.plugins.storage_memory.partition_store import MemoryDraftWriter
 
 from .histories import Batch, History, Row, StoreBroker, read_committed
 
@@ -381,7 +381,7 @@ def test_run_writes_nothing_for_a_broker_that_is_gone(monkeypatch: pytest.Monkey
     history.write([(b"a", b"value")])
     rolled(history)
     monkeypatch.setattr(StoreBroker, "check", gone)
-    monkeypatch.setattr(MemoryDraftWriter, "append", append)
+    monkeypatch.setattr(ListedDraftWriter, "append", append)
     with pytest.raises(EOFError):
         history.rewrite()
 
