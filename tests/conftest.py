@@ -42,7 +42,14 @@ if TYPE_CHECKING:
 # Machines differ in speed and may be shared: how long an example takes proves nothing.
 # A check on one change must not fail for what another run could have found: there the examples are fixed.
 # Those of an invariant that has a fault mostly fail within a few; `make explore` looks for what takes more.
-settings.register_profile("any speed", deadline=None, derandomize="CI" in os.environ, max_examples=40)
+# Nor is an example made smaller there: that takes minutes, and who mends it gets the same one.
+settings.register_profile(
+    "any speed",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    max_examples=40,
+    phases=[Phase.explicit, Phase.generate] if "CI" in os.environ else list(Phase),
+)
 # A mutant is killed by the first example that fails; the smallest one interests nobody.
 settings.register_profile(
     "mutants",

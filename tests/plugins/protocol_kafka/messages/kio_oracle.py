@@ -69,6 +69,10 @@ def kio_decode(schema: type[Any], data: bytes) -> Any:
     return entity
 
 
+_TIMES = {"transaction_start_time_ms", "issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"}
+_PERIODS = {"retention_time_ms", "max_lifetime_ms", "renew_period_ms", "expiry_time_period_ms"}
+
+
 def known_to_kio(field: Field) -> SearchStrategy[Any] | None:
     """Values of fields that kio restricts: error codes that it has, times in whole seconds."""
     if field.name.endswith("error_code") and field.name != "topic_config_error_code":
@@ -76,9 +80,9 @@ def known_to_kio(field: Field) -> SearchStrategy[Any] | None:
     times = st.integers(0, _LAST_SECOND).map(lambda second: second * 1000)
     if field.name == "log_append_time_ms":
         return st.just(-1) | times
-    if field.name == "transaction_start_time_ms":
+    if field.name in _TIMES:
         return times
-    if field.name == "retention_time_ms":
+    if field.name in _PERIODS:
         return st.integers(-1, _LAST_SECOND * 1000)
     return None
 
