@@ -33,8 +33,10 @@ _log = logging.getLogger(__name__)
 HANDSHAKE_SECONDS: Final = 10.0
 """A peer has so long from its connection to the end of its handshake."""
 MOST_HANDSHAKES: Final = 1000
-"""So many have been answered and not ended, at most: each holds 40 KB. With a further one the oldest is
-ended, as those that are in earnest take milliseconds."""
+"""So many have been answered and not ended, at most: each holds 40 KB. For a further one the oldest is ended,
+as those that are in earnest take milliseconds."""
+LEAST_SECONDS: Final = 1.0
+"""So long each peer has to answer, however many others come: these wait, while they hold nothing of TLS."""
 ALERT_SECONDS: Final = 1.0
 FILES_CHECK_SECONDS: Final = 10.0
 EXPIRY_CHECK_SECONDS: Final = 24 * 3600.0
@@ -62,7 +64,9 @@ class TlsListener:
         self._files = self._settings.files()
         self._use(TlsMaterial.load(self._settings))
         self._reads = LongReads()
-        self._handshakes: dict[trio.CancelScope, None] = {}
+        self._handshakes: dict[trio.CancelScope, float] = {}
+        """Until when each of those in progress is not ended for another, oldest first."""
+        self._one_ended = trio.Event()
         # Half of the processors are for the event loop and what else there is.
         threads = max(1, (os.cpu_count() or 1) // 2)
         self._threads = HandshakeThreads(threads)
@@ -103,22 +107,33 @@ class TlsListener:
     async def _shake_hands(self, handshake: _Handshake) -> TlsTransport | None:
         """Return the transport, or None once too many others have begun after it."""
         async with self._first_steps:
+            await self._make_room()
             # Its hello may have been waited for while the certificate was replaced.
             handshake.material = self._material
             wants = await self._threads.run(handshake.step)
         with trio.CancelScope() as scope:
-            if len(self._handshakes) >= MOST_HANDSHAKES:
-                oldest = next(iter(self._handshakes))
-                del self._handshakes[oldest]
-                oldest.cancel()
-            self._handshakes[scope] = None
+            self._handshakes[scope] = trio.current_time() + LEAST_SECONDS
             try:
                 while wants is not None:
                     await _wait_for(wants, handshake.socket)
                     wants = await self._threads.run(handshake.step)
             finally:
                 self._handshakes.pop(scope, None)
+                self._one_ended.set()
         return None if scope.cancelled_caught else handshake.transport
+
+    async def _make_room(self) -> None:
+        """Wait until fewer are in progress than there may be, or end the oldest when it has had its time."""
+        while len(self._handshakes) >= MOST_HANDSHAKES:
+            oldest, ends = next(iter(self._handshakes.items()))
+            if trio.current_time() >= ends:
+                del self._handshakes[oldest]
+                oldest.cancel()
+                return
+            if self._one_ended.is_set():
+                self._one_ended = trio.Event()
+            with trio.move_on_at(ends):
+                await self._one_ended.wait()
 
     async def run(self) -> None:
         """Read files again that have changed, warn of certificates that expire soon, and end long reads."""

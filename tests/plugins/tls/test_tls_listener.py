@@ -259,12 +259,33 @@ async def test_of_too_many_handshakes_the_oldest_ends_and_others_are_served(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "MOST_HANDSHAKES", 5)
+    monkeypatch.setattr(listener, "LEAST_SECONDS", 0.0)
     async with tls_server(tmp_path) as server:
         begun = [await server.connect() for _ in range(6)]
         for each in begun:
             await each.send_all(hello(client_context(tmp_path)))
         client = await connect(server, client_context(tmp_path))
         assert await ask(client, b"echo one\n", 4) == b"one\n"
+        await refused_count(caplog, "newer TLS handshakes began", 1)
+
+
+async def test_however_many_handshakes_come_each_peer_has_its_time_to_answer(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: MockClock,
+) -> None:
+    autojump_clock.autojump_threshold = 0.02
+    monkeypatch.setattr(listener, "MOST_HANDSHAKES", 2)
+    monkeypatch.setattr(listener, "LEAST_SECONDS", 5.0)
+    async with tls_server(tmp_path) as server:
+        began = trio.current_time()
+        for _ in range(2):
+            await (await server.connect()).send_all(hello(client_context(tmp_path)))
+        client = await server.connect()
+        await client.send_all(hello(client_context(tmp_path)))
+        assert await client.receive_some()
+        assert 4.9 < trio.current_time() - began < 6
         await refused_count(caplog, "newer TLS handshakes began", 1)
 
 
