@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from tidelog.kernel.allocator import return_freed_blocks
+from tidelog.kernel.allocator import keep_no_freed_blocks, return_freed_blocks
 from tidelog.kernel.config.config import DEFAULT_CODEC
 from tidelog.kernel.config.keys import CLEANUP_POLICY
 from tidelog.kernel.config.listeners import format_address
@@ -113,6 +113,8 @@ class KafkaServer:
         """
         if self._thread is not None:
             raise RuntimeError("this server runs already")
+        # Servers come and go with their threads, and the memory is that of the application's tests.
+        keep_no_freed_blocks()
         self._thread = BrokerThread(self._all_settings(), self.clock)
         self._port = int(self.bootstrap.rpartition(":")[2])
         topics, self._topics = self._topics, {}
