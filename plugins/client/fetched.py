@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import starmap
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -108,6 +109,11 @@ class Fetched:
         Raises:
             CorruptRecords: the data contain no whole batch, so that the reader cannot advance.
         """
+        return self._next_offset
+
+    @cached_property
+    def _next_offset(self) -> int:
+        # What fetches ahead asks for it, and then what has read the batches.
         following = self.offset
         with self._named():
             for header, _ in iter_stored(self.data):
