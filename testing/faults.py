@@ -17,7 +17,7 @@ from tidelog.kernel.seams.requests import Phase, RequestStage
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.errors import CODES
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.testing.request_log import OWN_CLIENT_ID, SeenRequest, copied
+from tidelog.testing.request_log import OWN_CLIENT_ID, RecentRequests, SeenRequest, copied
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -71,11 +71,12 @@ class InjectedFault:
     """One fault; as a context manager it is removed at the end of the block.
 
     Attributes:
-        requests: those that it has met, the oldest first; they have no response yet
+        count: how many requests it has met
     """
 
     def __init__(self, owner: InjectedFaults, what: _What, whom: _Whom) -> None:
-        self.requests: list[SeenRequest] = []
+        self.count = 0
+        self._met = RecentRequests()
         self._owner = owner
         self.what = what
         self.whom = whom
@@ -93,12 +94,20 @@ class InjectedFault:
         self.remove()
 
     def __repr__(self) -> str:
-        return f"<InjectedFault {self.what} of {self.whom}, met {len(self.requests)} times>"
+        return f"<InjectedFault {self.what} of {self.whom}, met {self.count} times>"
 
     @property
-    def count(self) -> int:
-        """How many requests it has met."""
-        return len(self.requests)
+    def requests(self) -> list[SeenRequest]:
+        """The newest ones that it has met, the oldest first; they have no response yet."""
+        return self._met.kept()
+
+    def meet(self, request: Request) -> None:
+        """Count and keep a request."""
+        api = request.api
+        self._met.add(
+            SeenRequest(api.name, api.version, request.client_id, copied(request.message), None, 0.0)
+        )
+        self.count += 1
 
     def remove(self) -> None:
         """Let later requests pass."""
@@ -359,10 +368,7 @@ class InjectedFaults(RequestStage):
                     continue
                 if fault.left is not None:
                     fault.left -= 1
-                api = request.api
-                fault.requests.append(
-                    SeenRequest(api.name, api.version, request.client_id, copied(request.message), None, 0.0)
-                )
+                fault.meet(request)
                 met.append(fault.what)
         return met
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
 from tidelog.kernel.seams.requests import Phase, RequestStage
+from tidelog.kernel.seams.storage import FileRegion
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.requests import Request
 
 MOST_REQUESTS: Final = 10_000
 """That are kept, the newest ones."""
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""About what those with their responses hold in memory; the newest one is kept if it alone has more."""
+_OBJECT_BYTES: Final = 64
+"""About what an object has beside its content, and a number in all."""
 OWN_CLIENT_ID: Final = "tidelog-kafka-server"
 """Of the requests of a `KafkaServer` itself, which are not in the log, and meet no faults."""
 
@@ -46,6 +52,35 @@ class SeenRequest:
         return f"{self.api} {self.version} of {self.client_id}: {self.message} -> {outcome}"
 
 
+class RecentRequests:
+    """The newest requests within `MOST_REQUESTS` and `MOST_BYTES`; for any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: deque[tuple[SeenRequest, int]] = deque()
+        self._bytes = 0
+
+    def add(self, seen: SeenRequest) -> None:
+        """Keep a request, and drop the oldest ones that are beyond a limit."""
+        size = held_bytes(seen.message) + held_bytes(seen.response)
+        with self._lock:
+            self._kept.append((seen, size))
+            self._bytes += size
+            while len(self._kept) > MOST_REQUESTS or (self._bytes > MOST_BYTES and len(self._kept) > 1):
+                self._bytes -= self._kept.popleft()[1]
+
+    def kept(self) -> list[SeenRequest]:
+        """Return them, the oldest first."""
+        with self._lock:
+            return [seen for seen, _ in self._kept]
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._kept.clear()
+            self._bytes = 0
+
+
 class RequestLog(RequestStage):
     """Keeps the newest requests; any thread may ask for them.
 
@@ -55,8 +90,7 @@ class RequestLog(RequestStage):
     phase = Phase.FAULTS
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._seen: deque[SeenRequest] = deque(maxlen=MOST_REQUESTS)
+        self._seen = RecentRequests()
         self._messages: dict[int, Any] = {}
 
     def before(self, request: Request) -> None:
@@ -75,18 +109,15 @@ class RequestLog(RequestStage):
 
     def requests(self, api: str | None = None, *, client_id: str | None = None) -> list[SeenRequest]:
         """Return what was asked, the oldest first: all, or of one API, or of one client."""
-        with self._lock:
-            seen = list(self._seen)
         return [
             each
-            for each in seen
+            for each in self._seen.kept()
             if (api is None or each.api == api) and (client_id is None or each.client_id == client_id)
         ]
 
     def clear(self) -> None:
         """Forget all."""
-        with self._lock:
-            self._seen.clear()
+        self._seen.clear()
 
     def _note(
         self, request: Request, response: object | None, seconds: float, error: BaseException | None
@@ -97,11 +128,10 @@ class RequestLog(RequestStage):
         if message is None:
             # A fault has refused it, so that `before` was not called.
             message = copied(request.message)
-        found = SeenRequest(
-            request.api.name, request.api.version, request.client_id, message, response, seconds, error
+        api = request.api
+        self._seen.add(
+            SeenRequest(api.name, api.version, request.client_id, message, response, seconds, error)
         )
-        with self._lock:
-            self._seen.append(found)
 
 
 def copied(value: Any) -> Any:
@@ -112,6 +142,25 @@ def copied(value: Any) -> Any:
     if kind is list:
         return [copied(each) for each in value]
     if attrs.has(kind):
-        names = [field.name for field in attrs.fields(kind)]
-        return kind(**{name: copied(getattr(value, name)) for name in names})
+        return kind(**{name: copied(getattr(value, name)) for name in _fields(kind)})
     return value
+
+
+def held_bytes(value: Any) -> int:
+    """Return about how many bytes of memory a message holds."""
+    kind = cast("Any", type(value))
+    if kind is memoryview:
+        return _OBJECT_BYTES + cast("memoryview", value).nbytes
+    if isinstance(value, bytes | bytearray | str):
+        return _OBJECT_BYTES + len(value)
+    if isinstance(value, list | tuple):
+        return _OBJECT_BYTES + sum(map(held_bytes, cast("Any", value)))
+    # What is fetched from a file is not in memory.
+    if attrs.has(kind) and kind is not FileRegion:
+        return _OBJECT_BYTES + sum(held_bytes(getattr(value, name)) for name in _fields(kind))
+    return _OBJECT_BYTES
+
+
+@cache
+def _fields(kind: Any) -> list[str]:
+    return [field.name for field in attrs.fields(kind)]

@@ -149,6 +149,7 @@ class TopicInterceptors:
         """
         chosen: list[ActiveInterceptor] = []
         for active in self._showing:
+            started = perf_counter()
             try:
                 if active.interceptor.before_fetch(fetch) and active.overrides("show"):
                     chosen.append(active)
@@ -156,6 +157,8 @@ class TopicInterceptors:
                 raise
             except Exception as error:
                 active.failed(f"a fetch of {fetch.topic}-{fetch.partition}", error)
+            if (seconds := perf_counter() - started) > SLOW_SECONDS:
+                active.note_slow("before_fetch", seconds)
         return chosen
 
     async def show(self, fetch: FetchInfo, stored: LogSlice, chosen: Sequence[ActiveInterceptor]) -> LogSlice:

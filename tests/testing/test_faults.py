@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka import Producer as ConfluentProducer
 
 from tests.deadlines import DEADLINE_S
 from tidelog.client import Admin, Producer, errors
-from tidelog.testing import KafkaServer
-from tidelog.testing.request_log import MOST_REQUESTS
+from tidelog.testing import KafkaServer, request_log
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +37,9 @@ def values(kafka: KafkaServer, topic: str = "orders") -> list[bytes | None]:
 
 def test_error_is_answered_so_many_times_and_the_client_goes_on(kafka: KafkaServer) -> None:
     producer = ConfluentProducer(kafka.config_for("confluent", client_id="shop"))
-    with kafka.faults.produce(error="NOT_LEADER_OR_FOLLOWER", times=2) as fault:
+    with kafka.faults.produce(
+        error="NOT_LEADER_OR_FOLLOWER", times=2, client_id="shop", version=range(20)
+    ) as fault:
         producer.produce("orders", b"tea")
         assert producer.flush(DEADLINE_S) == 0
         assert fault.count == 2
@@ -199,16 +199,42 @@ def test_requests_keep_what_was_sent_though_buffers_are_used_again(kafka: KafkaS
     assert kafka.requests() == []
 
 
-def test_requests_are_bounded(kafka: KafkaServer) -> None:
-    assert MOST_REQUESTS == 10_000
-    with Admin(kafka.bootstrap, client_id="noisy") as admin:
-        admin.list_groups()
-        with pytest.MonkeyPatch.context() as patch:
-            log = next(each for each in kafka.broker.request_stages if hasattr(each, "requests"))
-            patch.setattr(log, "_seen", deque(maxlen=3))
-            for _ in range(5):
-                admin.list_groups()
-            assert len(kafka.requests()) == 3
+def test_requests_are_bounded_by_number(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert request_log.MOST_REQUESTS == 10_000
+    monkeypatch.setattr(request_log, "MOST_REQUESTS", 3)
+    with (
+        Admin(kafka.bootstrap, client_id="noisy") as admin,
+        kafka.faults.list_groups(throttle=0.001) as fault,
+    ):
+        for _ in range(5):
+            admin.list_groups()
+    assert len(kafka.requests()) == 3
+    assert (fault.count, len(fault.requests)) == (5, 3)
+
+
+def test_requests_are_bounded_by_the_memory_of_what_is_sent_and_fetched(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert request_log.MOST_BYTES == 64 << 20
+    monkeypatch.setattr(request_log, "MOST_BYTES", 250_000)
+    with (
+        Producer(kafka.bootstrap, retries=0, compression_type="none") as producer,
+        kafka.faults.produce(throttle=0.001) as fault,
+    ):
+        for _ in range(4):
+            producer.send_and_wait("orders", bytes(100_000))
+    assert (fault.count, len(fault.requests)) == (4, 2)
+    assert len(kafka.requests("Produce")) == 2
+    # What is fetched counts, too, and drops them; the newest one is kept though it has more than all may.
+    monkeypatch.setattr(request_log, "MOST_BYTES", 1000)
+    consumer = ConfluentConsumer(kafka.config_for("confluent", group_id="g", client_id="reader"))
+    try:
+        consumer.assign([TopicPartition("orders", 0, 0)])
+        kafka.wait_until(lambda: consumer.poll(0.01), "a record")
+        assert len(kafka.requests()) < 10
+        assert kafka.requests("Produce") == []
+    finally:
+        consumer.close()
 
 
 def test_confluent_admin_sees_the_error(kafka: KafkaServer) -> None:
