@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 
 import pytest
@@ -9,7 +11,7 @@ import trio
 import trio.testing
 
 from tests.deadlines import wait_until
-from tidelog.plugins.tls.handshake_threads import HandshakeThreads
+from tidelog.plugins.tls.handshake_threads import NICENESS, HandshakeThreads
 
 
 async def test_run_returns_or_raises_what_the_function_does_in_another_thread() -> None:
@@ -40,4 +42,13 @@ async def test_who_is_cancelled_waits_until_the_function_has_ended() -> None:
             assert not has_ended
             may_end.set()
     assert has_ended
+    threads.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there threads have priorities of their own")
+async def test_the_threads_come_after_the_event_loop() -> None:
+    threads, before = HandshakeThreads(1), os.getpriority(os.PRIO_PROCESS, 0)
+    niceness = await threads.run(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+    assert niceness == min(before + NICENESS, 19)
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
     threads.close()
