@@ -26,6 +26,7 @@ from tidelog.kernel.cluster.dynamic_config import DynamicConfig
 from tidelog.kernel.cluster.features import Features
 from tidelog.kernel.cluster.producer_ids import ProducerIds
 from tidelog.kernel.cluster.resource_configs import ResourceConfigs
+from tidelog.kernel.code_places import plugins_by_module
 from tidelog.kernel.config import Config, interceptor_keys, keys
 from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.errors import CoordinatorNotAvailable, StorageError
@@ -115,11 +116,11 @@ class Broker:
         self.plugins = plugins
         self.clock = clock
         self.tasks = BackgroundTasks()
-        modules = {candidate.module: candidate.name for candidate in plugins.candidates}
+        modules = plugins_by_module({each.module: each.name for each in plugins.candidates})
         self.loop_monitor = LoopMonitor(config[keys.EVENT_LOOP_STALL_MS], modules)
         self.events = BrokerEvents()
         self.meters = BrokerMeters()
-        self.peer_warnings = PeerWarnings()
+        self.peer_warnings = PeerWarnings(modules)
         self.request_stages: Sequence[RequestStage] = ()
         self.authorization = self._create_authorization()
         self.interception, self._policies = self._create_interceptors()
@@ -144,7 +145,7 @@ class Broker:
         from tidelog.kernel.request import Authorization
 
         backend = self.plugins.authorizer_backend
-        return Authorization(backend(name).create(AuthorizerContext(self.config, backend)))
+        return Authorization(backend(name).create(AuthorizerContext(self.config, backend)), name)
 
     def _create_interceptors(self) -> tuple[Interception | None, Policies | None]:
         config = self.config
@@ -166,6 +167,7 @@ class Broker:
             return None
         callback = self.plugins.quota_callback_backend(name).create(QuotaCallbackContext(config))
         return ClientQuotas(
+            name,
             callback,
             SampleWindows(config[keys.QUOTA_WINDOW_NUM], config[keys.QUOTA_WINDOW_SIZE_SECONDS]),
             SampleWindows(

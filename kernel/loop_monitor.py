@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 import attrs
 import trio
 
+from tidelog.kernel.code_places import module_of, place_of, plugin_of
 from tidelog.kernel.rate_limit import RateLimit
 
 _log = logging.getLogger(__name__)
@@ -227,10 +228,11 @@ def take_sample(thread: int, root: trio.lowlevel.Task | None, plugins: Mapping[s
         return Sample()
     holder = str(task.context.get(_HOLDER, f"task {task.name}"))
     for each in frames:
-        if plugin := _plugin_of(_module_of(each), plugins):
-            return Sample(holder, plugin, _place(each))
-    own = (each for each in frames if _module_of(each).startswith("tidelog."))
-    return Sample(holder, "", _place(next(own, frames[0])))
+        if plugin := plugin_of(module_of(each), plugins):
+            return Sample(holder, plugin, place_of(each, each.f_lineno))
+    own = (each for each in frames if module_of(each).startswith("tidelog."))
+    first = next(own, frames[0])
+    return Sample(holder, "", place_of(first, first.f_lineno))
 
 
 def _callers(frame: FrameType | None) -> Iterator[FrameType]:
@@ -250,20 +252,3 @@ def _running(root: trio.lowlevel.Task | None, frames: list[FrameType]) -> trio.l
         for nursery in task.child_nurseries:
             stack += nursery.child_tasks
     return None
-
-
-def _plugin_of(module: str, plugins: Mapping[str, str]) -> str:
-    """Return the plugin whose module, or a package above, this is; empty for others."""
-    while module:
-        if module in plugins:
-            return plugins[module]
-        module = module.rpartition(".")[0]
-    return ""
-
-
-def _module_of(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__"))
-
-
-def _place(frame: FrameType) -> str:
-    return f"{_module_of(frame)}:{frame.f_lineno} ({frame.f_code.co_qualname})"

@@ -246,10 +246,7 @@ class Connection:
         elif isinstance(error, OSError) and is_about_the_peer(error):
             _log.debug("connection of %s ended: %s", self.peer, error)
         else:
-            extra = {"peer": str(self.peer)}
-            _log.error(
-                "the connection of %s failed inside the broker", self.peer, exc_info=error, extra=extra
-            )
+            self._warnings.report_failure(self.peer, error)
 
     async def _answer_all(self) -> int:
         """Serve every request that arrived whole, and return how many were.

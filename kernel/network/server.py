@@ -14,6 +14,7 @@ import trio
 
 from tidelog.kernel import disk
 from tidelog.kernel.allocator import keep_freed_blocks
+from tidelog.kernel.code_places import raised_in
 from tidelog.kernel.config import Config, ServedListener, keys
 from tidelog.kernel.errors import ConfigError, PluginError
 from tidelog.kernel.metadata import ImageChange
@@ -340,18 +341,16 @@ class Server:
         elif isinstance(error, OSError):
             _log.debug("connection of %s ended before it was served: %s", peer, error)
         else:
-            extra = {"peer": str(peer)}
-            _log.error("the connection of %s failed inside the broker", peer, exc_info=error, extra=extra)
+            self._broker.peer_warnings.report_failure(peer, error)
 
     def _serve(self, transport: Transport, peer: Peer, connections: trio.Nursery) -> None:
         memory = self.request_memory.share()
         try:
             wire = self._codecs[peer.listener_name].connect(self._broker, peer, memory)
-        except Exception:
+        except Exception as error:
             transport.close()
             self._limits.closed(peer.host, peer.listener_name)
-            extra = {"peer": str(peer)}
-            _log.exception("the connection of %s failed inside the broker", peer, extra=extra)
+            self._broker.peer_warnings.report_failure(peer, error)
             return
         warnings = self._broker.peer_warnings
         connection = Connection(
@@ -424,7 +423,11 @@ class Server:
 class PeerWarnings:
     """Warnings about the peers of one broker, rate-limited so that none can flood the log."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, plugins: Mapping[str, str] | None = None, *, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`plugins` maps the modules of plugins to their names."""
+        self._plugins = plugins or {}
         self._limit = RateLimit(WARNING_INTERVAL_SECONDS, now=now)
         self._of_host = RateLimit(WARNING_INTERVAL_SECONDS, most=MOST_WARNINGS_OF_A_HOST, now=now)
         self._of_all = RateLimit(WARNING_INTERVAL_SECONDS, most=MOST_WARNINGS, now=now)
@@ -448,3 +451,10 @@ class PeerWarnings:
         if left_out := of_host + of_all:
             again += f" ({left_out} other warnings about connections were left out before)"
         _log.warning("%s %s at %s: %s%s", what, peer, listener, text, again, extra={"peer": str(peer)})
+
+    def report_failure(self, peer: Peer, error: Exception) -> None:
+        """Log an error of the broker that ends a connection, and the plugin that it is from."""
+        where = raised_in(error, self._plugins)
+        extra = {"peer": str(peer), **({"plugin": where.plugin} if where.plugin else {})}
+        text = "the connection of %s at %s failed inside the broker, in %s"
+        _log.error(text, peer, peer.listener_name, where, exc_info=error, extra=extra)

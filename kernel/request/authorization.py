@@ -26,9 +26,13 @@ _audit = logging.getLogger(AUDIT_LOG)
 class Authorization:
     """Asks an authorizer, and logs what it decided; an authorizer that fails has denied."""
 
-    def __init__(self, authorizer: Authorizer, limit: RateLimit | None = None) -> None:
-        """`limit` bounds the audit log, and what is logged of failures."""
+    def __init__(self, authorizer: Authorizer, name: str = "", limit: RateLimit | None = None) -> None:
+        """`name` is that in the configuration, by default of the class; `limit` bounds the audit log.
+
+        It bounds what is logged of failures, too.
+        """
         self.authorizer = authorizer
+        self._name = name or type(authorizer).__name__
         self._limit = limit or RateLimit(AUDIT_INTERVAL_S)
 
     @property
@@ -79,7 +83,8 @@ class Authorization:
     def _failed(self, error: Exception) -> None:
         kind = type(error).__name__
         if self._limit.admit(f"{kind} of the authorizer") is not None:
-            _log.error("the authorizer failed, which denies: %s: %s", kind, error, exc_info=error)
+            text = "the authorizer %s failed, which denies: %s: %s"
+            _log.error(text, self._name, kind, error, exc_info=error)
 
     def _record(
         self,

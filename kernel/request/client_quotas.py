@@ -121,12 +121,17 @@ class ClientQuotas:
 
     def __init__(
         self,
+        name: str,
         callback: QuotaCallback,
         windows: SampleWindows,
         mutation_windows: SampleWindows,
         clock: Callable[[], float] = trio.current_time,
     ) -> None:
-        """`mutation_windows` are those of CONTROLLER_MUTATION; `clock` returns seconds."""
+        """`name` is the callback's in the configuration, for the log.
+
+        `mutation_windows` are those of CONTROLLER_MUTATION; `clock` returns seconds.
+        """
+        self._name = name
         self.enforced = frozenset[ClientQuotaType]()
         self._callback = callback
         self._windows = windows
@@ -192,7 +197,8 @@ class ClientQuotas:
             kind = type(error).__name__
             if self._errors.admit(kind) is not None:
                 _log.error(
-                    "the quota callback failed, so a request has no limit: %s: %s",
+                    "the quota callback %s failed, so a request has no limit: %s: %s",
+                    self._name,
                     kind,
                     error,
                     exc_info=error,

@@ -198,7 +198,7 @@ class LineProtocol:
         self.config = Config.from_mapping(
             {"storage": "memory", "listeners": "PLAINTEXT://127.0.0.1:0", **settings}
         )
-        self.peer_warnings = PeerWarnings()
+        self.peer_warnings = PeerWarnings({__name__: "lines-plugin"})
         self.image = MetadataImage()
         self.gate = trio.Event()
         self.waiting = 0

@@ -276,7 +276,9 @@ async def test_a_handler_that_fails_ends_its_connection_and_no_other(
         assert await is_closed(bad)
         assert await ask(good, "echo still") == "still"
         await server.wait_connections(1)
-    assert "failed inside the broker" in caplog.text
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "at PLAINTEXT failed inside the broker, in the plugin lines-plugin at tests." in record.message
+    assert record.__dict__["plugin"] == "lines-plugin"
     assert "the handler failed" in caplog.text
 
 
@@ -309,6 +311,7 @@ async def test_a_codec_that_cannot_connect_harms_nobody(caplog: pytest.LogCaptur
         assert await ask(good, "echo still") == "still"
         async with await server.connect() as another:
             assert await ask(another, "echo hello") == "hello"
+    assert "failed inside the broker, in the plugin lines-plugin at " in caplog.text
     assert "no connection today" in caplog.text
 
 

@@ -249,7 +249,8 @@ async def test_an_error_of_a_stage_ends_only_its_connection(caplog: pytest.LogCa
             await client.ask(METADATA, 9, MetadataRequest(topics=[]))
         assert (await other.ask(API_VERSIONS, 3, VERSIONS)).error_code == 0
     (record,) = caplog.records
-    assert "failed inside the broker" in record.message
+    assert "at PLAINTEXT failed inside the broker, in tests.plugins.protocol_kafka" in record.message
+    assert record.message.endswith("(Broken.before)")
     assert record.exc_info
     assert isinstance(record.exc_info[1], ZeroDivisionError)
 

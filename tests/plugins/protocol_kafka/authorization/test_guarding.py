@@ -311,7 +311,7 @@ async def test_an_authorizer_that_fails_has_denied(caplog: pytest.LogCaptureFixt
         assert codes(await user.ask(a.PRODUCE, 9, **produced("a"))) == {"a": DENIED}
         answer = await user.ask(a.INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout_ms=1000)
         assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    (failure,) = [each for each in caplog.records if "the authorizer failed" in each.message]
+    (failure,) = [each for each in caplog.records if "the authorizer Failing failed" in each.message]
     assert "ZeroDivisionError" in failure.message
 
 
@@ -342,7 +342,7 @@ async def test_denials_are_in_the_audit_log_once_for_a_while(caplog: pytest.LogC
         now = 0.0
         broker.authorization = Authorization(
             broker.authorization.authorizer if broker.authorization else Failing(),
-            RateLimit(10, now=lambda: now),
+            limit=RateLimit(10, now=lambda: now),
         )
         alice = User(broker, "alice")
         for _ in range(5):
