@@ -191,7 +191,7 @@ def test_clients_whose_tls_does_not_fit_find_nothing_and_say_so(
 ) -> None:
     ensemble = place.ensemble(**changes)
     with Admin(
-        ensemble, default_api_timeout_ms=3000, socket_connection_setup_timeout_ms=1000
+        ensemble, default_api_timeout_ms=1000, socket_connection_setup_timeout_ms=400
     ) as admin, pytest.raises(ClientError, match="ZooKeeper at"):  # fmt: skip
         admin.list_topics()
 
