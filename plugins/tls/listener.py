@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 HANDSHAKE_SECONDS: Final = 10.0
 """A peer has so long from its connection to the end of its handshake."""
 MOST_HANDSHAKES: Final = 1000
-"""So many have been answered and not ended, at most: each holds 40 KB. For a further one the oldest is ended,
+"""So many have been answered and not ended, at most: each holds 60 KB. For a further one the oldest is ended,
 as those that are in earnest take milliseconds."""
 LEAST_SECONDS: Final = 1.0
 """So long each peer has to answer, however many others come: these wait, while they hold nothing of TLS."""
