@@ -21,6 +21,8 @@ FOR_A_TEST = {"listeners": "PLAINTEXT://127.0.0.1:0", "storage": "memory", "log.
 
 Records are kept however old: those of a test have times of their own.
 """
+INITIAL_REBALANCE_DELAY = "group.initial.rebalance.delay.ms"
+"""Three seconds by default, in which a client that blocks would wait for its first records."""
 
 
 @attrs.frozen
@@ -51,16 +53,21 @@ async def running_broker(
 
 
 @contextmanager
-def broker_in_thread(values: Mapping[str, object] | None = None) -> Generator[ThreadedBroker]:
+def broker_in_thread(
+    values: Mapping[str, object] | None = None, *, clock: Clock = wall_clock_ms
+) -> Generator[ThreadedBroker]:
     """Run a broker in a thread of its own; it stops gracefully when the block ends.
+
+    Without another value a group waits for no further members. `clock` is called in that thread.
 
     Raises:
         Exception: whatever kept it from starting.
     """
+    values = {INITIAL_REBALANCE_DELAY: 0, **(values or {})}
     started: queue.SimpleQueue[tuple[Broker, trio.lowlevel.TrioToken] | Exception] = queue.SimpleQueue()
 
     async def main() -> None:
-        async with new_broker(values).running() as broker:
+        async with new_broker(values, clock=clock).running() as broker:
             started.put((broker, trio.lowlevel.current_trio_token()))
             await broker.wait_stop_requested()
 

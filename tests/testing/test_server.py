@@ -17,6 +17,7 @@ from confluent_kafka import Producer as ConfluentProducer
 from tests.deadlines import DEADLINE_S
 from tidelog.client import Producer, TopicPartition, errors
 from tidelog.kernel.errors import ConfigError
+from tidelog.plugins.coordinator.keys import GROUP_INITIAL_REBALANCE_DELAY_MS
 from tidelog.testing import KafkaServer
 
 DAY_MS = 24 * 3600 * 1000
@@ -54,6 +55,13 @@ def test_server_serves_real_clients_and_shows_what_they_have_done() -> None:
         assert kafka.committed("kitchen")[TopicPartition("orders", partition)] == 2
         assert kafka.topics() == ["orders"]
         assert {each.client_id for each in kafka.requests("Produce")} == {"shop"}
+        # Else each new group waits for three seconds.
+        assert kafka.broker.config[GROUP_INITIAL_REBALANCE_DELAY_MS] == 0
+
+
+def test_a_setting_comes_before_what_a_server_has_for_applications() -> None:
+    with KafkaServer({"group.initial.rebalance.delay.ms": 7}) as kafka:
+        assert kafka.broker.config[GROUP_INITIAL_REBALANCE_DELAY_MS] == 7
 
 
 def test_records_are_those_of_one_partition_or_of_committed_transactions_if_asked() -> None:
@@ -90,6 +98,29 @@ def test_clock_lets_records_expire_and_stamps_what_is_appended() -> None:
         assert kafka.records("orders") == []
         with pytest.raises(ValueError, match="does not go back"):
             kafka.clock.advance(seconds=-1)
+
+
+def test_clock_lets_offsets_and_tombstones_expire() -> None:
+    with KafkaServer({"offsets.retention.check.interval.ms": 1000}, topics=["orders"]) as kafka:
+        kafka.produce("orders", "tea")
+        assert consumed(kafka, "orders", 1, group_id="kitchen") == [b"tea"]
+        kafka.clock.advance(days=6)
+        assert kafka.committed("kitchen")
+        kafka.clock.advance(days=2)
+        kafka.wait_until(lambda: not kafka.committed("kitchen"), "the offset to expire")
+
+        settings = {"cleanup.policy": "compact", "delete.retention.ms": DAY_MS, "segment.ms": 1000}
+        kafka.create_topic("prices", config=settings)
+        for value in ("1", None):
+            kafka.produce("prices", value, "tea")
+        left: list[list[bytes | None]] = []
+        for days in (0, 0.9, 2):
+            kafka.clock.advance(days=days, seconds=5)
+            # A further record, as the newest segment is not compacted.
+            kafka.produce("prices", "2", "cake")
+            kafka.compact_now("prices")
+            left.append([each.value for each in kafka.records("prices") if each.key == b"tea"])
+        assert left == [[None], [None], []]
 
 
 def test_clock_lets_a_transaction_and_a_member_of_a_group_time_out() -> None:
