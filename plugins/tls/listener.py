@@ -17,7 +17,7 @@ from cryptography import x509
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.seams.requests import ANONYMOUS, Principal
 from tidelog.kernel.seams.transport import TransportRefused
-from tidelog.plugins.keystores.names import distinguished_name
+from tidelog.plugins.keystores.names import subject_name
 from tidelog.plugins.tls.failures import failure_in_words
 from tidelog.plugins.tls.handshake_threads import HandshakeThreads
 from tidelog.plugins.tls.long_reads import LongReads
@@ -322,12 +322,15 @@ def _principal(transport: TlsTransport, material: TlsMaterial) -> Principal:
     """Return the principal of the client's certificate.
 
     Raises:
-        TransportRefused: no mapping rule matches its name.
+        TransportRefused: no mapping rule matches its name, or it has none that can be read.
     """
     encoded = transport.getpeercert(binary_form=True)
     if encoded is None:
         return ANONYMOUS
-    name = distinguished_name(x509.load_der_x509_certificate(encoded).subject)
+    try:
+        name = subject_name(x509.load_der_x509_certificate(encoded))
+    except ValueError as error:
+        raise TransportRefused(f"the name in the client's certificate cannot be read: {error}") from error
     mapped = material.rules.name_of(name)
     if mapped is None:
         raise TransportRefused(f"no rule of ssl.principal.mapping.rules matches the name {name}")

@@ -14,7 +14,7 @@ from tidelog.plugins.keystores.contexts import (
     restrict_ciphers,
     restrict_versions,
 )
-from tidelog.plugins.keystores.names import alternative_names, distinguished_name
+from tidelog.plugins.keystores.names import alternative_names, subject_name
 from tidelog.plugins.keystores.stores import KeyEntry, StoreError, StoreText, read_key_entry, read_trusted
 from tidelog.plugins.tls import keys
 from tidelog.plugins.tls.principal_rules import PrincipalRules
@@ -145,7 +145,7 @@ class TlsMaterial(NamedTuple):
             ConfigError: it has another name, or lacks alternative names, and that is not allowed.
         """
         where = f"listener {settings.listener}: the new certificate"
-        ours, theirs = (distinguished_name(each.certificate.subject) for each in (self, other))
+        ours, theirs = (subject_name(each.certificate) for each in (self, other))
         if ours != theirs and not settings.allows_other_name:
             raise ConfigError(
                 f"{where} has the distinguished name {theirs}, and the present one {ours}; "
