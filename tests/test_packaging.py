@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from collections.abc import Mapping
@@ -19,7 +21,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.fresh_environment import SOURCES, built_wheel, copy_of_sources
+from tests.fresh_environment import PURE, SOURCES, built_wheel, copy_of_sources
 from tests.tables import for_each
 from tidelog import __version__
 
@@ -123,6 +125,25 @@ def test_a_wheel_has_every_module_and_the_type_marker_and_nothing_else(wheel: zi
     described |= {f"{METADATA}/{name}.txt" for name in ("entry_points", "top_level")}
     files = {name for name in wheel.root.namelist() if not name.endswith("/")}
     assert files == expected | described
+
+
+def test_an_sdist_has_what_an_operator_needs_and_no_tests(tmp_path: Path) -> None:
+    # What decides is `MANIFEST.in`: most of the modules would take seconds, and show nothing.
+    released = ("CHANGELOG.md", "SECURITY.md", "deploy/tidelog.service", "docs/operations.md")
+    left_out = ("tests/test_packaging.py", "deploy/tidelog.service.pyc")
+    built_from = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
+    modules = [f"src/tidelog/{name}.py" for name in ("__init__", "kernel/__init__", "kernel/compiled")]
+    for name in (*built_from, *modules, *released, left_out[0]):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / left_out[1]).touch()
+    build = "from setuptools.build_meta import build_sdist; build_sdist('dist')"
+    subprocess.run([sys.executable, "-c", build], cwd=tmp_path, env=PURE, check=True, capture_output=True)
+    (built,) = (tmp_path / "dist").glob("*.tar.gz")
+    with tarfile.open(built) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    assert {*built_from, *modules, *released} <= names
+    assert names.isdisjoint(left_out)
 
 
 def test_a_plain_install_needs_no_spark(wheel: zipfile.Path) -> None:
