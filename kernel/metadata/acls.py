@@ -57,14 +57,14 @@ class AclFilter(NamedTuple):
     permission_type: int
 
     @property
-    def is_known(self) -> bool:
-        """Whether each of its codes stands for something."""
-        return (
-            self.resource_type in _RESOURCE_TYPES
-            and self.pattern_type in _PATTERN_TYPES
-            and self.operation in _OPERATIONS
-            and self.permission_type in (ANY, DENY, ALLOW)
-        )
+    def has_known_pattern(self) -> bool:
+        """Whether its codes about resources stand for something."""
+        return self.resource_type in _RESOURCE_TYPES and self.pattern_type in _PATTERN_TYPES
+
+    @property
+    def has_known_entry(self) -> bool:
+        """Whether its codes about what is allowed or denied stand for something."""
+        return self.operation in _OPERATIONS and self.permission_type in (ANY, DENY, ALLOW)
 
     def matches(self, entry: AclEntry) -> bool:
         """Return whether an entry is meant."""

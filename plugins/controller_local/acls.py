@@ -11,7 +11,16 @@ from uuid import uuid4
 
 from tidelog.kernel.errors import BrokerError, InvalidRequest
 from tidelog.kernel.metadata import MetadataDelta, MetadataImage
-from tidelog.kernel.metadata.acls import ALLOW, CLUSTER_NAME, DENY, LITERAL, PREFIXED, AclEntry, AclFilter
+from tidelog.kernel.metadata.acls import (
+    ALLOW,
+    ANY,
+    CLUSTER_NAME,
+    DENY,
+    LITERAL,
+    PREFIXED,
+    AclEntry,
+    AclFilter,
+)
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.requests import AclOperation, ResourceType
 
@@ -57,11 +66,18 @@ def _check(entry: AclEntry) -> None:
         ("permissionType", entry.permission_type, _PERMISSIONS),
     ):
         if value not in allowed:
-            raise InvalidRequest(f"Invalid {title} {value}")
+            raise InvalidRequest(f"Invalid {title} {'ANY' if value == ANY else 'UNKNOWN'}")
     kind, colon, _ = entry.principal.partition(":")
-    if not (kind and colon):
+    if not colon:
+        raise InvalidRequest(
+            f"Could not parse principal from `{entry.principal}` "
+            "(no colon is present separating the principal type from the principal name)"
+        )
+    if not kind:
         # Apache Kafka stores it, and none of its brokers authorizes a request after that.
         raise InvalidRequest(f"{entry.principal!r} is no principal such as User:alice")
+    if not entry.host:
+        raise InvalidRequest("Host pattern cannot be null or empty")
 
 
 async def decide_deleted_acls(
@@ -73,8 +89,10 @@ async def decide_deleted_acls(
     pace = Pace()
     for wanted in filters:
         try:
-            if not wanted.is_known:
-                raise InvalidRequest("The filter has a code that stands for nothing.")
+            if not wanted.has_known_pattern:
+                raise InvalidRequest("Unknown patternFilter.")
+            if not wanted.has_known_entry:
+                raise InvalidRequest("Unknown entryFilter.")
             matched = await _matched(image, wanted, pace)
             if len(deleted.keys() | matched.keys()) > MAX_DELETED:
                 raise InvalidRequest(f"one request deletes at most {MAX_DELETED} entries")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.metadata.acls import AclEntry
 from tidelog.plugins.protocol_kafka.apis.create_acls import NO_AUTHORIZER
-from tidelog.plugins.protocol_kafka.apis.describe_acls import acl_filter, goes_by_acls
+from tidelog.plugins.protocol_kafka.apis.describe_acls import acl_filter, goes_by_acls, refuse_code_0
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.delete_acls import (
@@ -21,12 +21,14 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 async def handle(context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
     """Delete what each filter matches; SECURITY_DISABLED without an authorizer that goes by entries."""
+    filters = [acl_filter(each) for each in request.filters]
+    refuse_code_0("DeleteAcls", filters)
     if not goes_by_acls(context):
         refused = DeleteAclsFilterResult(
             error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER, matching_acls=[]
         )
         return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
-    results = await context.broker.controller.delete_acls([acl_filter(each) for each in request.filters])
+    results = await context.broker.controller.delete_acls(filters)
     return DeleteAclsResponse(filter_results=[_result(context, each) for each in results])
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 
 from tidelog.kernel.metadata.acls import AclEntry, AclFilter
 from tidelog.kernel.pace import ITEMS_PER_STEP
+from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.apis.steps import in_steps
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.delete_acls import DeleteAclsFilter
@@ -22,18 +23,16 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 def handle(
     context: RequestContext, request: DescribeAclsRequest
 ) -> Generator[None, None, DescribeAclsResponse]:
-    """List the entries, in steps; SECURITY_DISABLED without an authorizer that goes by them."""
+    """List the entries, in steps; SECURITY_DISABLED without an authorizer that goes by them.
+
+    As with Apache Kafka a filter with a code that stands for nothing matches none.
+    """
+    wanted = acl_filter(request)
+    refuse_code_0("DescribeAcls", [wanted])
     if not goes_by_acls(context):
         return DescribeAclsResponse(
             error_code=ErrorCode.SECURITY_DISABLED,
             error_message="No Authorizer is configured on the broker",
-            resources=[],
-        )
-    wanted = acl_filter(request)
-    if not wanted.is_known:
-        return DescribeAclsResponse(
-            error_code=ErrorCode.INVALID_REQUEST,
-            error_message="The filter has a code that stands for nothing.",
             resources=[],
         )
     found: dict[tuple[int, str, int], list[AclEntry]] = {}
@@ -46,13 +45,24 @@ def handle(
     for entries in found.values():
         resources.append(_described(entries))
         yield
-    return DescribeAclsResponse(error_code=0, error_message=None, resources=resources)
+    return DescribeAclsResponse(error_code=0, error_message="", resources=resources)
 
 
 def goes_by_acls(context: RequestContext) -> bool:
     """Return whether access control entries have an effect."""
     authorization = context.broker.authorization
     return authorization is not None and authorization.authorizer.has_acls
+
+
+def refuse_code_0(api: str, items: Iterable[AclFilter] | Iterable[AclEntry]) -> None:
+    """Refuse entries and filters with the code of UNKNOWN, as Apache Kafka does while it reads the request.
+
+    Raises:
+        ProtocolViolation: there is one; the connection is closed.
+    """
+    for each in items:
+        if 0 in (each.resource_type, each.pattern_type, each.operation, each.permission_type):
+            raise ProtocolViolation(f"the {api} request has the code 0, which stands for nothing: {each}")
 
 
 def acl_filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:

@@ -60,17 +60,17 @@ class Asker:
         return answer_in(api, version, head + self._file.read(size))
 
 
-def plain(message: Any) -> Any:
+def plain(message: Any, texts: frozenset[str] = TEXTS) -> Any:
     """A message as dictionaries and lists; lists of structures are sorted, as Kafka has no order for them.
 
-    Of a text for the user only that there is one is left: the words are each broker's own.
+    Of `texts` for the user only that there is one is left: the words are each broker's own.
     """
     if attrs.has(type(message)):
         names = [field.name for field in attrs.fields(type(message))]
-        values = {name: plain(getattr(message, name)) for name in names}
-        return {name: value and SOME if name in TEXTS else value for name, value in values.items()}
+        values = {name: plain(getattr(message, name), texts) for name in names}
+        return {name: value and SOME if name in texts else value for name, value in values.items()}
     if isinstance(message, list):
-        items = [plain(item) for item in message]
+        items = [plain(item, texts) for item in message]
         return sorted(items, key=repr) if items and isinstance(items[0], dict) else items
     return message
 

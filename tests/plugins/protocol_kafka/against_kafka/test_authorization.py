@@ -24,6 +24,7 @@ from tidelog.plugins.protocol_kafka.messages.api import Api
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 from .access_cases import CASES, CONSUMERS, CREATED, KAFKA_CLUSTER, A, AccessCase, B, G, H, T, produced
+from .acl_cases import ENTRIES, EVERY, FILTERS, ODD_ENTRIES, creation, filter_values
 from .asking import Asker, message, plain
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -359,6 +360,35 @@ def test_the_usual_apis_are_authorized_as_in_kafka(kafka_side: Side, tidelog_sid
 def test_all_apis_are_authorized_as_in_kafka(kafka_side: Side, tidelog_side: Side) -> None:
     cases = [case for case in CASES if case.api not in USUAL]
     assert not (wrong := _wrong(cases, kafka_side, tidelog_side)), wrong
+
+
+def test_entries_and_filters_are_answered_as_in_kafka(kafka_side: Side, tidelog_side: Side) -> None:
+    usual = creation(ENTRIES[0])
+    created = [[creation(each)] for each in ODD_ENTRIES]
+    # What is wrong in one entry is answered for that one, or for all of the request.
+    together = [[usual, *each] for each in created] + [[creation(each) for each in ENTRIES]]
+    filters = [filter_values(each) for each in FILTERS]
+    deleted = [[each] for each in reversed(filters)] + [filters[1:3]]
+
+    def found(side: Side, api: Api, version: int, **values: Any) -> Any:
+        """An answer with its texts; None if the connection is closed."""
+        answer = side.ask_as(ROOT, api, version, **values)
+        return None if answer is None else shown(plain(answer, frozenset()), frozenset())
+
+    def alike(api: Api, version: int, **values: Any) -> str:
+        """How the answers differ."""
+        expected, ours = (found(side, api, version, **values) for side in (kafka_side, tidelog_side))
+        return "" if expected == ours else f"{api.name} {values}:\n  Kafka {expected}\n  tidelog {ours}\n"
+
+    for side in (kafka_side, tidelog_side):
+        side.grant(ENTRIES)
+    wrong = [alike(a.CREATE_ACLS, 3, creations=each) for each in [*created, *together]]
+    every = filter_values(EVERY)
+    # Kafka's broker describes what its controller has a little later.
+    wait_until(lambda: not alike(a.DESCRIBE_ACLS, 3, **every), "the same entries")
+    wrong += [alike(a.DESCRIBE_ACLS, version, **each) for each in filters for version in (1, 3)]
+    wrong += [alike(a.DELETE_ACLS, 3, filters=each) for each in deleted]
+    assert not "".join(wrong), "".join(wrong)
 
 
 def test_a_regular_expression_matches_topics_that_its_member_may_describe(
