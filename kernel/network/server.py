@@ -262,7 +262,12 @@ class Server:
             refusal = self._limits.refusal(peer.host)
             if refusal is None:
                 self._limits.opened(peer.host, peer.listener_name)
-                made = transport.accept(sock, peer)
+                try:
+                    made = transport.accept(sock, peer)
+                except Exception as error:
+                    sock.close()
+                    self._end_refused(error, peer)
+                    return
                 if isinstance(made, Awaitable):
                     connections.start_soon(self._serve_once_agreed, made, peer, connections, name=TASK_NAME)
                 else:
@@ -327,20 +332,21 @@ class Server:
         try:
             transport = await made
         except BaseException as error:
-            self._limits.closed(peer.host, peer.listener_name)
-            self._memory.connection_ended(0)
+            self._end_refused(error, peer)
             if not isinstance(error, Exception):
                 raise
-            self._report_refused(error, peer)
         else:
             self._serve(transport, peer._replace(principal=transport.principal), connections)
 
-    def _report_refused(self, error: Exception, peer: Peer) -> None:
+    def _end_refused(self, error: BaseException, peer: Peer) -> None:
+        """Count a connection that no transport has taken over as closed; log why, but for a cancellation."""
+        self._limits.closed(peer.host, peer.listener_name)
+        self._memory.connection_ended(0)
         if isinstance(error, TransportRefused):
             self._broker.peer_warnings.warn(peer, "closing the connection of", error)
         elif isinstance(error, OSError):
             _log.debug("connection of %s ended before it was served: %s", peer, error)
-        else:
+        elif isinstance(error, Exception):
             self._broker.peer_warnings.report_failure(peer, error)
 
     def _serve(self, transport: Transport, peer: Peer, connections: trio.Nursery) -> None:

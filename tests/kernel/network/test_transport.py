@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import pytest
 import trio
 
 from tidelog.kernel.network.transport import PlainListeners, PlainTransport
 from tidelog.kernel.seams.requests import ANONYMOUS
+from tidelog.kernel.seams.transport import Transport
 from tidelog.kernel.seams.wire import Peer
 
 from .line_protocol import running_server_over
@@ -97,6 +99,44 @@ async def test_a_connection_over_another_transport_ends_with_its_peer() -> None:
         with trio.fail_after(10):
             while server.connection_count:
                 await trio.lowlevel.checkpoint()
+
+
+class FailingListeners(PlainListeners):
+    """Fails at its first connection, at once or once it was awaited."""
+
+    def __init__(self, *, later: bool) -> None:
+        self._later = later
+        self._accepted = 0
+
+    def accept(self, accepted: socket.socket, peer: Peer) -> Any:
+        """Fail, or take over a socket."""
+        self._accepted += 1
+        if self._accepted > 1:
+            return super().accept(accepted, peer)
+        if self._later:
+            return self._fail(accepted)
+        raise ZeroDivisionError("a fault of the transport")
+
+    async def _fail(self, accepted: socket.socket) -> Transport:
+        with accepted:
+            await trio.lowlevel.checkpoint()
+        raise ZeroDivisionError("a fault of the transport")
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_a_transport_that_fails_ends_its_connection_and_no_other(
+    later: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    transports = FailingListeners(later=later)
+    async with running_server_over(transports, {"max.connections": 1}) as server:
+        async with await server.connect() as unlucky:
+            assert await unlucky.receive_some() == b""
+        # The one that failed counts no more, or this one would be refused.
+        async with await server.connect() as client:
+            await client.send_all(b"echo one\n")
+            assert await client.receive_some() == b"one\n"
+    (line,) = [each.message for each in caplog.records if "failed inside the broker" in each.message]
+    assert f"in {__name__}:" in line
 
 
 def test_a_plain_transport_takes_over_a_socket() -> None:

@@ -33,6 +33,7 @@ from tidelog.plugins.protocol_kafka.messages.sasl_authenticate import (
 )
 from tidelog.plugins.protocol_kafka.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from tidelog.plugins.protocol_kafka.sasl_connection import SaslConnection
+from tidelog.plugins.sasl.plain import Plain
 
 SETTINGS = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
@@ -203,6 +204,24 @@ async def test_a_failure_is_answered_later(autojump_clock: MockClock) -> None:
         assert trio.current_time() == began
         await SaslClient(client.broker).log_in(b"\0alice\0b")
         assert trio.current_time() - began == pytest.approx(0.7)
+
+
+async def test_a_mechanism_that_raises_lets_no_one_in(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(*_: object) -> bytes:
+        raise ZeroDivisionError("a fault of the mechanism")
+
+    async with sasl_client(connection_failed_authentication_delay_ms=0) as client:
+        monkeypatch.setattr(Plain, "respond", failing)
+        answer = await client.log_in()
+        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        # What went wrong is for the log alone.
+        assert "fault" not in (answer.error_message or "")
+        with pytest.raises(ProtocolViolation):
+            client.principal()
+    assert "the SASL mechanism PLAIN failed inside the broker" in caplog.text
+    assert "a fault of the mechanism" in caplog.text
 
 
 async def test_sasl_handshake_names_the_mechanisms_and_closes() -> None:
