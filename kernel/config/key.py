@@ -65,7 +65,11 @@ class ConfigKey(Generic[T_co]):
 
     def shown(self, text: str) -> str:
         """Return the text of a value for a message: quoted, or `[hidden]` of a secret."""
-        return "[hidden]" if self.secret else repr(text)
+        return "[hidden]" if self.has_secret(text) else repr(text)
+
+    def has_secret(self, text: str) -> bool:
+        """Return whether the text of a value has a secret: for this key always, or this value."""
+        return self.secret or self.type.hides(text)
 
     @property
     def environment_variable(self) -> str:

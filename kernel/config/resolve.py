@@ -101,7 +101,7 @@ def _take_layer(layer: Layer, keys: ConfigKeys, found: _Findings) -> None:
         if key is None:
             _take_unknown(setting, name, keys, found)
             continue
-        if key.secret and setting.origin.kind is OriginKind.COMMAND_LINE:
+        if setting.origin.kind is OriginKind.COMMAND_LINE and key.has_secret(setting.text):
             found.problems.append(
                 f"{_shown(setting, key)} {SECRET_ARGUMENT}: set it in a file or the environment"
             )

@@ -36,13 +36,14 @@ class ValueType(Generic[T_co]):
 
     `parse` returns the value of a text; it raises ValueError with the reason alone, since its
     caller knows key and source. `format` gives the text that `parse` reads as that value, or `[hidden]` for a
-    secret.
+    secret. `hides` returns whether a text has a secret in it, of a type where only some values have.
     """
 
     name: str
     allowed: str
     parse: Callable[[str], T_co] = attrs.field(eq=False, repr=False)
     format: Callable[[Any], str] = attrs.field(eq=False, repr=False, default=str)
+    hides: Callable[[str], bool] = attrs.field(eq=False, repr=False, default=lambda _text: False)
 
 
 def short(minimum: int = SHORT_MIN, maximum: int = SHORT_MAX) -> ValueType[int]:

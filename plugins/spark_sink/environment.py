@@ -7,10 +7,14 @@ import pkgutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
+from tidelog.kernel.config.secret_names import names_secret
 from tidelog.plugins.spark_sink.java import Java, find_java
 from tidelog.plugins.spark_sink.required import require_spark
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _DISCOVERY: Final = Path(__file__).parent / "discovery"
 """The folder with `pyspark_tidelog`, by which Spark finds the format."""
@@ -49,3 +53,20 @@ def prepare_spark() -> Java:
         # The variable is for the processes that Spark starts: this one has read it at its own start.
         sys.path.append(str(_DISCOVERY))
     return java
+
+
+def start_context(settings: Mapping[str, str], output: IO[bytes] | None = None) -> SparkContext:
+    """Start a JVM, and Spark in it with these settings; what the JVM writes goes to `output`, if given.
+
+    PySpark starts the JVM with settings as arguments, which other users of the machine see; those that are
+    secrets are given to it when it runs.
+    """
+    # Not at the top: brokers without a pipeline have no PySpark.
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    shown = [(name, value) for name, value in settings.items() if not names_secret(name)]
+    streams: dict[str, Any] = {} if output is None else {"stdout": output, "stderr": output}
+    gateway = launch_gateway(SparkConf(loadDefaults=False).setAll(shown), streams)  # type: ignore[no-untyped-call]
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    return SparkContext(conf=conf, gateway=gateway)

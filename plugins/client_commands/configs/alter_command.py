@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 import click
 
 from tidelog.kernel.cli.tables import print_json
+from tidelog.kernel.config.secret_names import names_secret
 from tidelog.kernel.config.sources.properties_file import read_properties
 from tidelog.kernel.config.types import SECRET_ARGUMENT
 from tidelog.plugins.client import BlockingClient
@@ -23,15 +23,13 @@ Examples:
   tidelog configs alter topic orders --append cleanup.policy=compact
   tidelog configs alter broker 1 --set-file users.properties
 """
-# What Kafka's keys of the type password end with; which others a broker has is not known here.
-_SECRETS: Final = (".password", ".jaas.config", ".keystore.key", ".secret", ".secret.key")
 
 
 def _no_secrets(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
     """Parse `KEY=VALUE` settings, none of which is a secret; a `callback`."""
     values = key_values(context, option, given)
     for name in values:
-        if name.endswith(_SECRETS):
+        if names_secret(name):
             raise click.BadParameter(f"{name} {SECRET_ARGUMENT}: put it into a file for --set-file.")
     return values
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 import attrs
 import click
 
+from tidelog.kernel.config.secret_names import names_secret
 from tidelog.kernel.config.types import SECRET_ARGUMENT
 from tidelog.plugins.client.security import SecuritySettings
 from tidelog.plugins.client_commands.command_config import bootstrap_of_command
@@ -24,8 +25,6 @@ T = TypeVar("T")
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _SECURITY: Final = frozenset(each.name for each in attrs.fields(SecuritySettings))
 """Options that are text, though a password may have digits alone."""
-_SECRETS: Final = ("_password", "_jaas_config", "_keystore_key", "_secret", "_passphrase")
-"""Ends of the names of options and of Kafka's keys that no argument may have."""
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -93,7 +92,7 @@ def client_options(context: click.Context, option: click.Parameter, given: tuple
     pairs = key_values(context, option, given).items()
     named = {name.replace(".", "_").replace("-", "_"): value for name, value in pairs}
     for name in named:
-        if name.endswith(_SECRETS):
+        if names_secret(name):
             raise click.BadParameter(f"{name} {SECRET_ARGUMENT}: put it into the file of --command-config.")
     return {name: value if name in _SECURITY else _value(value) for name, value in named.items()}
 

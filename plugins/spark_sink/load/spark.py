@@ -12,19 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as f
 
-from tidelog.plugins.spark_sink.environment import prepare_spark
+from tidelog.plugins.spark_sink.environment import prepare_spark, start_context
 from tidelog.plugins.spark_sink.load.errors import LoadFailed
 from tidelog.plugins.spark_sink.load.plan import Chunk
 from tidelog.plugins.spark_sink.load.request import LoadRequest
 from tidelog.plugins.spark_sink.source.positions import to_json
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
 _TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
@@ -63,11 +62,9 @@ def spark_session(given: Mapping[str, str], log: Path) -> Generator[SparkSession
             yield active
         return
     prepare_spark()
-    conf = SparkConf(loadDefaults=False).setAll(list({**SETTINGS, **given}.items()))
     with log.open("ab") as output:
         try:
-            gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
-            context = SparkContext(conf=conf, gateway=gateway)
+            context = start_context({**SETTINGS, **given}, output)
         except Exception as error:
             raise LoadFailed(f"Spark does not start; the end of {log} says why.") from error
     session = SparkSession(context)

@@ -25,7 +25,7 @@ class Output:
     path: str | None = PATH.default
     partition_by: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     mode: str = "append"
-    options: dict[str, str] = attrs.field(factory=dict[str, str])
+    options: dict[str, str] = attrs.field(factory=dict[str, str], repr=False)
     foreach_batch: str | None = None
 
 
@@ -60,7 +60,7 @@ class Pipeline:
     name: str
     topics: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     topics_regex: str | None = None
-    source_options: dict[str, str]
+    source_options: dict[str, str] = attrs.field(repr=False)
     key: Decoding = Decoding()
     value: Decoding = Decoding()
     malformed_json: str = "null"
@@ -70,7 +70,7 @@ class Pipeline:
     output: Output
     checkpoint: str
     trigger_interval_ms: int = 0
-    spark_conf: dict[str, str] = attrs.field(factory=dict[str, str])
+    spark_conf: dict[str, str] = attrs.field(factory=dict[str, str], repr=False)
     python_path: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     nice: int = 10
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from tidelog.kernel.config.paths import scheme_of
-from tidelog.plugins.spark_sink.environment import prepare_spark
+from tidelog.plugins.spark_sink.environment import prepare_spark, start_context
 from tidelog.plugins.spark_sink.pipelines.definition import Pipeline
 from tidelog.plugins.spark_sink.pipelines.news_pipe import STOP as STOP_SOURCE
 from tidelog.plugins.spark_sink.pipelines.news_pipe import NewsSender
@@ -87,6 +87,7 @@ class Driver:
 
         defaults = {"spark.local.dir": str(self._folder)}
         settings: dict[str, Any] = {**defaults, **pipeline.spark_conf}
+        start_context(settings)
         return SparkSession.builder.config(map=settings).getOrCreate()
 
     def _obey(self) -> None:

@@ -7,11 +7,11 @@ from typing import Final, cast
 
 import attrs
 
+from tidelog.kernel.config.secret_names import mentions_secret, names_secret
 from tidelog.kernel.config.types import ValueType, split_list
 
 _NAME: Final = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _FUNCTION: Final = re.compile(rf"{_NAME}:{_NAME}")
-_SECRET: Final = re.compile(r"(?i)secret|password|token|access[._]?key|credential")
 
 
 def function_name() -> ValueType[str]:
@@ -77,7 +77,7 @@ def _check_offsets(text: str) -> None:
 class Options:
     """Names and values that are passed on, in their order."""
 
-    items: tuple[tuple[str, str], ...] = ()
+    items: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
 
     def as_dict(self) -> dict[str, str]:
         """Return them by name."""
@@ -86,15 +86,24 @@ class Options:
 
 def options() -> ValueType[Options]:
     """Return the type of further options: `NAME=VALUE` between commas, or a JSON object."""
+    return ValueType(
+        "string", "NAME=VALUE pairs between commas, or a JSON object", _parse_options, _format, _hides
+    )
 
-    def parse(text: str) -> Options:
-        pairs = _from_json(text) if text.strip().startswith("{") else _from_list(text)
-        names = [name.lower() for name, _ in pairs]
-        if len(set(names)) < len(names):
-            raise ValueError("names an option twice")
-        return Options(tuple(pairs))
 
-    return ValueType("string", "NAME=VALUE pairs between commas, or a JSON object", parse, _format)
+def _parse_options(text: str) -> Options:
+    pairs = _from_json(text) if text.strip().startswith("{") else _from_list(text)
+    names = [name.lower() for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise ValueError("names an option twice")
+    return Options(tuple(pairs))
+
+
+def _hides(text: str) -> bool:
+    try:
+        return any(names_secret(name) for name, _ in _parse_options(text).items)
+    except ValueError:
+        return mentions_secret(text)
 
 
 def _from_list(text: str) -> list[tuple[str, str]]:
@@ -102,7 +111,9 @@ def _from_list(text: str) -> list[tuple[str, str]]:
     for item in split_list(text):
         name, equals, value = item.partition("=")
         if not (name.strip() and equals):
-            raise ValueError(f"has {item!r}, which is no NAME=VALUE pair; a JSON object may have commas")
+            # It may be the rest of a password with a comma.
+            shown = "something" if mentions_secret(text) else repr(item)
+            raise ValueError(f"has {shown}, which is no NAME=VALUE pair; a JSON object may have commas")
         pairs.append((name.strip(), value.strip()))
     return pairs
 
@@ -123,7 +134,7 @@ def _from_json(text: str) -> list[tuple[str, str]]:
 
 
 def _format(value: Options) -> str:
-    shown = {name: "[hidden]" if _SECRET.search(name) else text for name, text in value.items}
+    shown = {name: "[hidden]" if names_secret(name) else text for name, text in value.items}
     if any("," in text for text in shown.values()):
         import json
 

@@ -43,6 +43,13 @@ STORE, PLAIN, CHANGED, SCRAM, OAUTH, WRONG = (
 )
 CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
 SECRET = re.compile("hunter")
+SINK = {
+    "sinks.spark.s.topics": "t",
+    "sinks.spark.s.checkpoint": "/c",
+    "sinks.spark.s.path": "/t",
+    "sinks.spark.s.reader.options": f"kafka.sasl.jaas.config={STORE},kafka.ssl.keystore.key={STORE}",
+}
+"""A sink that logs in."""
 
 
 def plain_users(password: str) -> str:
@@ -191,6 +198,7 @@ def test_no_secret_is_in_what_commands_print(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, Provider(algorithm="ES256"))
     file = tmp_path / "server.properties"
     settings |= {"mirrors.copy.bootstrap.servers": "x:1", f"mirrors.copy.{CLIENT_SECRET}": OAUTH}
+    settings |= SINK
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     for arguments in (["config"], ["config", "--json"], ["config", "ssl.keystore.password"]):
         done = tidelog_in_process(*arguments, "--config", str(file))
@@ -205,6 +213,8 @@ def test_no_secret_is_in_what_commands_print(tmp_path: Path) -> None:
         ["serve", "--set", f"ssl.keystore.password={WRONG}"],
         ["serve", "--set", f"listener.name.ssl.plain.sasl.jaas.config={WRONG}"],
         ["config", "--set", f"ssl.key.password={WRONG}"],
+        ["serve", "--set", f"sinks.spark.s.reader.options=kafka.sasl.jaas.config={WRONG}"],
+        ["config", "--set", f"sinks.spark.s.spark.conf=spark.hadoop.fs.s3a.secret.key={WRONG}"],
         ["produce", "t", "-X", f"sasl.plain.password={WRONG}"],
         ["consume", "t", "-X", f"sasl.jaas.config={WRONG}"],
         ["consume", "u", "-X", f"{CLIENT_SECRET}={WRONG}"],

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kernel.cli.running import tidelog
 from tests.plugins.spark_sink.test_java import fake_java
-from tidelog.plugins.spark_sink.environment import prepare_spark, spark_environment
+from tidelog.plugins.spark_sink.environment import prepare_spark, spark_environment, start_context
 
 SCRIPT = """
 import os, sys, pkgutil
@@ -68,3 +68,17 @@ def test_tidelog_spark_names_a_missing_script() -> None:
     done = tidelog("spark", "missing.py")
     assert done.returncode == 2
     assert "missing.py" in done.stderr
+
+
+def test_start_context_gives_no_secret_to_java_as_an_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+    pyspark = pytest.importorskip("pyspark")
+    secret = {"spark.hadoop.fs.s3a.secret.key": "moin"}
+    shown = {"spark.master": "local[1]"}
+    arguments: list[dict[str, str]] = []
+    monkeypatch.setattr(
+        "pyspark.java_gateway.launch_gateway", lambda conf, _streams: arguments.append(dict(conf.getAll()))
+    )
+    monkeypatch.setattr(pyspark, "SparkContext", lambda conf, gateway: (dict(conf.getAll()), gateway))
+    started: object = start_context(shown | secret)
+    assert started == (shown | secret, None)
+    assert arguments == [shown]

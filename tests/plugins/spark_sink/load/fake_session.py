@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import IO, Any
 from unittest.mock import MagicMock
 
 import attrs
@@ -188,21 +188,15 @@ class Starts:
         self.settings: dict[str, str] = {}
         self.fails = False
         patch.setattr(spark, "prepare_spark", lambda: self.calls.append("prepare"))
-        patch.setattr(spark, "launch_gateway", self._launch)
-        patch.setattr(spark, "SparkContext", self._context)
+        patch.setattr(spark, "start_context", self._start)
         patch.setattr(spark, "SparkSession", self)
 
-    def _launch(self, conf: Any, popen: dict[str, Any]) -> str:
-        for name in ("stdout", "stderr"):
-            popen[name].write(f"{name} ".encode())
+    def _start(self, settings: dict[str, str], output: IO[bytes]) -> str:
+        output.write(b"what Java says")
         if self.fails:
             raise RuntimeError("Java gateway process exited")
-        self.settings = dict(conf.getAll())
-        return "gateway"
-
-    def _context(self, conf: Any, gateway: str) -> str:
-        assert dict(conf.getAll()) == self.settings
-        return f"session with {gateway}"
+        self.settings = settings
+        return "session"
 
     def getActiveSession(self) -> Session | None:  # noqa: N802
         return self.active

@@ -214,10 +214,10 @@ def test_spark_is_started_with_the_settings_of_loads_unless_others_are_given(
     log = tmp_path / "spark.log"
     log.write_bytes(b"before ")
     with suppress(Stopped), spark_session(given, log):
-        assert starts.calls == ["prepare", "session with gateway"]
+        assert starts.calls == ["prepare", "session"]
         raise Stopped
     assert starts.calls[2:] == ["stop"]
-    assert log.read_bytes() == b"before stdout stderr "
+    assert log.read_bytes() == b"before what Java says"
     assert starts.settings == {
         "spark.master": "local[*,4]",
         "spark.app.name": "tidelog load",

@@ -8,19 +8,31 @@ from pathlib import Path
 import pytest
 
 from tidelog.kernel.config import Config, ConfigKeys, SinkConfig, read_sources
+from tidelog.kernel.config.sources import Sources
 from tidelog.kernel.errors import ConfigError
 from tidelog.plugins.spark_sink.pipelines.checks import pipeline_of
 from tidelog.plugins.spark_sink.pipelines.definition import Decoding, Pipeline
-from tidelog.plugins.spark_sink.pipelines.keys import KEYS, SPARK_CONF
+from tidelog.plugins.spark_sink.pipelines.keys import KEYS, READER_OPTIONS, SPARK_CONF, WRITER_OPTIONS
 
 ADDRESS = "127.0.0.1:1234"
+OPTIONS = (READER_OPTIONS, SPARK_CONF, WRITER_OPTIONS)
 PARQUET = ("topics=tides,moons", "path=/t", "checkpoint=/c")
 
 
 def configured(*settings: str) -> SinkConfig:
     """The configuration of a pipeline named p."""
-    sources = read_sources(None, {}, [f"sinks.spark.p.{setting}" for setting in settings])
+    return _configured(read_sources(None, {}, [f"sinks.spark.p.{setting}" for setting in settings]))
+
+
+def _configured(sources: Sources) -> SinkConfig:
     return Config(sources, ConfigKeys(sink_kinds={"spark": KEYS})).sinks[0]
+
+
+def configured_by_file(folder: Path, *settings: str) -> SinkConfig:
+    """The same, of a file."""
+    file = folder / "server.properties"
+    file.write_text("".join(f"sinks.spark.p.{setting}\n" for setting in settings))
+    return _configured(read_sources(file))
 
 
 def pipeline(*settings: str, data_directories: Sequence[str] = ()) -> Pipeline:
@@ -180,8 +192,37 @@ def test_pipeline_of_values_that_do_not_fit_is_refused(settings: tuple[str, ...]
         pipeline(*(f"{name}={text}" for name, text in given.items()))
 
 
-def test_secrets_in_options_are_hidden() -> None:
-    given = configured(*PARQUET, "spark.conf=spark.hadoop.fs.s3a.secret.key=moin,spark.log.level=INFO")
-    shown = SPARK_CONF.type.format(given[SPARK_CONF])
-    assert shown == "spark.hadoop.fs.s3a.secret.key=[hidden],spark.log.level=INFO"
-    assert "moin" in pipeline_of(given).to_text()
+@pytest.mark.parametrize(
+    ("setting", "shown"),
+    [
+        (
+            "spark.conf=spark.hadoop.fs.s3a.secret.key=moin,spark.log.level=INFO",
+            "spark.hadoop.fs.s3a.secret.key=[hidden],spark.log.level=INFO",
+        ),
+        ('writer.options={"kafka.SASL.jaas.config": "moin, moin"}', "kafka.SASL.jaas.config=[hidden]"),
+        ("reader.options=kafka.ssl.keystore.key=moin", "kafka.ssl.keystore.key=[hidden]"),
+    ],
+)
+def test_secrets_in_options_are_hidden(tmp_path: Path, setting: str, shown: str) -> None:
+    given = configured_by_file(tmp_path, *PARQUET, setting)
+    key = next(each for each in OPTIONS if setting.startswith(each.name))
+    assert key.type.format(given[key]) == shown
+    assert "moin" not in repr(given[key])
+    if key is SPARK_CONF:
+        made = pipeline_of(given)
+        assert "moin" in made.to_text()
+        assert "moin" not in repr(made)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        'reader.options=kafka.sasl.jaas.config=x password="a,moin",failOnDataLoss=true',
+        'writer.options={"kafka.ssl.key.password": "moin"',
+        "spark.conf=spark.ssl.keyPassword=moin,moin",
+    ],
+)
+def test_secrets_in_malformed_options_are_in_no_error(tmp_path: Path, setting: str) -> None:
+    with pytest.raises(ConfigError, match=r"options|spark\.conf") as refused:
+        configured_by_file(tmp_path, *PARQUET, setting)
+    assert "moin" not in str(refused.value)
