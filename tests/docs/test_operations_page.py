@@ -80,6 +80,16 @@ def _script(path: Path, command: str) -> None:
     path.chmod(0o755)
 
 
+def test_what_is_not_executed_has_a_prompt_and_names_what_there_is() -> None:
+    left_out = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    lines = [line for block in left_out for line in block.splitlines()]
+    assert all(line.startswith(("# ", "$ ", "    ")) for line in lines)
+    files = re.findall(r"\bdeploy/\S+", "\n".join(lines))
+    assert [DEPLOY.parent / name for name in files] == [DEPLOY / "tidelog.service"]
+    (target,) = re.findall(r"--target (\w+)", "\n".join(lines))
+    assert f"AS {target}\n" in (DEPLOY.parent / "Containerfile").read_text()
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_the_procedure_works(example: Example, machine: Machine) -> None:
