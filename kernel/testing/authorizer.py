@@ -30,6 +30,7 @@ from tidelog.kernel.metadata.acls import (
 from tidelog.kernel.request import Authorization
 from tidelog.kernel.seams.authorizer import Authorizer, Subject, Undecided
 from tidelog.kernel.seams.requests import ANONYMOUS, AclOperation, Principal, ResourceType
+from tidelog.kernel.testing.loop_turns import holds_the_loop
 
 ALICE, BOB = (Principal("User", name) for name in ("alice", "bob"))
 HERE, ELSEWHERE = "192.0.2.1", "192.0.2.2"
@@ -223,6 +224,10 @@ class AuthorizerConformance(ABC):
             authorizer = self.authorizer(rules)
             # One that does not know better denies, since it would otherwise allow too much.
             assert authorizer.allows_any(subject, WRITE, TOPIC) in (expected, False)
+
+    async def test_no_question_blocks_the_event_loop(self) -> None:
+        authorizer = self.authorizer([AccessRule("orders")])
+        assert not await holds_the_loop(lambda: self.allows(authorizer, "orders"))
 
     async def test_one_that_cannot_read_its_rules_allows_nothing(self) -> None:
         try:

@@ -8,6 +8,7 @@ Each test runs a broker in memory, whose image and parts have what the controlle
 from __future__ import annotations
 
 import errno
+import itertools
 from collections.abc import AsyncGenerator
 from typing import ClassVar
 
@@ -40,6 +41,7 @@ from tidelog.kernel.metadata.scram import CredentialKey, ScramUpsertion
 from tidelog.kernel.seams.controller import TopicSpec
 from tidelog.kernel.seams.features import GROUP_VERSION, FeatureUpdate, UpgradeType
 from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.testing.loop_turns import holds_the_loop
 
 ALICE = CredentialKey("alice", 1)
 READ = AclEntry(2, "orders", 3, "User:alice", "*", 3, 3)
@@ -100,6 +102,10 @@ class ControllerConformance:
         partitions = broker.topics.get("t").partitions
         assert (len(partitions), partitions[0]) == (3, first)
         assert [len(topic.partitions) for topic in broker.image.topics.values()] == [3, 1]
+
+    async def test_no_change_blocks_the_event_loop(self, broker: Broker) -> None:
+        names = (f"topic-{number}" for number in itertools.count())
+        assert not await holds_the_loop(lambda: broker.controller.create_topics([TopicSpec(next(names), 1)]))
 
     async def test_alter_topic_configs_replaces_settings_unless_it_only_validates(
         self, broker: Broker

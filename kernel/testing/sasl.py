@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Generator
+from functools import partial
 from typing import Final, TypeAlias
 
 from tidelog.kernel.seams.requests import Principal
 from tidelog.kernel.seams.sasl import Authenticated, AuthenticationFailed, SaslExchange, SaslMechanism
 from tidelog.kernel.seams.wire import Peer
+from tidelog.kernel.testing.loop_turns import longest_turn
 
 ALICE, BOB, NO_ONE = "alice", "bob", "carol"
 SECRETS: Final = {ALICE: "right-for-alice-1", BOB: "right-for-bob-22"}
@@ -35,6 +37,8 @@ GARBAGE: Final = (
     "\u202eälïce\0\0".encode(),
 )
 MOST_ROUNDS: Final = 10
+MOST_TOKEN_SECONDS: Final = 1.0
+"""As long may a token take on the event loop of a machine that is busy: all connections wait meanwhile."""
 
 Tokens: TypeAlias = Generator[bytes, bytes, None]
 """A client: yields its tokens, and gets the answer to each."""
@@ -142,6 +146,17 @@ class SaslMechanismConformance(ABC):
         exchange = self.mechanism().start(PEER)
         _, _, sent = await self._run(exchange, self.tokens(ALICE, "wrong-for-alice-1"))
         assert await self._lets_no_one_in(exchange, sent[-1:])
+
+    async def test_no_token_blocks_the_event_loop(self) -> None:
+        exchange, client = self.mechanism().start(PEER), self.tokens(ALICE, SECRETS[ALICE])
+        token = next(client)
+        for _ in range(MOST_ROUNDS):
+            # A client sends each token once: there is no second try for one that was slow by chance.
+            seconds, answer = await longest_turn(partial(exchange.respond, token))
+            assert seconds <= MOST_TOKEN_SECONDS, "what takes long belongs in a thread"
+            if isinstance(answer, Authenticated):
+                return
+            token = client.send(answer)
 
     async def _lets_no_one_in(self, exchange: SaslExchange, tokens: list[bytes]) -> bool:
         """Return whether none of the tokens is the end of an exchange; each failure is one of the peer."""

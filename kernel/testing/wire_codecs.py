@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from time import perf_counter
 from types import ModuleType
 from typing import Any, ClassVar, Final, cast
 
@@ -24,14 +24,13 @@ import trio
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.seams.wire import Parts, Peer, StreamedBytes, WireCodec, WireConnection
 from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.testing.loop_turns import holds_the_loop
 from tidelog.kernel.testing.wire import GrantedMemory, WireDriver
 
 MOST_IDLE_BYTES: Final = 16 * 1024
 """As much may a connection have that has received nothing: a broker may have thousands of them."""
 MOST_FREE_BYTES: Final = 256 * 1024
 """As much may a receive buffer have that `memory` does not know of."""
-MOST_BLOCKING_SECONDS: Final = 0.25
-"""A call takes at most as long, at best of three times: all other connections wait meanwhile."""
 MOST_SECONDS: Final = 10.0
 """After as long a request has no answer."""
 PIECES: Final = (1, 2, 3, 7, 61)
@@ -239,23 +238,19 @@ class WireCodecConformance(ABC):
 
     async def test_no_call_blocks_the_event_loop(self, harness: WireHarness) -> None:
         for each in self.exchanges():
-            # The first times may import and compile.
-            seconds = min([await self._longest_call(harness, each.request) for _ in range(3)])
-            assert seconds <= MOST_BLOCKING_SECONDS, f"{each.request[:100]!r} takes {seconds:.2f} seconds"
+            assert not await holds_the_loop(partial(self._serve, harness, each.request)), each.request[:100]
 
-    async def _longest_call(self, harness: WireHarness, request: bytes) -> float:
+    async def _serve(self, harness: WireHarness, request: bytes) -> None:
         connection = harness.connection(GrantedMemory())
         buffer = connection.receive_buffer()
         count = min(len(buffer), len(request))
         buffer[:count] = request[:count]
-        began = perf_counter()
         connection.bytes_received(count)
         step = connection.next_step()
-        longest = perf_counter() - began
         if step is not None and not isinstance(step, list):
-            longest = max(longest, await _longest_turn(step))
+            with trio.move_on_after(MOST_SECONDS):
+                await step
         connection.close()
-        return longest
 
     async def test_parts_are_bytes_regions_or_streams(self, harness: WireHarness) -> None:
         for each in self.exchanges():
@@ -299,34 +294,3 @@ class WireCodecConformance(ABC):
             "each leaves a task"
         )
         await self._expect(harness.connect(), self.exchanges(), None)
-
-
-class _Turns(trio.abc.Instrument):
-    """Measures the longest turn of one task."""
-
-    def __init__(self, task: trio.lowlevel.Task) -> None:
-        self.longest = 0.0
-        self._task = task
-        self._began = perf_counter()
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        if task is self._task:
-            self._began = perf_counter()
-
-    def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        if task is self._task:
-            self.longest = max(self.longest, perf_counter() - self._began)
-
-
-async def _longest_turn(step: Awaitable[Parts]) -> float:
-    """Await a step; return the seconds of the longest turn in which the event loop served only that."""
-    turns = _Turns(trio.lowlevel.current_task())
-    trio.lowlevel.add_instrument(turns)
-    try:
-        with trio.move_on_after(MOST_SECONDS):
-            await step
-        # Its last turn ends with the next checkpoint.
-        await trio.lowlevel.checkpoint()
-    finally:
-        trio.lowlevel.remove_instrument(turns)
-    return turns.longest

@@ -20,6 +20,7 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetToCommit,
 )
 from tidelog.kernel.testing.coordination.harness import GROUP, PARTITIONS, TOPIC, CoordinatorHarness
+from tidelog.kernel.testing.loop_turns import holds_the_loop
 
 
 @pytest.mark.trio
@@ -42,6 +43,9 @@ class Committing:
         for offset in (7, 3, 9, 0):
             harness.commit(offset)
             assert harness.offsets() == {(TOPIC, 0): offset}
+
+    async def test_no_commit_blocks_the_event_loop(self, harness: CoordinatorHarness) -> None:
+        assert not await holds_the_loop(lambda: harness.commit(7))
 
     async def test_offset_fetch_of_a_group_without_offsets(self, harness: CoordinatorHarness) -> None:
         assert harness.fetch(0, 1) == [None, None]

@@ -29,6 +29,7 @@ from tidelog.kernel.seams.features import GROUP_VERSION, HIGHEST_LEVELS, TRANSAC
 from tidelog.kernel.seams.metadata import BrokerRegistration
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.testing.loop_turns import holds_the_loop
 from tidelog.kernel.testing.metadata.harness import MetadataHarness, described
 
 CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -123,6 +124,9 @@ class MetadataConformance:
         await harness.reopen()
         assert sorted(harness.topics()) == sorted(map(described, records.values()))
         assert harness.broker_config(None) == config
+
+    async def test_no_change_blocks_the_event_loop(self, harness: MetadataHarness) -> None:
+        assert not await holds_the_loop(lambda: harness.put_topics(topic_image("first", uuid4(), 1)))
 
     async def test_a_cancelled_change_is_made_or_not(self, harness: MetadataHarness) -> None:
         with trio.CancelScope() as scope:

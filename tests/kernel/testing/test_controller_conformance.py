@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import ModuleType
@@ -41,6 +42,12 @@ class Reorders(Forwarding):
 
     async def create_topics(self, wanted: Sequence[TopicSpec]) -> Sequence[object]:
         return list(await self.wrapped.create_topics(wanted))[::-1]
+
+
+class Blocks(Forwarding):
+    async def create_topics(self, wanted: Sequence[TopicSpec]) -> Sequence[object]:
+        time.sleep(0.3)  # noqa: ASYNC251 - that is the fault
+        return await self.wrapped.create_topics(wanted)
 
 
 class ChecksNothing(Forwarding):
@@ -126,6 +133,7 @@ WRONG: dict[type[Forwarding], Callable[[Any, Broker], Awaitable[None]]] = {
     SameIdsAgain: Suite.test_allocate_producer_ids_returns_each_id_once,
     KeepsQuotas: Suite.test_alter_client_quotas_sets_and_removes_values,
     ChangesSomeLevels: Suite.test_update_features_changes_all_levels_or_none,
+    Blocks: Suite.test_no_change_blocks_the_event_loop,
     DeletesEveryEntry: Suite.test_delete_acls_returns_what_each_filter_matched,
     AddsAnyEntry: Suite.test_create_acls_adds_each_entry_once_or_returns_why_not,
 }

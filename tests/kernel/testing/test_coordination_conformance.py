@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -75,6 +76,12 @@ class CommitsTheOffsetBehind(Forwarding):
         return super().commit(attrs.evolve(request, offsets=later))
 
 
+class Blocks(Forwarding):
+    def commit(self, request: OffsetCommit) -> CommitOutcome:
+        time.sleep(0.3)
+        return super().commit(request)
+
+
 class CommitsOnlyForward(Forwarding):
     """Refuses to go back, silently."""
 
@@ -134,6 +141,7 @@ WRONG: dict[type[Forwarding], Callable[[Any, CoordinatorHarness], Awaitable[None
     CommitsBeforeTheTransaction: partial(
         Suite.test_txn_offset_commit_becomes_visible_with_its_transaction, commit=True
     ),
+    Blocks: Suite.test_no_commit_blocks_the_event_loop,
     DeletesNothing: Suite.test_offset_delete_deletes_only_named_partitions,
     NeverExpires: Suite.test_expire_offsets_after_the_retention,
 }

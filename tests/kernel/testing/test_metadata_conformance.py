@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import ModuleType
@@ -112,6 +113,12 @@ class Races(OneFile):
         self._context.deliver(delta)
 
 
+class Blocks(OneFile):
+    async def commit(self, delta: MetadataDelta) -> None:
+        time.sleep(0.3)  # noqa: ASYNC251 - that is the fault
+        await super().commit(delta)
+
+
 class IsLeftHalfway(OneFile):
     """Has written a change when its caller leaves, and does not have it."""
 
@@ -149,6 +156,7 @@ WRONG: dict[type[OneFile], Callable[[Any, MetadataHarness], Awaitable[None]]] = 
     BecomesAnotherCluster: Suite.test_cluster_id_stays,
     DeliversTwice: Suite.test_commit_of_several_kinds_is_one_change,
     DeliversInParts: Suite.test_commit_of_several_kinds_is_one_change,
+    Blocks: Suite.test_no_change_blocks_the_event_loop,
     Races: Suite.test_changes_at_the_same_time_are_all_made,
     IsLeftHalfway: Suite.test_a_cancelled_change_is_made_or_not,
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from tidelog.kernel.seams.authorizer import Authorizer, Subject
 from tidelog.kernel.seams.requests import AclOperation, ResourceType
+from tidelog.kernel.testing import loop_turns
 from tidelog.kernel.testing.authorizer import AccessRule, AuthorizerConformance, image_of_rules
 from tidelog.plugins.authorizer.conformance import StandardAuthorizerConformance, standard_with
 from tidelog.plugins.authorizer.standard import StandardAuthorizer
@@ -150,6 +152,19 @@ async def failures(suite: AuthorizerConformance) -> list[str]:
 @pytest.mark.parametrize("kind", WRONG)
 async def test_the_suite_finds_a_wrong_authorizer(kind: Callable[[Sequence[AccessRule]], Authorizer]) -> None:
     assert await failures(suite_of(kind, standard([])))
+
+
+async def test_the_suite_finds_one_that_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Blocking(Wrong):
+        def allows(
+            self, subject: Subject, operation: AclOperation, resource_type: ResourceType, name: str
+        ) -> bool:
+            time.sleep(0.02)
+            return super().allows(subject, operation, resource_type, name)
+
+    monkeypatch.setattr(loop_turns, "MOST_BLOCKING_SECONDS", 0.01)
+    with pytest.raises(AssertionError):
+        await suite_of(Blocking, standard([])).test_no_question_blocks_the_event_loop()
 
 
 async def test_the_suite_finds_one_that_allows_on_an_error() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable
 
 import pytest
@@ -20,6 +21,7 @@ from tidelog.kernel.seams.sasl import (
     SaslMechanism,
 )
 from tidelog.kernel.seams.wire import Peer
+from tidelog.kernel.testing import sasl
 from tidelog.kernel.testing.sasl import SECRETS, SaslMechanismConformance, Tokens
 from tidelog.plugins.credentials import scram
 from tidelog.plugins.sasl import keys
@@ -187,6 +189,20 @@ async def test_the_suite_finds_mechanisms_that_are_wrong(decide: Decide) -> None
             return Wrong(decide)
 
     assert await faults(Suite())
+
+
+async def test_the_suite_finds_a_mechanism_that_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def blocks(user: str, secret: str) -> Authenticated:
+        time.sleep(0.02)
+        return let_in(user)
+
+    class Suite(TestPlain):
+        def mechanism(self) -> SaslMechanism:
+            return Wrong(blocks)
+
+    monkeypatch.setattr(sasl, "MOST_TOKEN_SECONDS", 0.01)
+    with pytest.raises(AssertionError, match="belongs in a thread"):
+        await Suite().test_no_token_blocks_the_event_loop()
 
 
 async def test_the_suite_finds_a_mechanism_whose_tokens_can_be_sent_again(
