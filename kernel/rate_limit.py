@@ -55,6 +55,14 @@ class RateLimit:
         window.opened, window.admitted, window.suppressed = now, 1, 0
         return suppressed
 
+    def spent(self, key: str) -> bool:
+        """Return whether an event of the key would not be admitted; then it is counted as such."""
+        window = self._windows.get(key)
+        if window is None or window.admitted < self._most or self._now() - window.opened >= self._interval:
+            return False
+        window.suppressed += 1
+        return True
+
     def _window(self, key: str | None, now: float) -> _Window | None:
         """Return the window of `key`, None if it was only just created."""
         if key not in self._windows and len(self._windows) >= self._max_keys:

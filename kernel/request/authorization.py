@@ -7,17 +7,23 @@ what is only asked to leave something out of an answer not at all.
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Final
 
 from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.seams.authorizer import Authorizer, Subject, Undecided
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelog.kernel.seams.requests import AclOperation, ResourceType
 
 AUDIT_LOG: Final = "kafka.authorizer.logger"
 AUDIT_INTERVAL_S: Final = 10.0
 """How often the same decision of the same principal is logged."""
+MOST_DECISIONS: Final = 100
+MOST_DECISIONS_OF_A_PRINCIPAL: Final = 50
+"""So many decisions that differ are logged in that time, as a client chooses the names that it asks for."""
 
 _log = logging.getLogger(__name__)
 _audit = logging.getLogger(AUDIT_LOG)
@@ -26,14 +32,18 @@ _audit = logging.getLogger(AUDIT_LOG)
 class Authorization:
     """Asks an authorizer, and logs what it decided; an authorizer that fails has denied."""
 
-    def __init__(self, authorizer: Authorizer, name: str = "", limit: RateLimit | None = None) -> None:
-        """`name` is that in the configuration, by default of the class; `limit` bounds the audit log.
+    def __init__(
+        self, authorizer: Authorizer, name: str = "", now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`name` is that in the configuration, by default of the class.
 
-        It bounds what is logged of failures, too.
+        `now`, in seconds, is the time by which the audit log and what is logged of failures are bounded.
         """
         self.authorizer = authorizer
         self._name = name or type(authorizer).__name__
-        self._limit = limit or RateLimit(AUDIT_INTERVAL_S)
+        self._limit = RateLimit(AUDIT_INTERVAL_S, now=now)
+        self._of_principal = RateLimit(AUDIT_INTERVAL_S, most=MOST_DECISIONS_OF_A_PRINCIPAL, now=now)
+        self._of_all = RateLimit(AUDIT_INTERVAL_S, most=MOST_DECISIONS, now=now)
 
     @property
     def logs_grants(self) -> bool:
@@ -97,8 +107,8 @@ class Authorization:
         allowed: bool,
     ) -> None:
         level, word = (logging.DEBUG, "Allowed") if allowed else (logging.INFO, "Denied")
-        key = f"{word} {subject.principal} {operation} {resource_type} {name}"
-        if not _audit.isEnabledFor(level) or (suppressed := self._limit.admit(key)) is None:
+        decided = f"{word} {subject.principal} {operation} {resource_type} {name}"
+        if not _audit.isEnabledFor(level) or (left_out := self._admit(decided, subject, word)) is None:
             return
         try:
             rule = self.authorizer.explain(subject, operation, resource_type, name)
@@ -118,8 +128,21 @@ class Authorization:
             _one_line(name),
             api,
             f" based on rule {_one_line(rule)}" if rule else "",
-            f" ({suppressed} more in between)" if suppressed else "",
+            left_out,
         )
+
+    def _admit(self, decided: str, subject: Subject, word: str) -> str | None:
+        """Return None if a decision is not logged now, else in words how many were not before it."""
+        principal = f"{word} {subject.principal}"
+        # First, so that one who asks for many names does not use up what `_limit` can distinguish.
+        if self._of_principal.spent(principal) or self._of_all.spent(word):
+            return None
+        alike = self._limit.admit(decided)
+        if alike is None:
+            return None
+        others = (self._of_principal.admit(principal) or 0) + (self._of_all.admit(word) or 0)
+        words = f" ({alike} more in between)" if alike else ""
+        return f"{words} ({others} others were left out before)" if others else words
 
 
 def _resource(resource_type: ResourceType) -> str:

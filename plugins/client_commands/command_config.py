@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import attrs
 import click
 
-from tidelog.kernel.config.sources.properties_file import read_properties
 from tidelog.kernel.errors import TidelogError
+from tidelog.plugins.client.keys_file import read_keys_file
 from tidelog.plugins.client.security import SecuritySettings
-from tidelog.plugins.client.security_keys import is_security_key, security_of_keys
+from tidelog.plugins.client.security_keys import security_of_keys
 from tidelog.plugins.client.zookeeper_ensemble import names_ensemble
 from tidelog.plugins.client.zookeeper_keys import ZOOKEEPER_KEYS, ensemble_of_keys
 
@@ -80,19 +80,10 @@ def read_command_config(path: Path) -> CommandConfig:
     Raises:
         BadCommandConfig: a key is none of those that commands know, or has a value that cannot be used.
     """
-    problems: list[str] = []
     try:
-        found = read_properties(path.read_text(encoding="utf-8"), str(path), problems)
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadCommandConfig(f"{path} cannot be read: {error}.") from error
-    values = {setting.name: setting.text.strip() for setting in found}
-    problems += [
-        f"{name}: commands have no part for it"
-        for name in values
-        if name not in ZOOKEEPER_KEYS and not is_security_key(name)
-    ]
-    if problems:
-        raise BadCommandConfig(f"{path}: {problems[0]}.")
+        values = read_keys_file(path, ZOOKEEPER_KEYS)
+    except ValueError as error:
+        raise BadCommandConfig(f"{error}.") from error
     try:
         security = security_of_keys(values)
         if security.ssl_stores is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from tidelog.kernel.cli.options import LocalPath
+from tidelog.kernel.config.secret_names import names_secret
+from tidelog.kernel.config.types import SECRET_ARGUMENT
 from tidelog.plugins.spark_sink.load.times import timestamp_ms
 from tidelog.plugins.spark_sink.required import SparkNotUsable, require_spark
 
@@ -39,6 +42,34 @@ def key_values(context: click.Context, option: click.Parameter, given: tuple[str
             raise click.BadParameter(f"{name.strip()} is given more than once.")
         values[name.strip()] = value
     return values
+
+
+def _no_secrets(remedy: str) -> Callable[..., dict[str, str]]:
+    """Return a `callback` as `key_values` that refuses secrets, and names where to put them."""
+
+    def parse(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+        values = key_values(context, option, given)
+        for name in filter(names_secret, values):
+            raise click.BadParameter(f"{name} {SECRET_ARGUMENT}: {remedy}.")
+        return values
+
+    return parse
+
+
+def _client_keys(context: click.Context, option: click.Parameter, path: Path | None) -> dict[str, str]:
+    """Return the keys of Kafka's clients in a file, as options of the source; references stay as they are."""
+    if path is None:
+        return {}
+    from tidelog.plugins.client.keys_file import read_keys_file
+    from tidelog.plugins.spark_sink.kafka_keys import PREFIX
+
+    try:
+        return {f"{PREFIX}{name}": text for name, text in read_keys_file(path).items()}
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.") from error
+
+
+_SPARKS: Final = "put it into spark-defaults.conf, in the folder that SPARK_CONF_DIR names"
 
 
 def _time(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
@@ -85,6 +116,13 @@ def _columns(context: click.Context, option: click.Parameter, given: str) -> tup
     metavar="HOST:PORT",
     callback=_addresses,
     help="A broker to ask; several with commas.",
+)
+@click.option(
+    "--command-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    callback=_client_keys,
+    metavar="FILE",
+    help="A properties file with Kafka's client keys, such as security.protocol.",
 )
 @click.option(
     "--from-time",
@@ -139,7 +177,7 @@ def _columns(context: click.Context, option: click.Parameter, given: str) -> tup
     "write_options",
     multiple=True,
     metavar="NAME=VALUE",
-    callback=key_values,
+    callback=_no_secrets(_SPARKS),
     help="An option of the format; repeatable.",
 )
 @click.option(
@@ -147,7 +185,7 @@ def _columns(context: click.Context, option: click.Parameter, given: str) -> tup
     "source_options",
     multiple=True,
     metavar="NAME=VALUE",
-    callback=key_values,
+    callback=_no_secrets("put it into the file of --command-config"),
     help="An option of Spark's format tidelog; repeatable. kafka.isolation.level=read_uncommitted also loads "
     "records of open and aborted transactions.",
 )
@@ -181,7 +219,7 @@ def _columns(context: click.Context, option: click.Parameter, given: str) -> tup
     "--conf",
     multiple=True,
     metavar="NAME=VALUE",
-    callback=key_values,
+    callback=_no_secrets(_SPARKS),
     help="A setting of Spark, such as spark.master=local[4] or spark.driver.memory=4g; repeatable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")

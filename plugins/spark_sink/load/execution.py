@@ -85,7 +85,7 @@ def request_of(given: Mapping[str, Any]) -> LoadRequest:
         select=given["select"],
         headers=not given["no_headers"],
         write_options=given["write_options"],
-        source_options=given["source_options"],
+        source_options={**given["command_config"], **given["source_options"]},
         settings={name: value for name, value in given["conf"].items() if name.startswith("spark.sql.")},
     )
 

@@ -215,6 +215,8 @@ def test_no_secret_is_in_what_commands_print(tmp_path: Path) -> None:
         ["config", "--set", f"ssl.key.password={WRONG}"],
         ["serve", "--set", f"sinks.spark.s.reader.options=kafka.sasl.jaas.config={WRONG}"],
         ["config", "--set", f"sinks.spark.s.spark.conf=spark.hadoop.fs.s3a.secret.key={WRONG}"],
+        ["load", "t", "--into", "/t", "--option", f"kafka.sasl.jaas.config={WRONG}"],
+        ["load", "u", "--into", "/t", "--conf", f"spark.hadoop.fs.s3a.secret.key={WRONG}"],
         ["produce", "t", "-X", f"sasl.plain.password={WRONG}"],
         ["consume", "t", "-X", f"sasl.jaas.config={WRONG}"],
         ["consume", "u", "-X", f"{CLIENT_SECRET}={WRONG}"],

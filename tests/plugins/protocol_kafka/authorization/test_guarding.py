@@ -15,9 +15,12 @@ from tests.plugins.protocol_kafka.against_kafka.asking import message
 from tests.plugins.protocol_kafka.apis.client import Client
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.metadata.acls import ALLOW, ANY_NAME, DENY, LITERAL, PREFIXED, AclEntry
-from tidelog.kernel.rate_limit import RateLimit
 from tidelog.kernel.request import Authorization
-from tidelog.kernel.request.authorization import AUDIT_LOG
+from tidelog.kernel.request.authorization import (
+    AUDIT_LOG,
+    MOST_DECISIONS,
+    MOST_DECISIONS_OF_A_PRINCIPAL,
+)
 from tidelog.kernel.seams.authorizer import Authorizer, Subject, Undecided
 from tidelog.kernel.seams.requests import AclOperation as Op
 from tidelog.kernel.seams.requests import Permission, Principal, ResourceType
@@ -342,7 +345,7 @@ async def test_denials_are_in_the_audit_log_once_for_a_while(caplog: pytest.LogC
         now = 0.0
         broker.authorization = Authorization(
             broker.authorization.authorizer if broker.authorization else Failing(),
-            limit=RateLimit(10, now=lambda: now),
+            now=lambda: now,
         )
         alice = User(broker, "alice")
         for _ in range(5):
@@ -356,6 +359,30 @@ async def test_denials_are_in_the_audit_log_once_for_a_while(caplog: pytest.LogC
         now = 11.0
         await alice.ask(a.PRODUCE, 9, **produced("b"))
         assert audit(caplog)[1:] == [f"{line} (4 more in between)"]
+
+
+async def test_the_audit_log_has_a_limit_for_a_principal_and_for_all(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, AUDIT_LOG)
+    now = 0.0
+    authorization = Authorization(Failing(), now=lambda: now)
+
+    def ask(user: str, names: int) -> list[str]:
+        caplog.clear()
+        subject = Subject(Principal("User", user), "127.0.0.1", "PLAINTEXT")
+        for number in range(names):
+            authorization.allows(subject, Op.READ, ResourceType.GROUP, f"g{number}", "Heartbeat")
+        return audit(caplog)
+
+    assert len(ask("greedy", 1500)) == MOST_DECISIONS_OF_A_PRINCIPAL
+    assert len(ask("other", 3)) == 3
+    flood = [line for number in range(200) for line in ask(f"user {number}", 1)]
+    assert len(flood) == MOST_DECISIONS - MOST_DECISIONS_OF_A_PRINCIPAL - 3
+    now = 11.0
+    (line,) = ask("greedy", 1)
+    assert "g0 for request = Heartbeat" in line
+    assert "others were left out before)" in line
 
 
 async def test_grants_are_in_the_audit_log_where_it_is_at_debug(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,7 +15,10 @@ from click.testing import CliRunner
 from tests.plugins.spark_sink.load.loads import Lines
 from tests.plugins.spark_sink.load.running import arguments
 from tests.plugins.spark_sink.queries import Topic, new_topic
+from tests.secured_brokers import secured_tidelog
 from tests.tables import for_each
+from tidelog.client import Producer
+from tidelog.plugins.client import BlockingClient, NewTopic, or_raise
 from tidelog.plugins.spark_sink.load import spark
 from tidelog.plugins.spark_sink.load.command import load
 from tidelog.plugins.spark_sink.load.directory import LoadDirectory
@@ -157,6 +160,7 @@ GIVEN: dict[str, Any] = {
     "no_headers": True,
     "write_options": {"w": "1"},
     "source_options": {"s": "1"},
+    "command_config": {},
     "conf": {"spark.sql.x": "1", "spark.master": "local"},
 }
 
@@ -266,3 +270,19 @@ def test_times_in_the_wrong_order_in_one_partition_leave_it_out(topic: Topic) ->
     late = requested(topic, from_time="1006", to_time="1008")
     plan = make_plan(late, late.parsed(topic.bootstrap, skip_deleted=False), 100, 1000)
     assert [(each.start, each.stop) for each in plan.chunks[0]] == [(6, 8)]
+
+
+def test_a_load_logs_in_with_the_file_of_command_config(tmp_path: Path, fake: FakeSpark) -> None:
+    with secured_tidelog(tmp_path) as broker:
+        with BlockingClient(broker.plain) as client:
+            or_raise(client.create_topics([NewTopic("tides", 1)]))
+        with Producer(broker.plain) as producer:
+            producer.send_and_wait("tides", b"x")
+        given = ["tides", "--into", str(tmp_path / "t"), "--bootstrap-server", broker.bootstrap]
+        done = CliRunner().invoke(
+            load, [*given, "--command-config", broker.properties()], catch_exceptions=False
+        )
+        assert done.exit_code == 0, done.output
+        assert "Loaded 1 records of 1 topic" in done.output
+        other = [*given[:2], str(tmp_path / "u"), *given[3:]]
+        assert CliRunner().invoke(load, other).exit_code != 0

@@ -29,6 +29,7 @@ DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(("partition_by", "select"), ()),
     "write_options": {},
     "source_options": {},
+    "command_config": {},
     "conf": {},
     "file_format": "parquet",
     "no_headers": False,
