@@ -231,7 +231,7 @@ def _set_values(message: Any, values: Mapping[str, object]) -> None:
 class GuardedHandler:
     """A handler with its guard."""
 
-    __slots__ = ("_api", "_authorization", "_guard", "_handle", "_passes", "_values")
+    __slots__ = ("_api", "_authorization", "_authorizer", "_guard", "_handle", "_passes", "_values")
 
     def __init__(
         self,
@@ -245,6 +245,7 @@ class GuardedHandler:
         """`values` are those of fields of a refusal, by name, beside the error code."""
         self._values = values
         self._authorization = authorization
+        self._authorizer = authorization.authorizer
         self._api = api
         self._guard = guard
         self._passes = passes
@@ -252,9 +253,17 @@ class GuardedHandler:
 
     def __call__(self, context: RequestContext, message: Any) -> object:
         """Handle a request as far as it is allowed."""
-        passes = self._passes
-        if passes is not None and (known := self._known_access(context)) and passes(known, message):
-            return self._handle(context, message)
+        passes, known = self._passes, context.known_access
+        if passes is not None:
+            if (
+                known is not None
+                and known.version is self._authorizer.version
+                and known.principal is context.principal
+                and passes(known, message)
+                and not self._authorization.logs_grants
+            ):
+                return self._handle(context, message)
+            self._forget_outdated(context)
         access = Access(self._authorization, self._api, context, self._values)
         try:
             guarding = self._guard(access, message)
@@ -272,15 +281,13 @@ class GuardedHandler:
             return access.refusal_of(message, error)
         return self._finish(access, message, guarding, outcome)
 
-    def _known_access(self, context: RequestContext) -> KnownAccess | None:
-        """Return what is known to be allowed, None where each request is to be asked for, or to be logged."""
-        authorization = self._authorization
-        version, known = authorization.authorizer.version, context.known_access
-        if version is None or authorization.logs_grants:
-            return None
-        if known is None or known.version is not version or known.principal is not context.principal:
-            known = context.known_access = KnownAccess(version, context.principal)
-        return known
+    def _forget_outdated(self, context: RequestContext) -> None:
+        """Note what is known to be allowed anew, unless each request is to be asked for, or logged."""
+        version, known = self._authorizer.version, context.known_access
+        if version is None or self._authorization.logs_grants:
+            context.known_access = None
+        elif known is None or known.version is not version or known.principal is not context.principal:
+            context.known_access = KnownAccess(version, context.principal)
 
     async def _guard_once_decided(self, access: Access, message: Any, undecided: Undecided) -> object:
         await undecided.decided()

@@ -82,9 +82,9 @@ def fetched(name: str, **others: Any) -> dict[str, Any]:
     }
 
 
-def produced(*names: str, acks: int = 1) -> dict[str, Any]:
+def produced(*names: str, acks: int = 1, **of_batch: Any) -> dict[str, Any]:
     """Produce a record to each topic."""
-    batch = bytes(make_batch([b"x"]))
+    batch = bytes(make_batch([b"x"], **of_batch))
     topics = [{"name": name, "partition_data": [{"index": 0, "records": batch}]} for name in names]
     return {"acks": acks, "timeout_ms": 1000, "topic_data": topics}
 
@@ -135,6 +135,19 @@ async def test_what_is_allowed_is_known_until_an_entry_or_the_principal_changes(
         await broker.controller.create_acls([denying])
         for _ in range(2):
             assert codes(await alice.ask(api, 9, **request)) == {"a": DENIED}
+
+
+@pytest.mark.parametrize("transactional_id", [None, "of-bob"])
+async def test_transactional_records_need_their_id_on_a_topic_that_is_known(
+    transactional_id: str | None,
+) -> None:
+    async with secured(allowed(Op.WRITE, "a")) as broker:
+        alice = User(broker, "alice")
+        assert codes(await alice.ask(a.PRODUCE, 9, **produced("a"))) == {"a": 0}
+        request = produced("a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+        answer = await alice.ask(a.PRODUCE, 9, transactional_id=transactional_id, **request)
+        assert codes(answer) == {"a": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+        assert codes(await alice.ask(a.PRODUCE, 9, **produced("a"))) == {"a": 0}
 
 
 async def test_a_topic_id_that_is_unknown_is_not_known_to_be_allowed() -> None:
