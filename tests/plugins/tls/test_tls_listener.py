@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -16,7 +18,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from tests.kernel.network.line_protocol import RunningServer, running_server_over
-from tests.tls_certificates import broker_entry, client_context, client_entry, hello, tls_settings
+from tests.plugins.tls.raw_records import RawRecords
+from tests.tls_certificates import authority, broker_entry, client_context, client_entry, hello, tls_settings
 from tidelog.kernel.config import Config
 from tidelog.kernel.config.key import declared_keys
 from tidelog.kernel.seams.requests import ANONYMOUS, Principal
@@ -24,6 +27,7 @@ from tidelog.kernel.seams.transport import ListenerTransport
 from tidelog.plugins.keystores.stores import certificates_pem
 from tidelog.plugins.tls import keys, listener
 from tidelog.plugins.tls.listener import TlsListener
+from tidelog.plugins.tls.transport import PIECE_BYTES, RECORDS_AT_ONCE, TlsTransport
 
 BIG = 3_000_000
 
@@ -296,13 +300,82 @@ async def refused_count(caplog: pytest.LogCaptureFixture, text: str, least: int)
             await trio.sleep(0.01)
 
 
-async def test_records_of_one_byte_are_served_and_hold_nobody_up(tmp_path: Path) -> None:
+async def test_of_records_of_one_byte_64_are_decrypted_before_others_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    receive = TlsTransport.recv_into
+
+    def seen(self: TlsTransport, *arguments: Any) -> int:
+        taken.append(receive(self, *arguments))
+        return taken[-1]
+
+    context = client_context(tmp_path)
+    context.keylog_filename = str(tmp_path / "secrets")
+    async with tls_server(tmp_path) as server:
+        client = await connect(server, context)
+        records = RawRecords(tmp_path / "secrets")
+        line = b"echo " + b"x" * 194 + b"\n"
+        # One packet, so that they are there at once.
+        packet = b"".join(records.record(bytes([byte])) for byte in line)
+        monkeypatch.setattr(TlsTransport, "recv_into", seen)
+        await client.transport_stream.send_all(packet)
+        assert await ask(client, b"", 195) == line[5:]
+    assert max(taken) == RECORDS_AT_ONCE
+
+
+async def test_of_a_file_only_pieces_are_read_for_a_peer_that_reads_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    read = os.pread
+
+    def seen(file: int, count: int, position: int) -> bytes:
+        sizes.append(count)
+        return read(file, count, position)
+
     async with tls_server(tmp_path) as server:
         client = await connect(server, client_context(tmp_path))
-        line = b"echo " + b"x" * 500 + b"\n"
-        for byte in line:
-            await client.send_all(bytes([byte]))
-        assert await ask(client, b"", 501) == b"x" * 500 + b"\n"
+        monkeypatch.setattr(os, "pread", seen)
+        await client.send_all(b"file %d\n" % (10 * BIG))
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        # What the sockets take, and a piece.
+        assert 0 < sum(sizes) < 5 * BIG
+        assert max(sizes) <= PIECE_BYTES
+        assert len(await ask(client, b"", 10 * BIG)) == 10 * BIG
+    assert max(sizes) <= PIECE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("allowed", "version"), [("TLSv1.3", ssl.TLSVersion.TLSv1_2), ("TLSv1.2", ssl.TLSVersion.TLSv1_3)]
+)
+async def test_a_version_that_is_not_enabled_is_refused(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    allowed: str,
+    version: ssl.TLSVersion,
+) -> None:
+    other = client_context(tmp_path)
+    other.minimum_version = other.maximum_version = version
+    async with tls_server(tmp_path, ssl_enabled_protocols=allowed) as server:
+        with pytest.raises(trio.BrokenResourceError):
+            await connect(server, other)
+        await refused(server, caplog, "no version of TLS that ssl.enabled.protocols allows")
+        assert (await connect(server, client_context(tmp_path))).version() == allowed
+
+
+async def test_a_trust_store_in_a_file_is_replaced_while_the_server_runs(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    autojump_clock.autojump_threshold = 0.02
+    context = client_context(tmp_path, client_entry("alice", signed_by="others"))
+    async with tls_server(tmp_path, ssl_client_auth="required") as server:
+        with pytest.raises((trio.BrokenResourceError, AssertionError)):
+            await ask(await connect(server, context), b"echo one\n", 4)
+        (tmp_path / "ca-tests.pem").write_bytes(certificates_pem(authority("others").entry.chain))
+        await trio.sleep(25)
+        assert await ask(await connect(server, context), b"echo one\n", 4) == b"one\n"
+        assert peer_of(server) == Principal("User", "CN=alice,O=Tide")
 
 
 async def test_bytes_that_are_no_record_end_the_connection_in_a_clear_line(
