@@ -21,12 +21,14 @@ from tests.conftest import only_cause
 from tests.deadlines import DEADLINE_S, until
 from tidelog.kernel.broker import Broker, _NoCoordinator, serve  # pyright: ignore[reportPrivateUsage]
 from tidelog.kernel.config import Sources, settings_from_mapping
-from tidelog.kernel.errors import ConfigError, CoordinatorNotAvailable
+from tidelog.kernel.errors import ConfigError, CoordinatorNotAvailable, ThrottlingQuotaExceeded
 from tidelog.kernel.log import Isolation
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.seams.controller import TopicSpec
+from tidelog.kernel.seams.quotas import ClientQuotaType
+from tidelog.kernel.seams.requests import Principal
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore
 from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.kernel.testing import FakeClock, make_batch
@@ -482,6 +484,53 @@ async def test_a_broker_that_listens_beyond_loopback_warns_once(
     listeners = f"PLAINTEXT://{host}:0"
     async with running_broker({"listeners": listeners, "advertised.listeners": "PLAINTEXT://localhost:9092"}):
         assert caplog.text.count("neither TLS nor authentication") == warnings
+
+
+READABLE = {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256", "users.alice.password": "p"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "settings", "warning"),
+    [
+        ("SASL_PLAINTEXT", READABLE, "passwords of the SASL mechanism PLAIN can be read on their way"),
+        ("SASL_PLAINTEXT", {"sasl.enabled.mechanisms": "SCRAM-SHA-256"}, ""),
+        ("PLAINTEXT", {"authorizer.class.name": "standard"}, "allows User:ANONYMOUS"),
+    ],
+)
+async def test_a_broker_that_listens_beyond_loopback_warns_of_what_others_may(
+    protocol: str, settings: dict[str, str], warning: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    listeners = {
+        "listeners": f"{protocol}://0.0.0.0:0",
+        "advertised.listeners": f"{protocol}://localhost:9092",
+    }
+    async with running_broker({**listeners, **settings}):
+        found = [each.message for each in caplog.records if each.message.startswith(f"{protocol}://")]
+    assert len(found) == bool(warning)
+    assert warning in "".join(found)
+
+
+async def test_the_windows_of_quotas_are_those_of_the_configuration() -> None:
+    windows = {"quota.window.num": "5", "quota.window.size.seconds": "2"}
+    of_mutations = {"controller.quota.window.num": "3", "controller.quota.window.size.seconds": "4"}
+    alice = Principal("User", "alice")
+    limits = {"producer_byte_rate": 10.0, "controller_mutation_rate": 1.0}
+    async with running_broker(windows | of_mutations) as broker:
+        assert not await broker.controller.alter_client_quotas({frozenset({("user", "alice")}): limits})
+        quotas = broker.client_quotas
+        assert quotas is not None
+        produced = quotas.account(ClientQuotaType.PRODUCE, alice, "c")
+        assert produced is not None
+        # What four whole windows of 2 s have, and that of a second more.
+        assert produced.charge(80) == 0
+        assert produced.charge(10) == pytest.approx(1000, abs=50)
+        mutations = quotas.mutations(alice, "c", strict=True)
+        assert mutations is not None
+        for amount in (12, 1):
+            mutations.charge(amount)
+        with pytest.raises(ThrottlingQuotaExceeded):
+            mutations.charge(1)
+        assert quotas.account(ClientQuotaType.PRODUCE, Principal("User", "bob"), "c") is None
 
 
 def test_a_broker_without_a_coordinator_does_not_hide_mistakes() -> None:
