@@ -138,7 +138,7 @@ bench-smoke: $(DEV_INSTALLED) ## the benchmark's shortest run, tidelog alone
 mutants: $(DEV_INSTALLED) $(TOOLS)/cosmic-ray ## change one thing at a time in MODULE=kernel/leader_epochs.py: do tests fail? (TESTS="..." AT_MOST=30)
 	@scripts/mutants.sh $(TOOLS)/cosmic-ray $(BIN)/python $(MODULE) $(filter-out tests,$(TESTS))
 
-fuzz: $(DEV_INSTALLED) $(TOOLS)/atheris ## look for inputs that hurt, guided by coverage (TARGET=frames|batches|messages|directory|sasl|scanner MINUTES=5)
+fuzz: $(DEV_INSTALLED) $(TOOLS)/atheris ## look for inputs that hurt, guided by coverage (TARGET=frames|batches|messages|directory|sasl|scanner|tls MINUTES=5)
 	TIDELOG_PURE=1 PYTHONPATH=src:$(TOOLS)/atheris $(BIN)/python -m tests.fuzzing $(TARGET) --minutes $(MINUTES) $(if $(REPLAY),--replay $(REPLAY))
 
 explore: $(DEV_INSTALLED) ## try the property tests with examples at random, again and again (MINUTES=5 TESTS=tests)

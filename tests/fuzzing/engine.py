@@ -30,6 +30,7 @@ TARGETS = {
     "messages": "Messages",
     "sasl": "Sasl",
     "scanner": "ScannerBuilds",
+    "tls": "Tls",
 }
 _EXTREMES = (
     b"\x7f\xff\xff\xff",

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-EXECUTIONS = {"batches": 400, "directory": 40, "frames": 200, "messages": 400, "sasl": 400, "scanner": 400}
+EXECUTIONS = {
+    "batches": 400,
+    "directory": 40,
+    "frames": 200,
+    "messages": 400,
+    "sasl": 400,
+    "scanner": 400,
+    "tls": 100,
+}
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
