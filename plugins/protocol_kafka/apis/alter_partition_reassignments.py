@@ -35,7 +35,10 @@ def handle(
         answers.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
         yield
     return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change, responses=answers
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        # Apache Kafka leaves the text as it is in a new answer.
+        error_message="",
+        responses=answers,
     )
 
 

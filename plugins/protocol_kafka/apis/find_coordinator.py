@@ -52,7 +52,8 @@ async def handle(context: RequestContext, request: FindCoordinatorRequest) -> Fi
     (only,) = found
     return FindCoordinatorResponse(
         error_code=only.error_code,
-        error_message=only.error_message,
+        # Where there is no error Apache Kafka has the words of its error NONE here.
+        error_message=only.error_message if only.error_code else "NONE",
         node_id=only.node_id,
         host=only.host,
         port=only.port,
@@ -79,7 +80,7 @@ def _found(context: RequestContext, key_type: int, key: str) -> FindCoordinatorC
     except CoordinatorNotAvailable as error:
         return _refused(context, key, error)
     return FindCoordinatorCoordinator(
-        key=key, node_id=broker.node_id, host=broker.host, port=broker.port, error_code=0, error_message=None
+        key=key, node_id=broker.node_id, host=broker.host, port=broker.port, error_code=0, error_message=""
     )
 
 
