@@ -7,6 +7,7 @@ import json
 import logging
 import re
 import ssl
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,8 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from tests.clients.kcat import kcat_command
+from tests.deadlines import DEADLINE_S
 from tests.peers import LOOPBACK, free_ports, running_kafka, running_tidelog
 from tests.secured_brokers import USER
 from tests.tls_certificates import broker_entry, ca_file, client_entry, written
@@ -157,21 +160,36 @@ def _at_once(one: Callable[[str, Path, Misfit], str]) -> Attempts:
     return attempts
 
 
-def _librdkafka(bootstrap: str, folder: Path, misfit: Misfit) -> str:
-    errors: list[str] = []
-    settings: dict[str, Any] = {
+def _librdkafka_keys(bootstrap: str, folder: Path, misfit: Misfit) -> dict[str, str]:
+    keys = {
         "bootstrap.servers": bootstrap,
         "security.protocol": misfit.protocol,
         "ssl.ca.location": str(folder / "ca-tests.pem"),
-        "error_cb": lambda error: errors.append(str(error)),
-        "log_level": 0,
     }
     if misfit.has_sasl:
         login = {"sasl.username": misfit.user, "sasl.password": misfit.password}
-        settings |= {"sasl.mechanism": misfit.mechanism, **login}
+        keys |= {"sasl.mechanism": misfit.mechanism, **login}
     certificate = _certificate(folder, misfit)
     if certificate:
-        settings |= {"ssl.certificate.location": certificate, "ssl.key.location": certificate}
+        keys |= {"ssl.certificate.location": certificate, "ssl.key.location": certificate}
+    return keys
+
+
+def _kcat(bootstrap: str, folder: Path, misfit: Misfit) -> str:
+    lines = "".join(f"{key}={value}\n" for key, value in _librdkafka_keys(bootstrap, folder, misfit).items())
+    settings = written(folder / f"kcat-{misfit.name}.config", lines.encode())
+    command = [*kcat_command(bootstrap), "-F", settings, "-L", "-m", "2"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
+    return ended.stderr if ended.returncode else "it got in"
+
+
+def _librdkafka(bootstrap: str, folder: Path, misfit: Misfit) -> str:
+    errors: list[str] = []
+    settings: dict[str, Any] = {
+        **_librdkafka_keys(bootstrap, folder, misfit),
+        "error_cb": lambda error: errors.append(str(error)),
+        "log_level": 0,
+    }
     client, deadline = AdminClient(settings), time.monotonic() + LIBRDKAFKA_WAIT_S
     # It tries again for ever, and reports each failure to the function.
     while time.monotonic() < deadline and not re.search(misfit.at_the_client["librdkafka"], " ".join(errors)):
@@ -255,5 +273,8 @@ def _in_turn(one: Callable[[str, Path, Misfit], str]) -> Attempts:
 CLIENTS: Final[Mapping[str, Attempts]] = {
     "librdkafka": _at_once(_librdkafka),
     "aiokafka": _in_turn(_aiokafka),
+    "kcat": _at_once(_kcat),
     "tidelog": _at_once(_own),
 }
+RARE: Final = ("kcat",)
+"""Clients that are tried in the long run only: a process for each attempt."""

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.procfs import peak_resident_bytes
 from tests.deadlines import DEADLINE_S, wait_until
 
-from .refusals import CLIENTS, EXPIRED, TIMEOUT_S, Misfit, refusing_kafka, refusing_tidelog
+from .refusals import CLIENTS, EXPIRED, RARE, TIMEOUT_S, Misfit, refusing_kafka, refusing_tidelog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +26,13 @@ YEAR = timedelta(days=365)
 # What each client shows. Some show of a reason only that the connection was closed.
 INVALID = dict.fromkeys(CLIENTS, "Authentication failed: Invalid username or password")
 INVALID_SCRAM = dict.fromkeys(CLIENTS, "invalid credentials with SASL mechanism SCRAM-SHA-256")
-CLOSED = {"librdkafka": "brokers are down", "aiokafka": "Connection at .* closed"}
+CLOSED = {
+    "librdkafka": "brokers are down",
+    "aiokafka": "Connection at .* closed",
+    "kcat": "verify that security.protocol is|caused by incorrect security.protocol",
+}
 NO_SASL = {**CLOSED, "tidelog": "does its listener have another security_protocol"}
-UNTRUSTED = {"librdkafka": "certificate verify failed"}
+UNTRUSTED = dict.fromkeys(("librdkafka", "kcat"), "certificate verify failed")
 MISFITS = (
     Misfit("password", "SASL_SSL", "SASL_SSL", "with PLAIN failed: wrong password of user 'alice'", INVALID),
     Misfit(
@@ -46,7 +50,10 @@ MISFITS = (
         "SASL_PLAINTEXT",
         "it asks for the SASL mechanism 'SCRAM-SHA-512'; sasl.enabled.mechanisms has PLAIN, SCRAM-SHA-256",
         {
-            "librdkafka": "broker's supported mechanisms: PLAIN,SCRAM-SHA-256|SCRAM-SHA-256,PLAIN",
+            **dict.fromkeys(
+                ("librdkafka", "kcat"),
+                "broker's supported mechanisms: PLAIN,SCRAM-SHA-256|SCRAM-SHA-256,PLAIN",
+            ),
             "aiokafka": "UnsupportedSaslMechanism",
             "tidelog": "the broker has only (PLAIN, SCRAM-SHA-256|SCRAM-SHA-256, PLAIN)",
         },
@@ -58,9 +65,8 @@ MISFITS = (
         "SSL",
         "the client's certificate is refused: certificate has expired",
         {
-            **CLOSED,
-            "librdkafka": "alert certificate (expired|unknown)",
-            "tidelog": "alert certificate (expired|unknown)",
+            **dict.fromkeys(CLIENTS, "alert certificate (expired|unknown)"),
+            "aiokafka": CLOSED["aiokafka"],
         },
         certificate=EXPIRED,
     ),
@@ -70,8 +76,8 @@ MISFITS = (
         "SSL",
         "the client presents no certificate, and ssl.client.auth=required",
         {
-            **CLOSED,
-            "librdkafka": "alert (certificate required|bad certificate)",
+            **dict.fromkeys(CLIENTS, "alert (certificate required|bad certificate)"),
+            "aiokafka": CLOSED["aiokafka"],
             "tidelog": "requires a certificate of the client|alert bad certificate",
         },
     ),
@@ -80,14 +86,18 @@ MISFITS = (
         "ELSEWHERE",
         "SSL",
         "the client refuses the broker's certificate|its TLS failed",
-        {**UNTRUSTED, "aiokafka": "IP address mismatch", "tidelog": "ip address mismatch"},
+        {
+            **UNTRUSTED,
+            "aiokafka": "IP address mismatch",
+            "tidelog": "ip address mismatch",
+        },
     ),
     Misfit(
         "expired broker",
         "EXPIRED",
         "SSL",
         "the client refuses the broker's certificate: it has expired|its TLS failed",
-        {**UNTRUSTED, "aiokafka": "certificate has expired", "tidelog": "certificate has expired"},
+        {**dict.fromkeys(CLIENTS, "certificate has expired"), **UNTRUSTED},
     ),
     Misfit(
         "plain on TLS",
@@ -104,6 +114,7 @@ MISFITS = (
         {
             "librdkafka": "connecting to a PLAINTEXT broker listener",
             "aiokafka": "Unable to bootstrap",
+            "kcat": "unexpected eof|connecting to a PLAINTEXT broker listener",
             "tidelog": "ended the connection within the tls handshake|reset",
         },
     ),
@@ -112,7 +123,7 @@ MISFITS = (
         "SSL",
         "SSL",
         "the client offers no version of TLS that ssl.enabled.protocols allows",
-        {"aiokafka": "alert protocol version", "tidelog": "alert protocol version"},
+        dict.fromkeys(("aiokafka", "tidelog"), "alert protocol version"),
         certificate=YEAR,
         tls_1_1=True,
     ),
@@ -152,7 +163,9 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    "client", [pytest.param(each, marks=[pytest.mark.long] if each in RARE else []) for each in CLIENTS]
+)
 def test_a_client_that_does_not_fit_sees_why_and_the_broker_logs_it(client: str, broker: Refusing) -> None:
     misfits = [each for each in MISFITS if client in each.at_the_client]
     assert len(misfits) >= len(MISFITS) - 1
