@@ -54,7 +54,8 @@ class KafkaServer:
     directory is formatted with `release_version`, without it with the newest levels. Without
     `jvm_options` the JVM starts as quickly as it can, with an archive of the newest release's classes.
     With `ssl.keystore.location` among the settings there is a second listener, at `tls_port`.
-    `loggers` have levels of their own; all others log warnings.
+    `loggers` have levels of their own; all others log warnings. `scram` are users of a new directory, as the
+    tool takes them that formats it.
     """
 
     distribution: KafkaDistribution
@@ -65,6 +66,7 @@ class KafkaServer:
     dynamic_quorum: bool = False
     release_version: str | None = None
     loggers: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    scram: tuple[str, ...] = ()
     port: int = attrs.field(init=False)
     tls_port: int = attrs.field(init=False)
     process: ServerProcess = attrs.field(init=False)
@@ -101,10 +103,12 @@ class KafkaServer:
 
     @property
     def _format_options(self) -> list[str]:
-        quorum = ["--standalone"] if self.dynamic_quorum else []
-        return (
-            quorum if self.release_version is None else [*quorum, "--release-version", self.release_version]
-        )
+        options = ["--standalone"] if self.dynamic_quorum else []
+        if self.release_version is not None:
+            options += ["--release-version", self.release_version]
+        for user in self.scram:
+            options += ["--add-scram", user]
+        return options
 
     def properties(self) -> dict[str, str]:
         """The node's whole configuration, by Kafka's key names."""
