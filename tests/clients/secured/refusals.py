@@ -20,11 +20,12 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from tests.clients.java_programs import run_java
 from tests.clients.kcat import kcat_command
 from tests.deadlines import DEADLINE_S
 from tests.peers import LOOPBACK, free_ports, running_kafka, running_tidelog
-from tests.secured_brokers import USER
-from tests.tls_certificates import broker_entry, ca_file, client_entry, written
+from tests.secured_brokers import USER, jaas
+from tests.tls_certificates import broker_entry, ca_file, client_entry, p12, written
 from tidelog.client import Admin
 
 if TYPE_CHECKING:
@@ -264,6 +265,40 @@ def _aiokafka(bootstrap: str, folder: Path, misfit: Misfit) -> str:
     return "it got in"
 
 
+def _java_keys(bootstrap: str, folder: Path, misfit: Misfit) -> dict[str, str]:
+    keys = {
+        "bootstrap.servers": bootstrap,
+        "security.protocol": misfit.protocol,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "ca-tests.pem"),
+        "max.block.ms": str(int(TIMEOUT_S * 1000)),
+    }
+    if misfit.has_sasl:
+        module = "plain.PlainLoginModule" if misfit.mechanism == "PLAIN" else "scram.ScramLoginModule"
+        login = jaas(misfit.user, misfit.password, module)
+        keys |= {"sasl.mechanism": misfit.mechanism, "sasl.jaas.config": login}
+    if misfit.certificate is not None:
+        # Its reader of PEM does not take these keys.
+        store = p12(client_entry(USER, misfit.certificate), PASSWORD)
+        location = written(folder / f"{misfit.name}.p12", store)
+        keys |= {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": location}
+        keys |= {"ssl.keystore.password": PASSWORD, "ssl.key.password": PASSWORD}
+    return keys
+
+
+def _java_2_8(addresses: Mapping[str, str], folder: Path, misfits: Sequence[Misfit]) -> Errors:
+    """One process tries all."""
+    arguments: list[str] = []
+    for each in misfits:
+        lines = "".join(
+            f"{key}={value}\n" for key, value in _java_keys(addresses[each.listener], folder, each).items()
+        )
+        arguments += [each.name, written(folder / f"java-{each.name}.properties", lines.encode())]
+    printed = run_java("SecuredGroup", "2.8.2", arguments)
+    words = (line.split("\t", 2) for line in printed.splitlines())
+    return {name: text if kind == "error" else "it got in" for name, kind, text in words}
+
+
 def _in_turn(one: Callable[[str, Path, Misfit], str]) -> Attempts:
     return lambda addresses, folder, misfits: {
         each.name: one(addresses[each.listener], folder, each) for each in misfits
@@ -274,7 +309,8 @@ CLIENTS: Final[Mapping[str, Attempts]] = {
     "librdkafka": _at_once(_librdkafka),
     "aiokafka": _in_turn(_aiokafka),
     "kcat": _at_once(_kcat),
+    "kafka-clients 2.8": _java_2_8,
     "tidelog": _at_once(_own),
 }
-RARE: Final = ("kcat",)
-"""Clients that are tried in the long run only: a process for each attempt."""
+RARE: Final = ("kcat", "kafka-clients 2.8")
+"""Clients that are tried in the long run only: they are processes."""

@@ -23,16 +23,22 @@ if TYPE_CHECKING:
 
 MOST_GROWTH_BYTES = 16 * 1024 * 1024
 YEAR = timedelta(days=365)
-# What each client shows. Some show of a reason only that the connection was closed.
+# What each client shows. Some show of a reason only that the connection was closed, or has no answer.
+JAVA = "kafka-clients 2.8"
 INVALID = dict.fromkeys(CLIENTS, "Authentication failed: Invalid username or password")
 INVALID_SCRAM = dict.fromkeys(CLIENTS, "invalid credentials with SASL mechanism SCRAM-SHA-256")
 CLOSED = {
     "librdkafka": "brokers are down",
     "aiokafka": "Connection at .* closed",
+    JAVA: "not present in metadata",
     "kcat": "verify that security.protocol is|caused by incorrect security.protocol",
 }
 NO_SASL = {**CLOSED, "tidelog": "does its listener have another security_protocol"}
-UNTRUSTED = dict.fromkeys(("librdkafka", "kcat"), "certificate verify failed")
+UNTRUSTED = {
+    **dict.fromkeys(("librdkafka", "kcat"), "certificate verify failed"),
+    JAVA: "SslAuthenticationException: SSL handshake failed",
+}
+JAVA_REFUSED = "SslAuthenticationException: (Failed to process post-handshake messages|SSL handshake failed)"
 MISFITS = (
     Misfit("password", "SASL_SSL", "SASL_SSL", "with PLAIN failed: wrong password of user 'alice'", INVALID),
     Misfit(
@@ -55,6 +61,7 @@ MISFITS = (
                 "broker's supported mechanisms: PLAIN,SCRAM-SHA-256|SCRAM-SHA-256,PLAIN",
             ),
             "aiokafka": "UnsupportedSaslMechanism",
+            JAVA: "UnsupportedSaslMechanismException: Client SASL mechanism 'SCRAM-SHA-512' not enabled",
             "tidelog": "the broker has only (PLAIN, SCRAM-SHA-256|SCRAM-SHA-256, PLAIN)",
         },
         mechanism="SCRAM-SHA-512",
@@ -66,6 +73,7 @@ MISFITS = (
         "the client's certificate is refused: certificate has expired",
         {
             **dict.fromkeys(CLIENTS, "alert certificate (expired|unknown)"),
+            JAVA: JAVA_REFUSED,
             "aiokafka": CLOSED["aiokafka"],
         },
         certificate=EXPIRED,
@@ -77,6 +85,7 @@ MISFITS = (
         "the client presents no certificate, and ssl.client.auth=required",
         {
             **dict.fromkeys(CLIENTS, "alert (certificate required|bad certificate)"),
+            JAVA: JAVA_REFUSED,
             "aiokafka": CLOSED["aiokafka"],
             "tidelog": "requires a certificate of the client|alert bad certificate",
         },
@@ -115,6 +124,7 @@ MISFITS = (
             "librdkafka": "connecting to a PLAINTEXT broker listener",
             "aiokafka": "Unable to bootstrap",
             "kcat": "unexpected eof|connecting to a PLAINTEXT broker listener",
+            JAVA: CLOSED[JAVA],
             "tidelog": "ended the connection within the tls handshake|reset",
         },
     ),
