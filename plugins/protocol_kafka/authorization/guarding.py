@@ -282,7 +282,7 @@ class GuardedHandler:
         return self._finish(access, message, guarding, outcome)
 
     def _forget_outdated(self, context: RequestContext) -> None:
-        """Note what is known to be allowed anew, unless each request is to be asked for, or logged."""
+        """Note again what is known to be allowed, unless each request is to be asked for, or logged."""
         version, known = self._authorizer.version, context.known_access
         if version is None or self._authorization.logs_grants:
             context.known_access = None
