@@ -279,7 +279,8 @@ async def test_however_many_handshakes_come_each_peer_has_its_time_to_answer(
     monkeypatch: pytest.MonkeyPatch,
     autojump_clock: MockClock,
 ) -> None:
-    autojump_clock.autojump_threshold = 0.02
+    # On a busy machine threads of handshakes take longer than others, and the clock knows nothing of them.
+    autojump_clock.autojump_threshold = 0.3
     monkeypatch.setattr(listener, "MOST_HANDSHAKES", 2)
     monkeypatch.setattr(listener, "LEAST_SECONDS", 5.0)
     async with tls_server(tmp_path) as server:
@@ -289,7 +290,7 @@ async def test_however_many_handshakes_come_each_peer_has_its_time_to_answer(
         client = await server.connect()
         await client.send_all(hello(client_context(tmp_path)))
         assert await client.receive_some()
-        assert 4.9 < trio.current_time() - began < 6
+        assert 4.9 < trio.current_time() - began < listener.HANDSHAKE_SECONDS
         await refused_count(caplog, "newer TLS handshakes began", 1)
 
 
