@@ -124,7 +124,9 @@ class TlsListener:
 
     async def _make_room(self) -> None:
         """Wait until fewer are in progress than there may be, or end the oldest when it has had its time."""
-        while len(self._handshakes) >= MOST_HANDSHAKES:
+        # Those in their first steps, this one too, are answered before they are noted.
+        steps = self._first_steps
+        while self._handshakes and len(self._handshakes) + steps.borrowed_tokens > MOST_HANDSHAKES:
             oldest, ends = next(iter(self._handshakes.items()))
             if trio.current_time() >= ends:
                 del self._handshakes[oldest]
