@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from tidelog.plugins.client.sasl import parsed_jaas
-
 if TYPE_CHECKING:
     from tidelog.plugins.client.kerberos import KerberosSettings
 
@@ -56,6 +54,9 @@ def kerberos_of_keys(values: Mapping[str, str]) -> KerberosSettings:
 
 
 def _options(line: str) -> Mapping[str, str]:
+    # Not at the top: processes of Spark that log in to nothing import the names of the keys.
+    from tidelog.plugins.client.sasl import parsed_jaas
+
     entry = parsed_jaas(line)
     if entry.module_name != _MODULE:
         raise ValueError(f"sasl.jaas.config has {entry.module}, and {_GSSAPI} needs {_MODULE}")

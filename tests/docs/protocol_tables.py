@@ -37,9 +37,11 @@ NOTES: Final = {
     23: "an epoch begins with each start of the broker",
     24: "versions 4 and 5 are for brokers and tools",
     26: "the response is sent when the markers are written",
-    29: "SECURITY_DISABLED without an authorizer that goes by access control entries, as in Kafka",
-    30: "as DescribeAcls",
-    31: "as DescribeAcls",
+    29: "SECURITY_DISABLED without an authorizer that goes by access control entries, as in Kafka; the code "
+    "0 closes the connection, another that stands for nothing matches no entry",
+    30: "as DescribeAcls; a principal without a type (`:alice`) is INVALID_REQUEST, while Kafka stores it "
+    "and then authorizes no request",
+    31: "as DescribeAcls; a code that stands for nothing is INVALID_REQUEST",
     32: "topics, groups, client metrics and this broker; all but the keys that can be changed while the "
     "broker runs are read-only",
     33: "topics, groups, client metrics and this broker",

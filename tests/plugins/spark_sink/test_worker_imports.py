@@ -13,9 +13,9 @@ OF_SPARK = (
     " pyspark.sql.worker.write_into_data_source"
 )
 TASKS = {
-    "tidelog.plugins.spark_sink.source.batch_reader": 118,
-    "tidelog.plugins.spark_sink.source.stream_reader": 118,
-    "tidelog.plugins.spark_sink.writer.writers": 118,
+    "tidelog.plugins.spark_sink.source.batch_reader": 120,
+    "tidelog.plugins.spark_sink.source.stream_reader": 120,
+    "tidelog.plugins.spark_sink.writer.writers": 120,
 }
 """Modules that the process of a task may import more, by the module of what is unpickled there."""
 OF_THE_BROKER = (
