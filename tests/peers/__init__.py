@@ -18,10 +18,11 @@ from .readiness import answers_api_versions, answers_metadata, wait_until_answer
 from .tidelog_server import TidelogServer, running_tidelog
 from .unavailable import PeerUnavailableError
 from .zookeeper_kafka import run_zookeeper_age_tool, running_zookeeper_kafka, zookeeper_age_command
-from .zookeeper_server import TICK_MS, ZooKeeperServer, running_zookeeper
+from .zookeeper_server import LONG_SESSIONS, TICK_MS, ZooKeeperServer, running_zookeeper
 
 __all__ = [
     "CACHE_VARIABLE",
+    "LONG_SESSIONS",
     "LOOPBACK",
     "NEWEST_KAFKA",
     "OLD_PROTOCOLS_KAFKA",

@@ -90,6 +90,7 @@ class ZooKeeperKafka:
             **self._address(),
             "log.dirs": str(self.work_dir / "data"),
             "zookeeper.connect": self.connect,
+            "zookeeper.session.timeout.ms": "60000",
             "offsets.topic.replication.factor": "1",
             **self.settings,
         }

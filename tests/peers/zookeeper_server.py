@@ -26,6 +26,8 @@ _OF_THE_SERVER = ("io.dropwizard.metrics:metrics-core:4.1.12.1", "org.xerial.sna
 _MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 # The shortest sessions are two ticks, the longest twenty.
 TICK_MS = 250
+LONG_SESSIONS = {"maxSessionTimeout": "60000"}
+"""Sessions are of twenty ticks at most: too few for a broker that nobody ends, on a machine that is busy."""
 
 
 @attrs.define

@@ -15,7 +15,7 @@ import attrs
 import pytest
 
 from tests.deadlines import DEADLINE_S
-from tests.peers import running_kafka, running_zookeeper, running_zookeeper_kafka
+from tests.peers import LONG_SESSIONS, running_kafka, running_zookeeper, running_zookeeper_kafka
 from tests.plugins.client_commands.piped import Shell
 from tidelog.client import (
     EARLIEST_TIMESTAMP,
@@ -96,7 +96,7 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("old")
     with ExitStack() as stack:
         if name in WITH_ZOOKEEPER:
-            zookeeper = stack.enter_context(running_zookeeper(folder / "zookeeper"))
+            zookeeper = stack.enter_context(running_zookeeper(folder / "zookeeper", settings=LONG_SESSIONS))
             settings = {
                 "num.partitions": "2",
                 "log.retention.hours": "1000000",

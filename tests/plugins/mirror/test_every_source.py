@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.peers import running_kafka, running_zookeeper, running_zookeeper_kafka
+from tests.peers import LONG_SESSIONS, running_kafka, running_zookeeper, running_zookeeper_kafka
 from tests.plugins.mirror.clusters import SETTINGS, content, copied, matching, settings, without_offsets
 from tidelog.client import Producer
 from tidelog.kernel.clock import wall_clock_ms
@@ -32,7 +32,7 @@ def source(
         if release == NEWEST:
             yield release, stack.enter_context(running_kafka(folder)).bootstrap
         else:
-            zookeeper = stack.enter_context(running_zookeeper(folder / "zookeeper"))
+            zookeeper = stack.enter_context(running_zookeeper(folder / "zookeeper", settings=LONG_SESSIONS))
             server = running_zookeeper_kafka(release, folder / "kafka", zookeeper.connect)
             yield release, stack.enter_context(server).bootstrap
 
