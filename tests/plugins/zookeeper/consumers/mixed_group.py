@@ -187,7 +187,7 @@ class MixedGroup:
 
     def names(self, path: str) -> list[str]:
         with suppress(NoNodeError):
-            return list(self.observer.get_children(path))
+            return list(self.observer.retry(self.observer.get_children, path))
         return []
 
     def wait(self, condition: Callable[[], bool]) -> None:
