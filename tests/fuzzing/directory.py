@@ -6,7 +6,6 @@ highest bit set, batches and snapshots get the CRC that they need to be believed
 
 from __future__ import annotations
 
-import logging
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,8 +48,7 @@ class Directory:
         self._others: dict[str, dict[str, bytes]] = {}
 
     def __enter__(self) -> Directory:
-        logging.getLogger("tidelog").addHandler(self._complaints)
-        logging.getLogger("tidelog").propagate = False
+        self._complaints.__enter__()
         self._folder = TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None)
         for name, clean in (("clean", True), ("crashed", False)):
             place = Path(self._folder.name) / name
@@ -65,8 +63,7 @@ class Directory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._folder.cleanup()
-        logging.getLogger("tidelog").removeHandler(self._complaints)
-        logging.getLogger("tidelog").propagate = True
+        self._complaints.__exit__(None, None, None)
 
     def seeds(self) -> Sequence[bytes]:
         """Return each file as it was, those with a CRC twice."""

@@ -6,7 +6,6 @@ a new one every now and then, and a finding may need what was sent before it.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -46,8 +45,7 @@ class Frames:
         self._seeds: list[bytes] = []
 
     def __enter__(self) -> Frames:
-        logging.getLogger("tidelog").addHandler(self._complaints)
-        logging.getLogger("tidelog").propagate = False
+        self._complaints.__enter__()
         self._start()
         return self
 
@@ -55,8 +53,7 @@ class Frames:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop()
-        logging.getLogger("tidelog").removeHandler(self._complaints)
-        logging.getLogger("tidelog").propagate = True
+        self._complaints.__exit__(None, None, None)
 
     def seeds(self) -> Sequence[bytes]:
         """Return a good request of every API in every version."""

@@ -6,7 +6,7 @@ the rest is split by the four bytes of `SPLIT` into tokens. Who gets in without 
 
 from __future__ import annotations
 
-import logging
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import trio
@@ -24,7 +24,6 @@ from tidelog.plugins.protocol_kafka.messages.sasl_handshake import SaslHandshake
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from tidelog.kernel.testing.broker import ThreadedBroker
@@ -54,23 +53,18 @@ class Sasl:
 
     def __init__(self) -> None:
         self._complaints = Complaints()
-        self._running: AbstractContextManager[ThreadedBroker] | None = None
+        self._open = ExitStack()
         self._broker: ThreadedBroker
 
     def __enter__(self) -> Sasl:
-        self._running = broker_in_thread(_SETTINGS)
-        self._broker = self._running.__enter__()
-        logging.getLogger("tidelog").addHandler(self._complaints)
-        logging.getLogger("tidelog").propagate = False
+        self._broker = self._open.enter_context(broker_in_thread(_SETTINGS))
+        self._open.enter_context(self._complaints)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        logging.getLogger("tidelog").removeHandler(self._complaints)
-        logging.getLogger("tidelog").propagate = True
-        if self._running is not None:
-            self._running.__exit__(None, None, None)
+        self._open.close()
 
     def seeds(self) -> Sequence[bytes]:
         """Return what clients of each mechanism send, with wrong secrets, and frames without a mechanism."""

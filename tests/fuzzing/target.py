@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
+_log = logging.getLogger("tidelog")
 # Instrumented code is several times slower; what takes longer than this holds up everybody else for too long.
 SLOW_CPU_SECONDS = 2.0
 
@@ -43,11 +44,22 @@ class LoggedError(Exception):
 
 
 class Complaints(logging.Handler):
-    """Collects the unexpected errors that are logged while an input is handled."""
+    """Collects the unexpected errors that are logged while an input is handled, in place of the log."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self._found: list[BaseException] = []
+
+    def __enter__(self) -> Complaints:
+        _log.addHandler(self)
+        _log.propagate = False
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _log.removeHandler(self)
+        _log.propagate = True
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep what was logged with a traceback."""

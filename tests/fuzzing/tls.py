@@ -5,8 +5,8 @@ An input is all that a connection sends. The broker answers with records of TLS 
 
 from __future__ import annotations
 
-import logging
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -18,10 +18,7 @@ from tidelog.kernel.testing.broker import broker_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from contextlib import AbstractContextManager
     from types import TracebackType
-
-    from tidelog.kernel.testing.broker import ThreadedBroker
 
 _RECORD_TYPES = frozenset(range(20, 24))
 """Change of cipher, alert, handshake, application data."""
@@ -42,26 +39,22 @@ class Tls:
     def __init__(self) -> None:
         self._complaints = Complaints()
         self._folder = TemporaryDirectory()
-        self._running: AbstractContextManager[ThreadedBroker] | None = None
+        self._open = ExitStack()
         self._address: tuple[str, int]
 
     def __enter__(self) -> Tls:
         settings = tls_settings(Path(self._folder.name), None, ssl_client_auth="required")
-        self._running = broker_in_thread(settings)
-        host, _, port = self._running.__enter__().bootstrap.rpartition(":")
+        self._open.callback(self._folder.cleanup)
+        broker = self._open.enter_context(broker_in_thread(settings))
+        host, _, port = broker.bootstrap.rpartition(":")
         self._address = host, int(port)
-        logging.getLogger("tidelog").addHandler(self._complaints)
-        logging.getLogger("tidelog").propagate = False
+        self._open.enter_context(self._complaints)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        logging.getLogger("tidelog").removeHandler(self._complaints)
-        logging.getLogger("tidelog").propagate = True
-        if self._running is not None:
-            self._running.__exit__(None, None, None)
-        self._folder.cleanup()
+        self._open.close()
 
     def seeds(self) -> Sequence[bytes]:
         """Return first messages of clients, and what follows them in handshakes that fail."""
