@@ -410,6 +410,18 @@ async def test_grants_are_in_the_audit_log_where_it_is_at_debug(caplog: pytest.L
         assert "Topic:LITERAL:a for request = Metadata based on rule MatchingAcl(" in line
 
 
+async def test_grants_of_what_is_known_are_in_the_audit_log_from_when_it_is_at_debug(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with secured(allowed(Op.WRITE, "a")) as broker:
+        alice = User(broker, "alice")
+        for level, lines in ((logging.INFO, 0), (logging.DEBUG, 1)):
+            caplog.set_level(level, AUDIT_LOG)
+            for _ in range(2):
+                assert codes(await alice.ask(a.PRODUCE, 9, **produced("a"))) == {"a": 0}
+            assert len(audit(caplog)) == lines
+
+
 async def test_a_name_that_ends_a_line_forges_none(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, AUDIT_LOG)
     async with secured() as broker:
